@@ -1,0 +1,7 @@
+"""Find where every packet and frame of a video is, from the container's own tables."""
+
+from videoloader.indexing.build import build_index
+from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.source import ByteSource, FileSource, MemorySource, open_source
+
+__all__ = ["ByteSource", "FileSource", "MemorySource", "StreamInfo", "VideoIndex", "build_index", "open_source"]

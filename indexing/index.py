@@ -1,0 +1,205 @@
+"""The table of a video: where each packet lies and which packet each frame comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import FrameRangeError
+
+DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """Facts about the video stream that are the same for all its frames.
+
+    Attributes:
+        codec: libavcodec's decoder name: ``h264``, ``hevc``, ``vp9``, ``av1``, …
+        codec_configs: the decoder configuration records (avcC, hvcC, av1C, …), one for each sample
+            description; an empty record where the codec needs none.
+        time_base: seconds of one timestamp unit.
+        width, height: display size before rotation, pixels.
+        sample_aspect_ratio: width of a pixel over its height.
+        rotation: degrees, clockwise, that a player turns the picture: 0, 90, 180 or 270.
+        mirrored: whether the picture is flipped left to right after that rotation.
+        bit_depth, chroma: of the coded picture, where the container tells; else 0 and ``""``.
+        color_primaries, color_transfer, color_matrix: code points of ITU-T H.273; 2 is "unspecified".
+        color_range: ``"limited"``, ``"full"`` or ``""`` where the container does not tell.
+        frame_rate: nominal frames a second where the container tells, else 0.
+        reorder_depth: frames a decoder must hold back to give them out in display order.
+        size_varies: whether pictures are known to come in several sizes; then width and height are the first's.
+        codec_tag, pixel_format: what libavcodec needs to open codecs that carry no header of their own.
+    """
+
+    codec: str
+    codec_configs: tuple[bytes, ...]
+    time_base: Fraction
+    width: int
+    height: int
+    sample_aspect_ratio: Fraction = Fraction(1)
+    rotation: int = 0
+    mirrored: bool = False
+    bit_depth: int = 0
+    chroma: str = ""
+    color_primaries: int = 2
+    color_transfer: int = 2
+    color_matrix: int = 2
+    color_range: str = ""
+    frame_rate: Fraction = Fraction(0)
+    reorder_depth: int = 0
+    size_varies: bool = False
+    codec_tag: str = ""
+    pixel_format: str = ""
+
+    @property
+    def display_size(self) -> tuple[int, int]:
+        """(height, width) after rotation, pixels."""
+        return (self.width, self.height) if self.rotation in (90, 270) else (self.height, self.width)
+
+
+@dataclass(frozen=True, eq=False)
+class VideoIndex:
+    """Where every packet and every frame of a video is. Immutable, plain numpy arrays.
+
+    Packets stand in decode order, frames in display order. A *frame* is what a correct player shows:
+    edit lists are applied, packets that show nothing have no frame, and one packet may be shown twice.
+
+    Attributes:
+        source: name of the video, for messages.
+        container: ``"mp4"`` or libavformat's name of the format.
+        method: how the table was made: ``"tables"`` (from the container's own), ``"demuxed"`` (one pass over
+            the packets) or ``"decoded"`` (one decode pass, for streams whose packets do not say which frames
+            they become).
+        packet_offset: int64[P], byte offset in the source.
+        packet_size: int32[P], bytes.
+        packet_pts: int64[P], timestamp in the packets' own timeline, for comparing display order.
+        packet_key: bool[P], decoding can start here.
+        packet_disposable: uint8[P], one of DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES.
+        packet_config: uint8[P], number of the packet's record in ``stream.codec_configs``.
+        frame_packet: int32[N], the packet each frame is decoded from.
+        frame_pts: int64[N], presentation timestamp in ``stream.time_base`` units, never decreasing.
+        byte_ranges: whether a packet is exactly the bytes ``[offset, offset + size)`` of the source; if not,
+            packets must come from a demuxer.
+        stream: facts of the stream.
+    """
+
+    source: str
+    container: str
+    method: Literal["tables", "demuxed", "decoded"]
+    packet_offset: npt.NDArray[np.int64]
+    packet_size: npt.NDArray[np.int32]
+    packet_pts: npt.NDArray[np.int64]
+    packet_key: npt.NDArray[np.bool_]
+    packet_disposable: npt.NDArray[np.uint8]
+    packet_config: npt.NDArray[np.uint8]
+    frame_packet: npt.NDArray[np.int32]
+    frame_pts: npt.NDArray[np.int64]
+    byte_ranges: bool
+    stream: StreamInfo
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.frame_packet)
+
+    @cached_property
+    def timestamps(self) -> npt.NDArray[np.float64]:
+        """float64[N]: presentation time of each frame, seconds."""
+        base = self.stream.time_base
+        return self.frame_pts * base.numerator / base.denominator
+
+    @cached_property
+    def average_fps(self) -> float:
+        """Frames a second over the whole video; the nominal rate where there is only one frame."""
+        if len(self) < 2 or self.frame_pts[-1] == self.frame_pts[0]:
+            return float(self.stream.frame_rate)
+        return float((len(self) - 1) / ((self.frame_pts[-1] - self.frame_pts[0]) * self.stream.time_base))
+
+    @cached_property
+    def is_vfr(self) -> bool:
+        """Whether frame durations differ by more than the rounding of timestamps (one unit) explains."""
+        if len(self) < 3:
+            return False
+        steps = np.diff(self.frame_pts)
+        return bool(steps.max() - steps.min() > max(1, round(0.001 / self.stream.time_base)))
+
+    def frame_at(self, seconds: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The frame on screen at each time: the last whose timestamp is not after it.
+
+        Args:
+            seconds: any shape; times before the first frame give frame 0.
+
+        Returns:
+            int64, the shape of ``seconds``.
+        """
+        # Slack, so that a float that stands for a frame's own time, rounded to milliseconds, finds that frame.
+        base = float(self.stream.time_base)
+        units = (np.asarray(seconds, np.float64) + min(base / 2, 0.0005)) / base
+        return np.maximum(np.searchsorted(self.frame_pts, np.floor(units), "right") - 1, 0).astype(np.int64)
+
+    @cached_property
+    def packets_in_display_order(self) -> npt.NDArray[np.int64]:
+        """int64[P]: packet numbers sorted by when they are shown."""
+        return np.argsort(self.packet_pts, kind="stable")
+
+    @cached_property
+    def packet_rank(self) -> npt.NDArray[np.int64]:
+        """int64[P]: place of each packet in ``packets_in_display_order``."""
+        rank = np.empty(len(self.packet_pts), np.int64)
+        rank[self.packets_in_display_order] = np.arange(len(rank))
+        return rank
+
+    @cached_property
+    def packet_has_frame(self) -> npt.NDArray[np.bool_]:
+        """bool[P]: whether a packet's own frame is shown."""
+        shown = np.zeros(len(self.packet_pts), np.bool_)
+        shown[self.frame_packet] = True
+        return shown
+
+    @cached_property
+    def _key_packets(self) -> npt.NDArray[np.int64]:
+        return np.flatnonzero(self.packet_key)
+
+    def start_packet(self, frames: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Where decoding must start to get each frame: the last keyframe at or before it in decode *and* display order.
+
+        A frame shown before its keyframe but coded after it (a leading frame of an open GOP) needs the
+        keyframe before that one. Where no keyframe fits, decoding starts with the first packet.
+
+        Args:
+            frames: frame numbers, any shape.
+
+        Returns:
+            int64 packet numbers, the shape of ``frames``.
+
+        Raises:
+            FrameRangeError: a number lies outside ``[0, len(self))``.
+        """
+        wanted = np.asarray(frames, np.int64)
+        self.check_range(wanted)
+        keys = self._key_packets
+        if not len(keys):
+            return np.zeros_like(wanted)
+        packets = self.frame_packet[wanted]
+        pts = self.packet_pts[packets]
+        candidate = np.searchsorted(keys, packets, "right") - 1
+        while np.any(leading := (candidate >= 0) & (self.packet_pts[keys[np.maximum(candidate, 0)]] > pts)):
+            candidate = candidate - leading
+        return np.where(candidate >= 0, keys[np.maximum(candidate, 0)], 0)
+
+    def without_keyframe(self, packet: int) -> VideoIndex:
+        """The same index where decoding does not start at this packet: what the container calls one may not be one."""
+        key = self.packet_key.copy()
+        key[packet] = False
+        return replace(self, packet_key=key)
+
+    def check_range(self, frames: npt.NDArray[np.int64]) -> None:
+        """Raise FrameRangeError unless all frame numbers are in ``[0, len(self))``."""
+        if frames.size and (frames.min() < 0 or frames.max() >= len(self)):
+            bad = int(frames.min() if frames.min() < 0 else frames.max())
+            raise FrameRangeError(f"frame {bad} is outside the video's {len(self)} frames", self.source)

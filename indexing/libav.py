@@ -1,0 +1,305 @@
+"""Index of any container libavformat reads: one pass over its packets, or one decode where they do not tell enough."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import av
+import av.container
+import av.error
+import av.packet
+import av.video.stream
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import DecodeError, IndexingError, UnsupportedError
+from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.random_access import is_random_access
+from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.source import ByteSource, FileSource
+
+# Headers between where libavformat says a packet is and its first byte: an Ogg page header is the longest.
+_LONGEST_PACKET_HEADER = 27 + 255
+# Packets decoded to see whether each becomes one frame: enough for two fields a frame, hidden frames and
+# the invented timestamps of AVI to show themselves.
+_CHECKED_PACKETS = 16
+
+
+# Before version 19 PyAV refused files whose titles are not UTF-8 unless told otherwise; it has no such option since.
+_LENIENT_METADATA: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
+
+
+class _Packets(NamedTuple):
+    pts: list[int | None]
+    dts: list[int | None]
+    size: list[int]
+    key: list[bool]
+    hidden: list[bool]
+    offset: list[int] | None
+
+
+@contextmanager
+def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer, av.video.stream.VideoStream]]:
+    """A libavformat container and its best video stream, set up for one exact, single-threaded decode.
+
+    Raises:
+        IndexingError: libavformat does not recognise the file.
+        UnsupportedError: no video stream, or no decoder for it.
+    """
+    file = source.name if isinstance(source, FileSource) else source.open()
+    try:
+        with av.open(file, **_LENIENT_METADATA) as container:
+            stream = container.streams.best("video")
+            if stream is None:
+                raise UnsupportedError("has no video stream that can be decoded", source.name)
+            assert isinstance(stream, av.video.stream.VideoStream)
+            # Frame threads hold frames back and, on damaged files, may never return.
+            stream.codec_context.thread_count = 1
+            yield container, stream
+    except av.error.FFmpegError as error:
+        raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
+
+
+def index_by_demuxing(source: ByteSource) -> VideoIndex:
+    """The index from one pass over the packets; from a full decode where those do not say which frames they become."""
+    with open_video(source) as (container, stream):
+        packets = _read_packets(container, stream, source)
+        if not packets.pts:
+            raise IndexingError("holds no video packets", source.name)
+        if not _timestamps_give_the_order(packets, stream, container.format.name):
+            index = None
+        else:
+            index = _assemble_demuxed(packets, stream, source, container.format.name)
+    if index is None or not _head_decodes_as_indexed(index, source):
+        return index_by_decoding(source)
+    return index
+
+
+def _read_packets(
+    container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
+) -> _Packets:
+    packets = _Packets([], [], [], [], [], [])
+    offsets = packets.offset
+    hides = _HIDDEN_FRAME_TESTS.get(stream.codec_context.codec.canonical_name)
+    for packet in container.demux(stream):
+        if not packet.size:
+            continue
+        packets.pts.append(packet.pts)
+        packets.dts.append(packet.dts)
+        packets.size.append(packet.size)
+        packets.key.append(packet.is_keyframe)
+        payload = bytes(packet)
+        packets.hidden.append(packet.is_discard or bool(hides and hides(payload)))
+        if offsets is not None:
+            offset = _find_payload(payload, packet.pos, source)
+            if offset is None:
+                offsets = None
+            else:
+                offsets.append(offset)
+    return packets._replace(offset=offsets)
+
+
+def _find_payload(payload: bytes, position: int | None, source: ByteSource) -> int | None:
+    """Where in the source the packet's bytes stand in one piece, near where libavformat says; else None."""
+    if position is None or position < 0:
+        return None
+    around = source.read(position, _LONGEST_PACKET_HEADER + len(payload))
+    start = around.find(payload)
+    return position + start if start >= 0 else None
+
+
+def _vp8_hides(payload: bytes) -> bool:
+    """Whether a VP8 frame is not shown: show_frame, bit 4 of the frame tag (RFC 6386, 9.1)."""
+    return not payload[0] & 0x10
+
+
+def _vp9_hides(payload: bytes) -> bool:
+    """Whether a packet is one VP9 frame that is not shown (VP9 bitstream specification, 6.2 and annex B)."""
+    if payload[-1] & 0xE0 == 0xC0:
+        return False  # a superframe: it holds the frame that is shown too
+    profile = (payload[0] >> 5 & 1) | (payload[0] >> 3 & 2)
+    shift = 2 if profile == 3 else 3  # a reserved bit follows the profile
+    show_existing, show = payload[0] >> shift & 1, payload[0] >> (shift - 2) & 1
+    return not show_existing and not show
+
+
+_HIDDEN_FRAME_TESTS = {"vp8": _vp8_hides, "vp9": _vp9_hides}
+
+
+def _timestamps_give_the_order(packets: _Packets, stream: av.video.stream.VideoStream, container: str) -> bool:
+    if container == "avi" and stream.codec_context.has_b_frames:
+        return False  # AVI knows no presentation times: libavformat counts packets instead
+    shown = [pts for pts, hidden in zip(packets.pts, packets.hidden, strict=True) if not hidden]
+    if any(pts is None for pts in packets.pts) or len(set(shown)) != len(shown) or not packets.key[0]:
+        return False
+    return bool(min(shown, default=0) >= packets.pts[0])  # type: ignore[type-var,operator]
+
+
+def _assemble_demuxed(
+    packets: _Packets, stream: av.video.stream.VideoStream, source: ByteSource, container: str
+) -> VideoIndex:
+    pts = np.array(packets.pts, np.int64)
+    shown = np.flatnonzero(~np.array(packets.hidden, np.bool_))
+    order = shown[np.argsort(pts[shown], kind="stable")]
+    return _assemble(packets, stream, source, container, "demuxed", pts, order, pts[order])
+
+
+def _assemble(
+    packets: _Packets,
+    stream: av.video.stream.VideoStream,
+    source: ByteSource,
+    container: str,
+    method: str,
+    packet_pts: npt.NDArray[np.int64],
+    frame_packet: npt.NDArray[np.int64],
+    frame_pts: npt.NDArray[np.int64],
+) -> VideoIndex:
+    count = len(packets.size)
+    return VideoIndex(
+        source=source.name,
+        container=container,
+        method=method,  # type: ignore[arg-type]
+        packet_offset=np.array(packets.offset if packets.offset is not None else np.zeros(count), np.int64),
+        packet_size=np.array(packets.size, np.int32),
+        packet_pts=packet_pts,
+        packet_key=np.array(packets.key, np.bool_),
+        packet_disposable=np.zeros(count, np.uint8),
+        packet_config=np.zeros(count, np.uint8),
+        frame_packet=frame_packet.astype(np.int32),
+        frame_pts=frame_pts,
+        byte_ranges=packets.offset is not None,
+        stream=_stream_info(stream, reorder_depth(packet_pts)),
+    )
+
+
+def _stream_info(stream: av.video.stream.VideoStream, depth: int) -> StreamInfo:
+    context = stream.codec_context
+    pixels = context.format
+    return StreamInfo(
+        codec=context.codec.canonical_name,
+        codec_configs=(context.extradata or b"",),
+        time_base=Fraction(stream.time_base or Fraction(1, 1000)),
+        width=context.width,
+        height=context.height,
+        sample_aspect_ratio=Fraction(context.sample_aspect_ratio or 1),
+        bit_depth=pixels.components[0].bits if pixels else 0,
+        chroma=_chroma(pixels.name) if pixels else "",
+        color_primaries=int(context.color_primaries),
+        color_transfer=int(context.color_trc),
+        color_matrix=int(context.colorspace),
+        color_range={1: "limited", 2: "full"}.get(int(context.color_range), ""),
+        frame_rate=Fraction(stream.average_rate or stream.guessed_rate or 0),
+        reorder_depth=depth,
+        codec_tag=context.codec_tag,
+        pixel_format=pixels.name if pixels else "",
+    )
+
+
+def _chroma(pixel_format: str) -> str:
+    if pixel_format.startswith("gray"):
+        return "400"
+    return next((chroma for chroma in ("420", "422", "444") if chroma in pixel_format), "")
+
+
+def _head_decodes_as_indexed(index: VideoIndex, source: ByteSource) -> bool:
+    """Whether the first packets, decoded, become just the frames the index says."""
+    expected = np.sort(index.packet_pts[np.intersect1d(index.frame_packet, np.arange(_CHECKED_PACKETS))])
+    decoded: list[int | None] = []
+    with open_video(source) as (container, stream):
+        head = itertools.islice(container.demux(stream), _CHECKED_PACKETS)
+        try:
+            for packet in [packet for packet in head if packet.size]:
+                decoded += [frame.pts for frame in packet.decode()]
+            decoded += [frame.pts for frame in stream.codec_context.decode(None)]
+        except av.error.FFmpegError:
+            return False
+    return decoded == expected.tolist()
+
+
+def index_by_decoding(source: ByteSource) -> VideoIndex:
+    """The index from one full decode: exact for any stream, at the price of decoding it.
+
+    Each packet's number travels through the decoder as its timestamp, so that frames are tied to their
+    packets whatever the container says of time.
+
+    Raises:
+        DecodeError: a packet does not decode.
+    """
+    with open_video(source) as (container, stream):
+        packets = _Packets([], [], [], [], [], [])
+        offsets = packets.offset
+        frames: list[int] = []
+        starts: list[bool] = []
+        sizes: dict[tuple[int, int], None] = {}
+        codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
+        for packet in container.demux(stream):
+            number = len(packets.pts)
+            if packet.size:
+                packets.pts.append(packet.pts)
+                packets.dts.append(packet.dts)
+                packets.size.append(packet.size)
+                packets.key.append(False)
+                packets.hidden.append(packet.is_discard)
+                payload = bytes(packet)
+                starts.append(is_random_access(codec, config, payload))
+                if offsets is not None:
+                    offset = _find_payload(payload, packet.pos, source)
+                    offsets = [*offsets, offset] if offset is not None else None
+                packet.pts = number
+            try:
+                for frame in packet.decode():
+                    assert isinstance(frame, av.VideoFrame)
+                    if frame.pts is not None:
+                        frames.append(frame.pts)
+                        sizes.setdefault((frame.width, frame.height))
+                        packets.key[frame.pts] = frame.key_frame and starts[frame.pts]
+            except av.error.FFmpegError as error:
+                raise DecodeError(f"packet {number} does not decode: {error.strerror}", source.name) from None
+        if not frames:
+            raise DecodeError(f"none of its {len(packets.pts)} packets decodes to a frame", source.name)
+        frame_packet = np.array(frames, np.int64)
+        frame_pts = _presentation_times([packets.pts[number] for number in frames], stream)
+        packet_pts = np.full(len(packets.pts), frame_pts[0])
+        packet_pts[frame_packet] = frame_pts
+        # Packets without a frame count as shown with the frame before them.
+        has_frame = np.zeros(len(packet_pts), np.bool_)
+        has_frame[frame_packet] = True
+        packet_pts = packet_pts[np.maximum.accumulate(np.where(has_frame, np.arange(len(packet_pts)), 0))]
+        index = _assemble(
+            packets._replace(offset=offsets),
+            stream,
+            source,
+            container.format.name,
+            "decoded",
+            packet_pts,
+            frame_packet,
+            frame_pts,
+        )
+        width, height = next(iter(sizes))
+        return replace(index, stream=replace(index.stream, width=width, height=height, size_varies=len(sizes) > 1))
+
+
+def _presentation_times(pts: list[int | None], stream: av.video.stream.VideoStream) -> npt.NDArray[np.int64]:
+    """Times for frames in display order from their packets' timestamps, of which some or all may be missing.
+
+    Known ones are put in order (AVI numbers packets, not frames), missing ones are spread evenly between
+    them, and a stream without any gets its nominal rate, from zero.
+    """
+    known = np.array([number for number, value in enumerate(pts) if value is not None])
+    rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+    duration = float(1 / (rate * Fraction(stream.time_base or 1)))
+    numbers = np.arange(len(pts))
+    if not len(known):
+        return np.round(numbers * duration).astype(np.int64)
+    values = np.sort(np.array([value for value in pts if value is not None], np.int64))
+    times = np.interp(numbers, known, values)
+    times = np.where(numbers < known[0], values[0] - (known[0] - numbers) * duration, times)
+    times = np.where(numbers > known[-1], values[-1] + (numbers - known[-1]) * duration, times)
+    rounded: npt.NDArray[np.int64] = np.round(times).astype(np.int64)
+    rounded[known] = values
+    return rounded

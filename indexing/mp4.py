@@ -1,0 +1,185 @@
+"""Index of an ISO base media file (mp4, mov, m4v, 3gp, fragmented or not) from its own tables."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.mp4_boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
+from videoloader.indexing.mp4_description import Description, read_descriptions
+from videoloader.indexing.mp4_edits import Edit, leading_offset, read_edits, shown_frames
+from videoloader.indexing.mp4_fragments import read_defaults, read_fragments
+from videoloader.indexing.mp4_samples import Samples, read_samples
+from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.source import ByteSource
+
+
+class _Track(NamedTuple):
+    track_id: int
+    enabled: bool
+    rotation: int
+    mirrored: bool
+    time_scale: int
+    edits: list[Edit]
+    descriptions: list[Description]
+    samples: Samples
+    fragmented: bool
+
+
+def index_mp4(source: ByteSource) -> VideoIndex | None:
+    """The index of the file's best video track, or None where only libavformat can read it.
+
+    Raises:
+        IndexingError: no moov box, contradicting tables, or samples beyond the end of the file.
+        UnsupportedError: there is no video track.
+    """
+    moov, moofs = _find_tables(source)
+    data = source.read(moov.start, moov.stop - moov.start)
+    boxes = list(iterate_boxes(data, 0, len(data)))
+    movie_scale, mvex = 0, None
+    for box in boxes:
+        if box.type == b"mvhd":
+            at = box.start + (20 if data[box.start] == 1 else 12)
+            movie_scale = int.from_bytes(data[at : at + 4], "big")
+        elif box.type == b"mvex":
+            mvex = box
+        elif box.type == b"cmov":
+            return None
+    tracks = [
+        track
+        for box in boxes
+        if box.type == b"trak" and (track := _read_track(data, box, mvex, moofs, movie_scale, source))
+    ]
+    if not tracks:
+        raise UnsupportedError("has no video track", source.name)
+    track = max(tracks, key=_rank)
+    description = track.descriptions[0] if track.descriptions else None
+    if description is None or not description.codec:
+        return None
+    if any(other.codec != description.codec for other in track.descriptions):
+        return None
+    if not len(track.samples.offset):
+        raise IndexingError("the video track has no samples", source.name)
+    return _assemble(source, track, description)
+
+
+def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox]]:
+    moov, moofs = None, []
+    for box in iterate_file_boxes(source):
+        if box.type == b"moov" and moov is None:
+            moov = box
+        elif box.type == b"moof":
+            moofs.append(box)
+    if moov is None:
+        raise IndexingError("has no moov box: not an mp4 file, or cut off before its tables", source.name)
+    return moov, moofs
+
+
+def _rank(track: _Track) -> tuple[bool, int, float]:
+    """The order of libavformat's av_find_best_stream: default tracks, then some frames, then the highest bit rate."""
+    samples = track.samples
+    count = len(samples.offset)
+    seconds = (samples.dts[-1] - samples.dts[0]) / track.time_scale if count > 1 else 1.0
+    return track.enabled, min(count, 5), float(samples.size.sum(dtype=np.int64) / max(seconds, 1e-9))
+
+
+def _read_track(
+    data: bytes, trak: Box, mvex: Box | None, moofs: list[FileBox], movie_scale: int, source: ByteSource
+) -> _Track | None:
+    """A video track, None for any other."""
+    boxes = children(data, trak)
+    media = children(data, boxes[b"mdia"]) if b"mdia" in boxes else {}
+    if not {b"mdhd", b"hdlr", b"minf"} <= media.keys() or b"tkhd" not in boxes:
+        return None
+    handler = media[b"hdlr"].start
+    if data[handler + 8 : handler + 12] != b"vide":
+        return None
+    information = children(data, media[b"minf"])
+    if b"stbl" not in information:
+        return None
+    tables = children(data, information[b"stbl"])
+    at = media[b"mdhd"].start
+    at += 20 if data[at] == 1 else 12
+    # A missing time scale is taken as one, as libavformat does.
+    time_scale = int.from_bytes(data[at : at + 4], "big") or 1
+    tkhd = boxes[b"tkhd"]
+    wide = data[tkhd.start] == 1
+    at = tkhd.start + (20 if wide else 12)
+    track_id = int.from_bytes(data[at : at + 4], "big")
+    rotation, mirrored = _orientation(data, tkhd.start + (52 if wide else 40))
+    edits = []
+    if b"edts" in boxes and (elst := children(data, boxes[b"edts"]).get(b"elst")):
+        edits = read_edits(data, elst, time_scale, movie_scale)
+    samples = read_samples(data, tables, source.size, source.name)
+    has_head = len(samples.offset) > 0
+    if mvex is not None and moofs:
+        offset = 0 if has_head else leading_offset(edits)
+        samples = read_fragments(source, moofs, track_id, read_defaults(data, mvex, track_id), samples, offset)
+    return _Track(
+        track_id,
+        bool(data[tkhd.start + 3] & 1),
+        rotation,
+        mirrored,
+        time_scale,
+        edits if has_head else [],
+        read_descriptions(data, tables[b"stsd"]) if b"stsd" in tables else [],
+        samples,
+        not has_head,
+    )
+
+
+def _orientation(data: bytes, at: int) -> tuple[int, bool]:
+    """(degrees clockwise, mirrored left to right after it) of a tkhd matrix; turns by other angles are not kept."""
+    a, b, _, c, d = (int.from_bytes(data[i : i + 4], "big", signed=True) for i in range(at, at + 20, 4))
+    mirrored = a * d - b * c < 0
+    angle = math.degrees(math.atan2(b, -a if mirrored else a))
+    quarter = round(angle / 90)
+    return (quarter * 90) % 360 if abs(angle - quarter * 90) < 1 else 0, mirrored
+
+
+def _assemble(source: ByteSource, track: _Track, description: Description) -> VideoIndex:
+    samples = track.samples
+    ends = samples.offset + samples.size
+    beyond = (samples.offset < 0) | (ends > source.size)
+    if beyond.any():
+        raise IndexingError(
+            f"is cut off: {int(beyond.sum())} of {len(ends)} packets lie beyond its end at byte {source.size} "
+            f"(the first is packet {int(beyond.argmax())}, at byte {int(samples.offset[beyond.argmax()])})",
+            source.name,
+        )
+    frame_packet, frame_pts = shown_frames(samples, track.edits)
+    count = len(samples.offset)
+    packet_pts = samples.dts + samples.composition
+    seconds = Fraction(int(samples.dts[-1] - samples.dts[0]), track.time_scale)
+    return VideoIndex(
+        source=source.name,
+        container="mp4",
+        method="tables",
+        packet_offset=samples.offset,
+        packet_size=samples.size,
+        packet_pts=packet_pts,
+        packet_key=samples.key,
+        # Writers copy an AV1 encoder's own idea of "disposable" into sdtp; frames do depend on such packets.
+        packet_disposable=np.zeros(count, np.uint8) if description.codec == "av1" else samples.disposable,
+        packet_config=np.minimum(samples.config, len(track.descriptions) - 1),
+        frame_packet=frame_packet.astype(np.int32),
+        frame_pts=frame_pts,
+        byte_ranges=True,
+        stream=StreamInfo(
+            codec=description.codec,
+            codec_configs=tuple(each.config for each in track.descriptions),
+            time_base=Fraction(1, track.time_scale),
+            width=description.width,
+            height=description.height,
+            rotation=track.rotation,
+            mirrored=track.mirrored,
+            frame_rate=(count - 1) / seconds if seconds else Fraction(0),
+            reorder_depth=reorder_depth(packet_pts),
+            **description.facts,
+        ),
+    )

@@ -1,0 +1,71 @@
+"""Boxes of ISO/IEC 14496-12 (mp4, mov, 3gp): walking them, never trusting their sizes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from videoloader.indexing.source import ByteSource
+
+_HEADER = struct.Struct(">I4s")
+_LARGE_SIZE = struct.Struct(">Q")
+
+
+class Box(NamedTuple):
+    """A box in a buffer: its four-character type and the range of its payload."""
+
+    type: bytes
+    start: int
+    stop: int
+
+
+def iterate_boxes(data: bytes, start: int, stop: int) -> Iterator[Box]:
+    """The boxes that stand side by side in ``data[start:stop]``. Ends at the first that does not fit."""
+    while start + 8 <= stop:
+        size, kind = _HEADER.unpack_from(data, start)
+        payload = start + 8
+        if size == 1:
+            if payload + 8 > stop:
+                return
+            (size,) = _LARGE_SIZE.unpack_from(data, payload)
+            payload += 8
+        end = stop if size == 0 else start + size
+        if end < payload or end > stop:
+            return
+        yield Box(kind, payload, end)
+        start = end
+
+
+def children(data: bytes, box: Box, skip: int = 0) -> dict[bytes, Box]:
+    """The first child of each type. ``skip`` bytes at the start of the payload belong to the box itself."""
+    found: dict[bytes, Box] = {}
+    for child in iterate_boxes(data, box.start + skip, box.stop):
+        found.setdefault(child.type, child)
+    return found
+
+
+class FileBox(NamedTuple):
+    """A box at the top level of a file: its type, where its header starts, its payload's range in the file."""
+
+    type: bytes
+    header: int
+    start: int
+    stop: int
+
+
+def iterate_file_boxes(source: ByteSource) -> Iterator[FileBox]:
+    """The top-level boxes of a file, reading only their headers. A box that runs past the end stops there."""
+    position = 0
+    while position + 8 <= source.size:
+        header = source.read(position, 16)
+        size, kind = _HEADER.unpack_from(header)
+        start = position + 8
+        if size == 1 and len(header) == 16:
+            (size,) = _LARGE_SIZE.unpack_from(header, 8)
+            start += 8
+        stop = source.size if size == 0 else min(position + size, source.size)
+        if stop < start:
+            return
+        yield FileBox(kind, position, start, stop)
+        position = stop

@@ -1,0 +1,237 @@
+"""The sample tables of a track (ISO/IEC 14496-12, 8.6 and 8.7) as arrays, one element a sample."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import IndexingError
+from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
+from videoloader.indexing.mp4_boxes import Box
+
+
+class Samples(NamedTuple):
+    """All samples of a track in decode order; columns of equal length.
+
+    ``dts`` counts from zero in media time units, ``composition`` is pts - dts, ``config`` the sample
+    description (from zero), ``discarded`` marks samples that a player decodes but never shows.
+    """
+
+    offset: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int32]
+    dts: npt.NDArray[np.int64]
+    composition: npt.NDArray[np.int64]
+    key: npt.NDArray[np.bool_]
+    disposable: npt.NDArray[np.uint8]
+    config: npt.NDArray[np.uint8]
+    discarded: npt.NDArray[np.bool_]
+
+
+# sample_is_depended_on of sdtp and of a fragment's sample flags: 0 unknown, 1 others depend on it, 2 none does.
+DISPOSABLE_FROM_DEPENDED_ON = np.array(
+    [DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES, DISPOSABLE_UNKNOWN], np.uint8
+)
+
+_TIME_TO_SAMPLE = np.dtype([("count", ">u4"), ("value", ">i4")])
+_SAMPLE_TO_CHUNK = np.dtype([("first", ">u4"), ("count", ">u4"), ("description", ">u4")])
+
+
+def _entries(data: bytes, box: Box, dtype: str | np.dtype[np.void], header: int = 4) -> npt.NDArray[Any]:
+    """The rows after a table's version, flags and row count; as many as are really there."""
+    count = int.from_bytes(data[box.start + header : box.start + header + 4], "big")
+    kind = np.dtype(dtype)
+    fit = max(box.stop - box.start - header - 4, 0) // kind.itemsize
+    return np.frombuffer(data, kind, min(count, fit), box.start + header + 4)
+
+
+def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str) -> npt.NDArray[np.int32]:
+    if b"stsz" in stbl:
+        box = stbl[b"stsz"]
+        uniform = int.from_bytes(data[box.start + 4 : box.start + 8], "big")
+        if uniform:
+            count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
+            if count * uniform > file_size:
+                raise IndexingError(f"stsz tells of {count} samples of {uniform} bytes, more than the file has", name)
+            return np.full(count, uniform, np.int32)
+        sizes = _entries(data, box, ">u4", header=8)
+    elif b"stz2" in stbl:
+        box = stbl[b"stz2"]
+        bits = data[box.start + 7]
+        if bits == 4:
+            packed = np.frombuffer(data, np.uint8, box.stop - box.start - 12, box.start + 12)
+            count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
+            sizes = np.stack([packed >> 4, packed & 15], 1).ravel()[:count]
+        elif bits in (8, 16):
+            sizes = _entries(data, box, f">u{bits // 8}", header=8)
+        else:
+            raise IndexingError(f"stz2 has a field size of {bits} bits", name)
+    else:
+        return np.empty(0, np.int32)
+    if sizes.size and sizes.max() > min(file_size, 2**31 - 1):
+        raise IndexingError(f"sample {int(sizes.argmax())} has {int(sizes.max())} bytes, more than the file", name)
+    return sizes.astype(np.int32)
+
+
+def _expand(table: npt.NDArray[np.void], count: int, value: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A run-length table as one value a sample; the last value goes on where the runs end early."""
+    if len(value) == 1:
+        return np.full(count, value[0])
+    runs = table["count"].astype(np.int64)
+    # Runs are clipped to what is left, so that a wild count cannot ask for more than the samples there are.
+    ends = np.minimum(np.cumsum(np.minimum(runs, count)), count)
+    expanded = np.repeat(value, np.diff(ends, prepend=0))
+    if len(expanded) < count:
+        expanded = np.concatenate([expanded, np.full(count - len(expanded), value[-1])])
+    return expanded
+
+
+def _decode_times(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.int64]:
+    if box is None:
+        return np.zeros(count, np.int64)
+    table = _entries(data, box, _TIME_TO_SAMPLE)
+    if not len(table):
+        return np.zeros(count, np.int64)
+    delta = table["value"].astype(np.int64)
+    if len(delta) == 1 and delta[0] >= 0:
+        return np.arange(count) * delta[0]
+    if delta.min() < 0:
+        delta = _correct_negative_deltas(table["count"].astype(np.int64), delta)
+    dts = np.zeros(count, np.int64)
+    np.cumsum(_expand(table, count, delta)[:-1], out=dts[1:])
+    return dts
+
+
+def _correct_negative_deltas(counts: npt.NDArray[np.int64], deltas: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Deltas of at least one unit that come back to the true time as soon as they can.
+
+    Some writers store a negative delta to correct earlier ones, which the standard does not allow.
+    Decode times must grow, so libavformat plays such a sample for one unit and takes what is
+    missing from the samples after it; frames must come out with the same timestamps here.
+    """
+    corrected = deltas.copy()
+    clock = true_clock = 0
+    for row, (count, delta) in enumerate(zip(counts.tolist(), deltas.tolist(), strict=True)):
+        step = delta if delta >= 0 else 1
+        true_clock += delta * count
+        clock += step * count
+        if clock > true_clock:
+            drift = (clock - true_clock) // max(count, 1)
+            correction = drift if step > drift else step - 1
+            clock -= correction * count
+            step -= correction
+        corrected[row] = step
+    return corrected
+
+
+def _composition_offsets(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.int64]:
+    if box is None:
+        return np.zeros(count, np.int64)
+    # Version 0 is unsigned by the standard, but writers store negative offsets there too; no real offset
+    # needs the top bit.
+    table = _entries(data, box, _TIME_TO_SAMPLE)
+    table = table[(table["count"] > 0) & (table["count"] < 2**31)]
+    if not len(table):
+        return np.zeros(count, np.int64)
+    value = table["value"].astype(np.int64)
+    if len(value) == count:
+        return value
+    expanded = _expand(table, count, value)
+    covered = int(np.minimum(table["count"].astype(np.int64), count).sum())
+    expanded[covered:] = 0
+    return expanded
+
+
+def _chunk_layout(
+    data: bytes, stbl: dict[bytes, Box], sizes: npt.NDArray[np.int32], name: str
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Offset and sample description of each sample, from stco/co64 and stsc."""
+    count = len(sizes)
+    large = b"co64" in stbl
+    box = stbl.get(b"co64") if large else stbl.get(b"stco")
+    chunks = _entries(data, box, ">i8" if large else ">u4").astype(np.int64) if box else np.empty(0, np.int64)
+    to_chunk = _entries(data, stbl[b"stsc"], _SAMPLE_TO_CHUNK) if b"stsc" in stbl else np.empty(0, _SAMPLE_TO_CHUNK)
+    if not len(chunks) or not len(to_chunk):
+        raise IndexingError("samples without chunk tables (stco/co64, stsc)", name)
+    first = to_chunk["first"].astype(np.int64) - 1
+    if first[0] != 0 or (len(first) > 1 and np.diff(first).min() <= 0) or first[-1] >= len(chunks):
+        raise IndexingError("the sample-to-chunk table (stsc) contradicts the chunk offsets", name)
+    description = np.clip(to_chunk["description"].astype(np.int64) - 1, 0, 255).astype(np.uint8)
+    sizes64 = sizes.astype(np.int64)
+    before = np.cumsum(sizes64) - sizes64
+    if len(to_chunk) == 1 and to_chunk["count"][0] == 1 and count <= len(chunks):
+        return chunks[:count], np.full(count, description[0])
+    run_chunks = np.diff(first, append=len(chunks))
+    per_chunk = np.repeat(np.minimum(to_chunk["count"].astype(np.int64), count), run_chunks)
+    last = np.minimum(np.cumsum(per_chunk), count)
+    if last[-1] < count:
+        raise IndexingError(f"the chunks hold {int(last[-1])} samples of {count}", name)
+    in_chunk = np.diff(last, prepend=0)
+    used = in_chunk > 0
+    first_sample = (last - in_chunk)[used]
+    base = chunks[used] - before[first_sample]
+    offsets = np.repeat(base, in_chunk[used]) + before
+    if len(to_chunk) == 1 or (description == description[0]).all():
+        return offsets, np.full(count, description[0])
+    return offsets, np.repeat(np.repeat(description, run_chunks), in_chunk)
+
+
+def _key_mask(data: bytes, stbl: dict[bytes, Box], count: int) -> npt.NDArray[np.bool_]:
+    if b"stss" not in stbl:
+        return np.ones(count, np.bool_)
+    key = np.zeros(count, np.bool_)
+    for kind in (b"stss", b"stps"):  # stps: QuickTime's partial sync samples, the open-GOP keyframes
+        if kind in stbl:
+            numbers = _entries(data, stbl[kind], ">u4").astype(np.int64) - 1
+            key[numbers[(numbers >= 0) & (numbers < count)]] = True
+    if not key.any() and count:
+        key[0] = True
+    return key
+
+
+def _disposable(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.uint8]:
+    column = np.zeros(count, np.uint8)
+    if box is not None:
+        flags = np.frombuffer(data, np.uint8, min(max(box.stop - box.start - 4, 0), count), box.start + 4)
+        column[: len(flags)] = DISPOSABLE_FROM_DEPENDED_ON[(flags >> 2) & 3]
+    return column
+
+
+def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str) -> Samples:
+    """All samples that the tables in moov tell of; none for a purely fragmented track.
+
+    Args:
+        data: buffer that holds the boxes.
+        stbl: children of the track's sample table box.
+        file_size: bytes in the file; every number is checked against it.
+        name: of the source, for messages.
+
+    Raises:
+        IndexingError: the tables contradict each other or the file.
+    """
+    sizes = _sample_sizes(data, stbl, file_size, name)
+    count = len(sizes)
+    if not count:
+        none = np.empty(0, np.int64)
+        return Samples(
+            none,
+            sizes,
+            none,
+            none,
+            none.astype(np.bool_),
+            none.astype(np.uint8),
+            none.astype(np.uint8),
+            none.astype(np.bool_),
+        )
+    offset, config = _chunk_layout(data, stbl, sizes, name)
+    return Samples(
+        offset,
+        sizes,
+        _decode_times(data, stbl.get(b"stts"), count),
+        _composition_offsets(data, stbl.get(b"ctts"), count),
+        _key_mask(data, stbl, count),
+        _disposable(data, stbl.get(b"sdtp"), count),
+        config,
+        np.zeros(count, np.bool_),
+    )

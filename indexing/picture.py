@@ -1,0 +1,270 @@
+"""The coded picture's size, chroma format, bit depth and colours, from the codec's own headers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.random_access import iterate_nals, nal_length_size
+
+_CHROMA = ("400", "420", "422", "444")
+
+
+class PictureFormat(NamedTuple):
+    """What a decoder makes of a stream.
+
+    Attributes:
+        width, height: of the pictures a decoder gives out (cropped), pixels.
+        chroma: ``"400"``, ``"420"``, ``"422"`` or ``"444"``.
+        bit_depth: of luma and chroma.
+        color_matrix: ITU-T H.273 code point; 2 is "unspecified".
+        full_range: whether samples use the full range; None where the header does not tell.
+    """
+
+    width: int
+    height: int
+    chroma: str
+    bit_depth: int
+    color_matrix: int = 2
+    full_range: bool | None = None
+
+
+@lru_cache(4096)
+def picture_format(stream: StreamInfo) -> PictureFormat | None:
+    """The picture format of a stream; None where neither its headers nor its container tell."""
+    for config in stream.codec_configs:
+        if stream.codec == "h264" and (sps := _find_sps(stream.codec, config)):
+            return _read_h264_sps(sps)
+        if stream.codec == "hevc" and (sps := _find_sps(stream.codec, config)):
+            return _read_hevc_sps(sps)
+    depth, chroma = stream.bit_depth, stream.chroma
+    if stream.codec == "av1" and stream.codec_configs[0][:1] == b"\x81":
+        depth, chroma = _read_av1c(stream.codec_configs[0])
+    if stream.codec in ("vp8", "mpeg1video", "mpeg4", "mpeg2video") and not depth:
+        depth, chroma = 8, "420"
+    if not depth or not chroma:
+        return None
+    full = {"full": True, "limited": False}.get(stream.color_range)
+    return PictureFormat(stream.width, stream.height, chroma, depth, stream.color_matrix, full)
+
+
+def _read_av1c(config: bytes) -> tuple[int, str]:
+    """(bit depth, chroma) of an AV1CodecConfigurationRecord ("AV1 Codec ISO Media File Format Binding", 2.3.3)."""
+    flags = config[2]
+    depth = 12 if flags & 0x20 else 10 if flags & 0x40 else 8
+    if flags & 0x10:
+        return depth, "400"
+    return depth, "420" if flags & 0x0C == 0x0C else "422" if flags & 0x08 else "444"
+
+
+def _find_sps(codec: str, config: bytes) -> bytes | None:
+    """The first sequence parameter set of avcC, hvcC or Annex B headers, without its NAL unit header."""
+    kind, header = (7, 1) if codec == "h264" else (33, 2)
+    if not nal_length_size(codec, config):
+        nals = [bytes(config[start:stop]) for start, stop in iterate_nals(config, 0)]
+    elif codec == "h264":
+        nals = [config[8 : 8 + int.from_bytes(config[6:8], "big")]] if config[5] & 31 else []
+    else:
+        nals, position = [], 23
+        for _ in range(config[22]):
+            count = int.from_bytes(config[position + 1 : position + 3], "big")
+            position += 3
+            for _ in range(count):
+                size = int.from_bytes(config[position : position + 2], "big")
+                nals.append(config[position + 2 : position + 2 + size])
+                position += 2 + size
+    for nal in nals:
+        if nal and (nal[0] & 31 if codec == "h264" else nal[0] >> 1 & 63) == kind:
+            return nal[header:]
+    return None
+
+
+class _Bits:
+    """Reads a raw byte sequence payload, emulation prevention removed (ITU-T H.264, 7.3.1 and 9.1)."""
+
+    def __init__(self, payload: bytes) -> None:
+        data = payload.replace(b"\0\0\3", b"\0\0")
+        self._value = int.from_bytes(data, "big")
+        self._left = len(data) * 8
+
+    def u(self, bits: int) -> int:
+        self._left -= bits
+        if self._left < 0:
+            raise ValueError("a parameter set ends too early")
+        return self._value >> self._left & ((1 << bits) - 1)
+
+    def ue(self) -> int:
+        zeros = 0
+        while not self.u(1):
+            zeros += 1
+        return (1 << zeros) - 1 + self.u(zeros)
+
+    def se(self) -> int:
+        value = self.ue()
+        return (value + 1) // 2 if value & 1 else -(value // 2)
+
+
+def _read_h264_sps(sps: bytes) -> PictureFormat | None:
+    """seq_parameter_set_data of ITU-T H.264, 7.3.2.1.1."""
+    try:
+        bits = _Bits(sps)
+        profile = bits.u(8)
+        bits.u(16)
+        bits.ue()
+        chroma, depth, separate = 1, 8, 0
+        if profile in (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135):
+            chroma = bits.ue()
+            separate = bits.u(1) if chroma == 3 else 0
+            depth = 8 + bits.ue()
+            bits.ue()
+            bits.u(1)
+            if bits.u(1):
+                for matrix in range(8 if chroma != 3 else 12):
+                    if bits.u(1):
+                        _skip_h264_scaling_list(bits, 16 if matrix < 6 else 64)
+        bits.ue()
+        order_type = bits.ue()
+        if order_type == 0:
+            bits.ue()
+        elif order_type == 1:
+            bits.u(1)
+            bits.se()
+            bits.se()
+            for _ in range(bits.ue()):
+                bits.se()
+        bits.ue()
+        bits.u(1)
+        width = (bits.ue() + 1) * 16
+        map_units = bits.ue() + 1
+        frame_only = bits.u(1)
+        height = map_units * 16 * (2 - frame_only)
+        if not frame_only:
+            bits.u(1)
+        bits.u(1)
+        if bits.u(1):
+            unit_x = 2 if chroma in (1, 2) and not separate else 1
+            unit_y = (2 if chroma == 1 and not separate else 1) * (2 - frame_only)
+            left, right, top, bottom = (bits.ue() for _ in range(4))
+            width -= (left + right) * unit_x
+            height -= (top + bottom) * unit_y
+        matrix, full = _read_vui_colour(bits) if bits.u(1) else (2, None)
+    except (ValueError, IndexError):
+        return None
+    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full)
+
+
+def _skip_h264_scaling_list(bits: _Bits, size: int) -> None:
+    last = following = 8
+    for _ in range(size):
+        if following:
+            following = (last + bits.se()) & 255
+        last = following or last
+
+
+def _read_vui_colour(bits: _Bits) -> tuple[int, bool | None]:
+    """(matrix_coefficients, video_full_range_flag) of vui_parameters; H.264 and HEVC begin alike (annex E of each)."""
+    if bits.u(1) and bits.u(8) == 255:
+        bits.u(32)
+    if bits.u(1):
+        bits.u(1)
+    if not bits.u(1):
+        return 2, None
+    bits.u(3)
+    full = bool(bits.u(1))
+    if not bits.u(1):
+        return 2, full
+    bits.u(16)
+    return bits.u(8), full
+
+
+def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
+    """seq_parameter_set_rbsp of ITU-T H.265, 7.3.2.2.1."""
+    try:
+        bits = _Bits(sps)
+        bits.u(4)
+        layers = bits.u(3)
+        bits.u(1)
+        _skip_profile_tier_level(bits, layers)
+        bits.ue()
+        chroma = bits.ue()
+        separate = bits.u(1) if chroma == 3 else 0
+        width, height = bits.ue(), bits.ue()
+        if bits.u(1):
+            unit_x = 2 if chroma in (1, 2) and not separate else 1
+            unit_y = 2 if chroma == 1 and not separate else 1
+            left, right, top, bottom = (bits.ue() for _ in range(4))
+            width -= (left + right) * unit_x
+            height -= (top + bottom) * unit_y
+        depth = 8 + bits.ue()
+        bits.ue()
+        matrix, full = _read_hevc_colour(bits, layers)
+    except (ValueError, IndexError):
+        return None
+    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full)
+
+
+def _skip_profile_tier_level(bits: _Bits, layers: int) -> None:
+    bits.u(88)
+    bits.u(8)
+    present = [(bits.u(1), bits.u(1)) for _ in range(layers)]
+    if layers:
+        bits.u(2 * (8 - layers))
+    for profile, level in present:
+        bits.u(88 * profile + 8 * level)
+
+
+def _read_hevc_colour(bits: _Bits, layers: int) -> tuple[int, bool | None]:
+    """The colour part of the VUI, after all that stands between it and the bit depths."""
+    order_bits = bits.ue() + 4
+    for _ in range(layers + 1 if bits.u(1) else 1):
+        for _ in range(3):
+            bits.ue()
+    for _ in range(6):
+        bits.ue()
+    if bits.u(1) and bits.u(1):
+        _skip_hevc_scaling_lists(bits)
+    bits.u(2)
+    if bits.u(1):
+        bits.u(8)
+        bits.ue()
+        bits.ue()
+        bits.u(1)
+    _skip_reference_picture_sets(bits)
+    if bits.u(1):
+        for _ in range(bits.ue()):
+            bits.u(order_bits + 1)
+    bits.u(2)
+    return _read_vui_colour(bits) if bits.u(1) else (2, None)
+
+
+def _skip_hevc_scaling_lists(bits: _Bits) -> None:
+    for size in range(4):
+        for _ in range(0, 6, 3 if size == 3 else 1):
+            if not bits.u(1):
+                bits.ue()
+                continue
+            if size > 1:
+                bits.se()
+            for _ in range(min(64, 1 << (4 + (size << 1)))):
+                bits.se()
+
+
+def _skip_reference_picture_sets(bits: _Bits) -> None:
+    """The short-term reference picture sets (ITU-T H.265, 7.3.7); each may be told by how it differs from the last."""
+    pictures = 0
+    for number in range(bits.ue()):
+        if number and bits.u(1):
+            bits.u(1)
+            bits.ue()
+            kept = 0
+            for _ in range(pictures + 1):
+                used = bits.u(1)
+                kept += used or bits.u(1)
+            pictures = kept
+        else:
+            negative, positive = bits.ue(), bits.ue()
+            for _ in range(negative + positive):
+                bits.ue()
+                bits.u(1)
+            pictures = negative + positive

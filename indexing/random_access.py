@@ -1,0 +1,87 @@
+"""Whether decoding can really start at a packet: what the container calls a keyframe is not always one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_ANNEX_B_CONFIG = 0  # a NAL length size of zero stands for start codes
+
+
+def nal_length_size(codec: str, config: bytes) -> int:
+    """Bytes of the length before each NAL unit by avcC or hvcC (ISO/IEC 14496-15); 0 for Annex B start codes."""
+    if codec == "h264" and len(config) >= 7 and config[0] == 1:
+        return (config[4] & 3) + 1
+    if codec in ("hevc", "vvc") and len(config) >= 23 and config[:3] != b"\0\0\1" and config[:4] != b"\0\0\0\1":
+        return (config[21] & 3) + 1
+    return _ANNEX_B_CONFIG
+
+
+def iterate_nals(payload: bytes | memoryview, length_size: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of each NAL unit in a packet, header byte included. Ends at the first that does not fit."""
+    if length_size:
+        position = 0
+        while position + length_size < len(payload):
+            start = position + length_size
+            position = start + int.from_bytes(payload[position:start], "big")
+            if position > len(payload):
+                return
+            if position > start:
+                yield start, position
+        return
+    data = bytes(payload)
+    start = data.find(b"\0\0\1") + 3
+    while start > 2:
+        following = data.find(b"\0\0\1", start)
+        stop = len(data) if following < 0 else following
+        if stop > start:
+            yield start, stop
+        start = following + 3
+
+
+def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
+    """Whether a decoder that knows nothing before this packet gives right frames from it on.
+
+    H.264: an IDR picture, or a recovery point that recovers at once (ITU-T H.264, 7.4.1.2.4 and D.2.8).
+    HEVC: an IRAP picture (ITU-T H.265, 3.69). MPEG-4 part 2: an I-VOP (ISO/IEC 14496-2, 6.3.5).
+    Other codecs: as the container says.
+    """
+    if codec == "h264":
+        for start, stop in iterate_nals(payload, nal_length_size(codec, config)):
+            kind = payload[start] & 31
+            if kind == 5 or (kind == 6 and _recovers_at_once(bytes(payload[start + 1 : stop]))):
+                return True
+            if kind == 1:
+                return False
+        return False
+    if codec == "hevc":
+        for start, _ in iterate_nals(payload, nal_length_size(codec, config)):
+            kind = payload[start] >> 1 & 63
+            if kind < 32:
+                return 16 <= kind <= 23
+        return False
+    if codec == "mpeg4":
+        vop = bytes(payload[:4096]).find(b"\0\0\1\xb6")
+        return 0 <= vop < len(payload) - 4 and payload[vop + 4] >> 6 == 0
+    return True
+
+
+def _recovers_at_once(sei: bytes) -> bool:
+    """Whether an H.264 SEI NAL holds a recovery point message with recovery_frame_cnt 0."""
+    position = 0
+    while position + 2 < len(sei):
+        kind = size = 0
+        while position < len(sei) and sei[position] == 0xFF:
+            kind, position = kind + 255, position + 1
+        if position + 1 >= len(sei):
+            return False
+        kind, position = kind + sei[position], position + 1
+        while position < len(sei) and sei[position] == 0xFF:
+            size, position = size + 255, position + 1
+        if position >= len(sei):
+            return False
+        size, position = size + sei[position], position + 1
+        if kind == 6:
+            # recovery_frame_cnt is the first field, Exp-Golomb coded: zero is the single bit 1.
+            return position < len(sei) and bool(sei[position] & 0x80)
+        position += size
+    return False

@@ -1,0 +1,99 @@
+"""Where frame numbers outside a range are taken from instead."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError
+
+CONSTANT_FRAME = -1
+"""Frame number that stands for the fill value in mode ``constant``."""
+
+MODES = ("none", "edge", "constant", "reflect_101", "reflect_1001", "wrap")
+
+_ALIASES = {"repeat": "edge", "reflect": "reflect_101", "symmetric": "reflect_1001", "loop": "wrap"}
+
+
+def check_mode(mode: str) -> str:
+    """The name in ``MODES`` of a padding mode given by name or alias.
+
+    Raises:
+        ConfigurationError: there is no such mode.
+
+    Example:
+        >>> check_mode("symmetric")
+        'reflect_1001'
+    """
+    name = _ALIASES.get(mode, mode) if isinstance(mode, str) else mode
+    if name not in MODES:
+        raise ConfigurationError(f"pad must be one of {', '.join((*MODES, *_ALIASES))}, got {mode!r}")
+    return name
+
+
+def pad(
+    frame_numbers: npt.ArrayLike, first: int, stop: int, mode: str
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Replace the frame numbers outside ``[first, stop)``, on either side of it, by what the mode says.
+
+    ========================  ======================================  =======================
+    mode (alias)              what stands outside the range           range ``abcd``, 3 more
+    ========================  ======================================  =======================
+    ``none``                  nothing: those numbers are dropped      ``abcd``
+    ``edge`` (repeat)         the nearest frame                       ``abcd|ddd``
+    ``constant``              ``CONSTANT_FRAME``, a made-up picture   ``abcd|---``
+    ``reflect_101``           the mirror image, edge frame not        ``abcd|cba``
+    (reflect)                 repeated; period 2(N-1)
+    ``reflect_1001``          the mirror image, edge frame repeated;  ``abcd|dcb``
+    (symmetric)               period 2N
+    ``wrap`` (loop)           the range again; period N               ``abcd|abc``
+    ========================  ======================================  =======================
+
+    A reflection that is longer than the range bounces to and fro in it. The names 101 and 1001 are those of
+    OpenCV's border types; the results are those of ``numpy.pad``.
+
+    Args:
+        frame_numbers: integers[T], in any order.
+        first, stop: the range, ``0 <= first < stop``.
+        mode: one of ``MODES`` or an alias.
+
+    Returns:
+        frame numbers, int64[T] (fewer in mode ``none``), and mask, bool of that shape: False where the
+        number was replaced.
+
+    Raises:
+        ConfigurationError: the range is empty or negative, the mode unknown, or the numbers no int64.
+
+    Example:
+        >>> numbers, mask = pad([3, 4, 5, 6], 0, 5, "reflect_101")
+        >>> numbers.tolist(), mask.tolist()
+        ([3, 4, 3, 2], [True, True, False, False])
+    """
+    mode = check_mode(mode)
+    if not 0 <= first < stop:
+        raise ConfigurationError(f"the range must be 0 <= first < stop, got first={first!r}, stop={stop!r}")
+    numbers = np.asarray(frame_numbers)
+    integers = np.issubdtype(numbers.dtype, np.integer) and np.can_cast(numbers.dtype, np.int64)
+    if numbers.ndim != 1 or (numbers.size and not integers):
+        raise ConfigurationError(
+            f"frame_numbers must be a row of integers, got {numbers.dtype} of shape {numbers.shape}"
+        )
+    numbers = numbers.astype(np.int64)
+    size, offset = stop - first, numbers - first
+    inside = (offset >= 0) & (offset < size)
+    if mode == "none":
+        return numbers[inside], inside[inside]
+    if mode == "constant":
+        return np.where(inside, numbers, CONSTANT_FRAME), inside
+    if mode == "edge":
+        offset = offset.clip(0, size - 1)
+    elif mode == "wrap":
+        offset = offset % size
+    elif mode == "reflect_101":
+        period = max(2 * (size - 1), 1)  # a single frame reflects into itself
+        offset = offset % period
+        offset = np.minimum(offset, period - offset)
+    else:
+        offset = offset % (2 * size)
+        offset = np.minimum(offset, 2 * size - 1 - offset)
+    return first + offset, inside

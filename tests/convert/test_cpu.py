@@ -1,0 +1,322 @@
+"""The CPU conversion against the float64 reference, PyTorch's own resize, and the specs it is told by."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+import reference
+
+from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame, full_geometry
+from videoloader.errors import ConfigurationError, UnsupportedError
+from videoloader.indexing.index import StreamInfo
+
+# Name, bits, horizontal and vertical chroma subsampling.
+FORMATS = [
+    ("yuv420p", 8, 2, 2), ("yuvj420p", 8, 2, 2), ("yuv422p", 8, 2, 1), ("yuv444p", 8, 1, 1), ("yuv440p", 8, 1, 2),
+    ("yuv411p", 8, 4, 1), ("yuv410p", 8, 4, 4), ("yuv420p10le", 10, 2, 2), ("yuv422p10le", 10, 2, 1),
+    ("yuv444p10le", 10, 1, 1), ("yuv420p12le", 12, 2, 2), ("yuv444p16le", 16, 1, 1),
+]  # fmt: skip
+STREAM = StreamInfo("h264", (b"",), Fraction(1, 25), 64, 48)
+
+
+def poisoned(size: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
+    return torch.full((3, *size), 77 if dtype == torch.uint8 else float("nan"), dtype=dtype)
+
+
+def check(slot: torch.Tensor, expected: npt.NDArray[np.float64]) -> None:
+    """Compare with an expectation in [0, 1]: at most 2/255 and on average 1/255 apart."""
+    got = slot.to(torch.float64).numpy() * (1 if slot.dtype == torch.uint8 else 255)
+    error = np.abs(got - expected * 255)
+    assert error.max() <= 2
+    assert error.mean() <= 1
+
+
+@pytest.mark.parametrize(("pixels", "bits", "step_x", "step_y"), FORMATS)
+@pytest.mark.parametrize("full_range", [False, True])
+@pytest.mark.parametrize(("height", "width"), [(48, 64), (241, 321)])
+def test_formats(pixels: str, bits: int, step_x: int, step_y: int, full_range: bool, height: int, width: int) -> None:
+    planes = reference.random_planes(np.random.default_rng(0), height, width, bit_depth=bits, factors=(step_x, step_y))
+    slot = poisoned((height, width), torch.uint8)
+    convert_frame(
+        reference.video_frame(planes, pixels), ColorSpec("bt709", full_range), 0, False,
+        Geometry((0, 0, height, width), (height, width)), OutputSpec(), slot,
+    )  # fmt: skip
+    check(
+        slot,
+        reference.rgb(planes, matrix="bt709", full_range=full_range, bit_depth=bits, factors=(step_x, step_y)),
+    )
+
+
+@pytest.mark.parametrize("matrix", ["bt709", "fcc", "bt601", "smpte240m", "bt2020"])
+@pytest.mark.parametrize("site", ["left", "center", "topleft", "top", "bottomleft", "bottom"])
+def test_matrices_and_sites(matrix: Any, site: Any) -> None:
+    planes = reference.random_planes(np.random.default_rng(1), 37, 51, factors=(2, 2))
+    slot = poisoned((37, 51), torch.uint8)
+    geometry = Geometry((0, 0, 37, 51), (37, 51))
+    convert_frame(
+        reference.video_frame(planes, "yuv420p"), ColorSpec(matrix, False, site), 0, False, geometry, OutputSpec(), slot
+    )
+    check(slot, reference.rgb(planes, matrix=matrix, full_range=False, site=site, factors=(2, 2)))
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("size", [(31, 40), (17, 13), (75, 90)])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32])
+def test_geometry(rotation: int, mirrored: bool, flip: bool, size: tuple[int, int], dtype: torch.dtype) -> None:
+    planes = reference.random_planes(np.random.default_rng(2), 61, 57, factors=(2, 2))
+    crop = (3, 5, 31, 40)
+    slot = poisoned(size, dtype)
+    convert_frame(
+        reference.video_frame(planes, "yuv420p"), ColorSpec("bt601", False), rotation, mirrored,
+        Geometry(crop, size, flip), OutputSpec(dtype), slot,
+    )  # fmt: skip
+    image = reference.rgb(planes, matrix="bt601", full_range=False, factors=(2, 2))
+    check(slot, reference.picture(image, rotation=rotation, mirrored=mirrored, crop=crop, size=size, flip=flip))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_size_and_crop(data: st.DataObject) -> None:
+    pixels, bits, step_x, step_y = data.draw(st.sampled_from(FORMATS))
+    height, width = data.draw(st.integers(1, 90)), data.draw(st.integers(1, 90))
+    rotation = data.draw(st.sampled_from([0, 90, 180, 270]))
+    shown = (width, height) if rotation in (90, 270) else (height, width)
+    top, left = data.draw(st.integers(0, shown[0] - 1)), data.draw(st.integers(0, shown[1] - 1))
+    crop = (top, left, data.draw(st.integers(1, shown[0] - top)), data.draw(st.integers(1, shown[1] - left)))
+    size = data.draw(st.sampled_from([crop[2:], (9, 11), (1, 1), (40, 30)]))
+    full_range, site = data.draw(st.booleans()), data.draw(st.sampled_from(["left", "center", "topleft"]))
+    planes = reference.random_planes(np.random.default_rng(3), height, width, bit_depth=bits, factors=(step_x, step_y))
+    slot = poisoned(size, torch.uint8)
+    convert_frame(
+        reference.video_frame(planes, pixels), ColorSpec("bt2020", full_range, site), rotation, False,
+        Geometry(crop, size), OutputSpec(), slot,
+    )  # fmt: skip
+    image = reference.rgb(
+        planes, matrix="bt2020", full_range=full_range, site=site, bit_depth=bits, factors=(step_x, step_y)
+    )
+    check(slot, reference.picture(image, rotation=rotation, crop=crop, size=size))
+
+
+@pytest.mark.parametrize("size", [(24, 40), (48, 64), (100, 33)])
+def test_resize_is_torchvisions(size: tuple[int, int]) -> None:
+    planes = reference.random_planes(np.random.default_rng(4), 48, 64, factors=(2, 2))
+    slot = poisoned(size, torch.float32)
+    convert_frame(
+        reference.video_frame(planes, "yuv420p"), ColorSpec("bt709", True), 0, False,
+        Geometry((0, 0, 48, 64), size), OutputSpec(torch.float32), slot,
+    )  # fmt: skip
+    image = torch.from_numpy(reference.rgb(planes, matrix="bt709", full_range=True, factors=(2, 2)))
+    resized = torch.nn.functional.interpolate(image[None], size, mode="bilinear", antialias=True)[0]
+    check(slot, resized.numpy())
+    # The reference itself is PyTorch's to the last bits.
+    assert np.abs(reference.picture(image.numpy(), size=size) - resized.numpy()).max() < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_normalisation(dtype: torch.dtype) -> None:
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    planes = reference.random_planes(np.random.default_rng(5), 48, 64, factors=(2, 2))
+    slot = poisoned((24, 32), dtype)
+    convert_frame(
+        reference.video_frame(planes, "yuv420p"), ColorSpec("bt709", False), 0, False,
+        Geometry((0, 0, 48, 64), (24, 32)), OutputSpec(dtype, mean, std), slot,
+    )  # fmt: skip
+    image = reference.picture(reference.rgb(planes, matrix="bt709", full_range=False, factors=(2, 2)), size=(24, 32))
+    restored = slot.double() * torch.tensor(std).view(3, 1, 1) + torch.tensor(mean).view(3, 1, 1)
+    check(restored, image)
+
+
+@pytest.mark.parametrize("layout", ["TCHW", "CTHW", "THWC"])
+def test_writes_all_of_any_slot_and_nothing_else(layout: str) -> None:
+    planes = reference.random_planes(np.random.default_rng(6), 48, 64, factors=(2, 2))
+    shape = {"TCHW": (4, 3, 20, 30), "CTHW": (3, 4, 20, 30), "THWC": (4, 20, 30, 3)}[layout]
+    batch = torch.full(shape, float("nan"))
+    order = {"TCHW": (0, 1, 2, 3), "CTHW": (1, 0, 2, 3), "THWC": (0, 3, 1, 2)}[layout]
+    slot = batch.permute(order)[1]
+    convert_frame(
+        reference.video_frame(planes, "yuv420p"), ColorSpec("bt709", False), 0, False,
+        Geometry((0, 0, 48, 64), (20, 30)), OutputSpec(torch.float32), slot,
+    )  # fmt: skip
+    image = reference.rgb(planes, matrix="bt709", full_range=False, factors=(2, 2))
+    check(slot, reference.picture(image, size=(20, 30)))
+    assert int(batch.isnan().sum()) == 3 * 3 * 20 * 30
+
+
+@pytest.mark.parametrize(
+    ("pixels", "planar", "bits", "factors"),
+    [
+        ("nv12", "yuv420p", 8, (2, 2)), ("nv21", "yuv420p", 8, (2, 2)), ("p010le", "yuv420p10le", 10, (2, 2)),
+        ("yuyv422", "yuv422p", 8, (2, 1)), ("uyvy422", "yuv422p", 8, (2, 1)), ("nv24", "yuv444p", 8, (1, 1)),
+        ("y210le", "yuv422p10le", 10, (2, 1)), ("yuv420p10be", "yuv420p10le", 10, (2, 2)),
+        ("yuva420p", "yuv420p", 8, (2, 2)), ("yuva444p10le", "yuv444p10le", 10, (1, 1)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("color_range", [0, 1, 2])
+def test_other_yuv_layouts(pixels: str, planar: str, bits: int, factors: tuple[int, int], color_range: int) -> None:
+    planes = reference.random_planes(np.random.default_rng(7), 46, 62, bit_depth=bits, factors=factors)
+    frame = reference.video_frame(planes, planar).reformat(format=pixels)
+    assert frame.format.name == pixels
+    frame.color_range = color_range  # what the frame says must not get in the way of what the caller says
+    frame.colorspace = 1
+    slot = poisoned((30, 40), torch.uint8)
+    geometry = Geometry((3, 5, 30, 40), (30, 40))
+    convert_frame(frame, ColorSpec("bt601", False), 0, False, geometry, OutputSpec(), slot)
+    image = reference.rgb(planes, matrix="bt601", full_range=False, bit_depth=bits, factors=factors)
+    check(slot, reference.picture(image, crop=(3, 5, 30, 40)))
+
+
+@pytest.mark.parametrize("pixels", ["rgb24", "bgr24", "bgra", "gbrp", "pal8", "rgb48le", "gbrp10le", "gbrp16le"])
+def test_rgb(pixels: str) -> None:
+    rng = np.random.default_rng(8)
+    if pixels == "pal8":
+        index, palette = rng.integers(0, 256, (47, 61), np.uint8), rng.integers(0, 256, (256, 4), np.uint8)
+        frame = av.VideoFrame.from_ndarray((index, palette), "pal8")  # type: ignore[arg-type]
+        expected = palette[index][..., 1:].transpose(2, 0, 1) / 255
+    elif "16" in pixels or "48" in pixels or "10" in pixels:
+        bits = 10 if "10" in pixels else 16
+        codes = rng.integers(0, 1 << bits, (47, 61, 3), np.uint16)
+        frame = av.VideoFrame.from_ndarray(codes, pixels)
+        expected = codes.transpose(2, 0, 1) / ((1 << bits) - 1)
+    else:
+        codes8 = rng.integers(0, 256, (47, 61, 3), np.uint8)
+        frame = av.VideoFrame.from_ndarray(codes8, "rgb24").reformat(format=pixels)
+        expected = codes8.transpose(2, 0, 1) / 255
+    assert frame.format.name == pixels
+    frame.color_range = 1
+    geometry = Geometry((2, 3, 30, 40), (17, 19), flip=True)
+    slot = poisoned((17, 19), torch.uint8)
+    convert_frame(frame, color_spec(STREAM, frame), 180, False, geometry, OutputSpec(), slot)
+    check(slot, reference.picture(expected, rotation=180, crop=(2, 3, 30, 40), size=(17, 19), flip=True))
+
+
+@pytest.mark.parametrize("full_range", [False, True])
+@pytest.mark.parametrize("pixels", ["gray", "gray10le", "gray16le", "ya8"])
+def test_gray(pixels: str, full_range: bool) -> None:
+    bits = {"gray10le": 10, "gray16le": 16}.get(pixels, 8)
+    dtype = np.uint8 if bits == 8 else np.uint16
+    luma = np.random.default_rng(9).integers(0, 1 << bits, (47, 61), dtype)
+    frame = reference.video_frame([luma], "gray" if pixels == "ya8" else pixels)
+    frame = frame.reformat(format=pixels)
+    slot = poisoned((20, 20), torch.float32)
+    geometry = Geometry((0, 0, 47, 61), (20, 20))
+    convert_frame(frame, ColorSpec("bt601", full_range), 0, False, geometry, OutputSpec(torch.float32), slot)
+    image = reference.rgb([luma] * 3, matrix="identity", full_range=full_range, bit_depth=bits)
+    check(slot, reference.picture(image, size=(20, 20)))
+
+
+def test_threads_do_not_mix() -> None:
+    rng = np.random.default_rng(10)
+    jobs = []
+    for side in range(40, 64):
+        planes = reference.random_planes(rng, side, side, factors=(2, 2))
+        image = reference.rgb(planes, matrix="bt709", full_range=False, factors=(2, 2))
+        jobs.append((reference.video_frame(planes, "yuv420p"), image, side))
+    failures: list[BaseException] = []
+
+    def work(order: npt.NDArray[np.int64]) -> None:
+        try:
+            for number in order:
+                frame, image, side = jobs[number]
+                slot = poisoned((side, side), torch.uint8)
+                geometry = Geometry((0, 0, side, side), (side, side))
+                convert_frame(frame, ColorSpec("bt709", False), 0, False, geometry, OutputSpec(), slot)
+                check(slot, image)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(rng.permutation(len(jobs)),)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def stream(**facts: Any) -> StreamInfo:
+    return StreamInfo(**{**vars(STREAM), "codec": "vp9", "chroma": "420", "bit_depth": 8, **facts})
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, ColorSpec("bt601", False)),
+        ({"color_matrix": 1, "color_range": "full"}, ColorSpec("bt709", True)),
+        ({"color_matrix": 9, "color_range": "limited"}, ColorSpec("bt2020", False)),
+        ({"color_matrix": 4}, ColorSpec("fcc", False)),
+        ({"color_matrix": 5}, ColorSpec("bt601", False)),
+        ({"color_matrix": 6}, ColorSpec("bt601", False)),
+        ({"color_matrix": 7}, ColorSpec("smpte240m", False)),
+        ({"color_matrix": 0, "chroma": "444"}, ColorSpec("identity", True)),
+        ({"color_matrix": 0}, ColorSpec("bt601", False)),
+        ({"pixel_format": "yuvj420p", "codec": "mjpeg"}, ColorSpec("bt601", True, "center")),
+        ({"pixel_format": "gray"}, ColorSpec("bt601", True)),
+        ({"codec": "mpeg1video"}, ColorSpec("bt601", False, "center")),
+    ],
+)
+def test_color_spec_of_a_stream(facts: dict[str, Any], expected: ColorSpec) -> None:
+    assert color_spec(stream(**facts)) == expected
+
+
+def test_color_spec_of_a_frame_wins() -> None:
+    frame = av.VideoFrame(16, 16, "yuv420p")
+    container = stream(color_matrix=9, color_range="full")
+    assert color_spec(container, frame) == ColorSpec("bt2020", True)
+    frame.colorspace, frame.color_range = 1, 1
+    assert color_spec(container, frame) == ColorSpec("bt709", False)
+    assert color_spec(container, av.VideoFrame(16, 16, "yuvj420p")) == ColorSpec("bt2020", True)
+    assert color_spec(container, av.VideoFrame(16, 16, "gbrp")) == ColorSpec("identity", True)
+    assert color_spec(stream(color_matrix=0, chroma="444"), frame) == ColorSpec("bt709", False)
+
+
+def test_unsupported_matrix() -> None:
+    with pytest.raises(UnsupportedError, match="14"):
+        color_spec(stream(color_matrix=14))
+
+
+def test_full_geometry() -> None:
+    assert full_geometry(stream(rotation=90)) == Geometry((0, 0, 64, 48), (64, 48))
+
+
+def test_bad_arguments() -> None:
+    frame = av.VideoFrame(64, 48, "yuv420p")
+    color, geometry = ColorSpec("bt709", False), Geometry((0, 0, 48, 64), (8, 8))
+    slot = poisoned((8, 8), torch.uint8)
+    with pytest.raises(ConfigurationError, match="slot"):
+        convert_frame(frame, color, 0, False, geometry, OutputSpec(), slot[:, 1:])
+    with pytest.raises(ConfigurationError, match="slot"):
+        convert_frame(frame, color, 0, False, geometry, OutputSpec(torch.float32), slot)
+    with pytest.raises(ConfigurationError, match="crop"):
+        convert_frame(frame, color, 90, False, geometry, OutputSpec(), slot)
+    with pytest.raises(ConfigurationError, match="rotation"):
+        convert_frame(frame, color, 45, False, geometry, OutputSpec(), slot)
+    with pytest.raises(ConfigurationError, match="identity"):
+        convert_frame(frame, ColorSpec("identity", True), 0, False, geometry, OutputSpec(), slot)
+    with pytest.raises(ConfigurationError, match="crop"):
+        Geometry((0, 0, 0, 4), (8, 8))
+    with pytest.raises(ConfigurationError, match="size"):
+        Geometry((0, 0, 4, 4), (0, 8))
+    with pytest.raises(ConfigurationError, match="mean"):
+        OutputSpec(torch.uint8, mean=(0, 0, 0))
+    with pytest.raises(ConfigurationError, match="std"):
+        OutputSpec(torch.float32, std=(1, 0, 1))
+    with pytest.raises(ConfigurationError, match="dtype"):
+        OutputSpec(torch.float64)
+    with pytest.raises(ConfigurationError, match="matrix"):
+        ColorSpec("bt708", False)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="chroma_site"):
+        ColorSpec("bt709", False, "middle")  # type: ignore[arg-type]

@@ -1,0 +1,127 @@
+"""NVDEC against the CPU engine: the same samples for every file, through sessions that are never closed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from corpus_files import GOOD_FILES
+from test_corpus import NOT_COMPARABLE, chosen_frames
+from truth import planes
+
+from videoloader.clips import ClipReader
+from videoloader.convert import CudaSurface, OutputSpec, full_geometry
+from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
+from videoloader.errors import DecodeError
+from videoloader.indexing import FileSource, VideoIndex, build_index
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
+
+pytestmark = pytest.mark.gpu
+cupy = pytest.importorskip("cupy")
+if not torch.cuda.is_available():
+    pytest.skip("no CUDA device", allow_module_level=True)
+
+# In an order without order: each session goes from video to video of other sizes and settings.
+FILES = random.Random(0).sample(GOOD_FILES, len(GOOD_FILES))
+# The inverse DCT of these standards may round either way: errors of one, which add up until the next keyframe.
+IDCT_TOLERANCE = {"mpeg1video": 12, "mpeg2video": 12, "mpeg4": 12}
+
+
+class Sessions:
+    """One decoder with its sessions for all files."""
+
+    def __init__(self) -> None:
+        self.stream = torch.cuda.Stream()
+        self.nvdec = NvdecDecoder(gpu=0, cuda_stream=self.stream.cuda_stream)
+        self.cpu = CpuDecoder()
+
+    def samples(self, surface: CudaSurface) -> list[np.ndarray]:
+        """Y, Cb, Cr as the CPU engine has them."""
+        wide = surface.layout in ("p016", "yuv444_16")
+        subsampled = surface.layout in ("nv12", "p016")
+        rows = surface.height + (-(-surface.height // 2) if subsampled else 2 * surface.height)
+        memory = cupy.cuda.UnownedMemory(surface.pointer, surface.pitch * rows, surface.owner)
+        array = cupy.ndarray((rows, surface.pitch), cupy.uint8, cupy.cuda.MemoryPointer(memory, 0))
+        with cupy.cuda.ExternalStream(self.stream.cuda_stream):
+            host = array.copy().get()
+        if wide:
+            host = host.view(np.uint16) >> (16 - surface.bit_depth)
+        luma, chroma = host[: surface.height, : surface.width], host[surface.height :]
+        if subsampled:
+            width = -(-surface.width // 2)
+            return [luma, chroma[:, 0 : 2 * width : 2], chroma[:, 1 : 2 * width : 2]]
+        return [luma, *(plane[:, : surface.width] for plane in np.split(chroma, 2))]
+
+
+@pytest.fixture(scope="module")
+def sessions() -> Sessions:
+    return Sessions()
+
+
+def decoded_by(
+    decode, index: VideoIndex, source: FileSource, frames: list[int], convert
+) -> dict[int, list[np.ndarray]]:
+    found: dict[int, list[np.ndarray]] = {}
+    for run in plan_frames(index, frames).runs:
+        decode(index, read_packets(source, index, run), lambda packet, frame: found.update({packet: convert(frame)}))
+    return found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_samples_are_those_of_the_cpu(name: str, corpus: Path, sessions: Sessions) -> None:
+    source = FileSource(corpus / name)
+    index = build_index(source)
+    reason = why_not_nvdec(index, 0)
+    if reason or name in NOT_COMPARABLE:
+        pytest.skip(reason or NOT_COMPARABLE[name])
+    frames = chosen_frames(index, random.Random(name))[:60]
+    cpu = decoded_by(sessions.cpu.decode, index, source, frames, planes)
+    try:
+        nvdec = decoded_by(sessions.nvdec.decode, index, source, frames, sessions.samples)
+    except DecodeError as error:
+        # Refusing is right where it is loud: such a clip goes to the CPU. It must stay the exception.
+        if index.method != "decoded":
+            raise
+        pytest.skip(f"left to the CPU: {error}")
+    assert nvdec.keys() == cpu.keys()
+    tolerance = IDCT_TOLERANCE.get(index.stream.codec, 0)
+    for packet, expected in cpu.items():
+        assert len(expected) == len(nvdec[packet])
+        for ours, theirs in zip(nvdec[packet], expected, strict=True):
+            assert ours.shape == theirs.shape
+            assert np.abs(ours.astype(np.int32) - theirs).max() <= tolerance
+
+
+@pytest.fixture(scope="module")
+def readers() -> tuple[ClipReader, ClipReader]:
+    return ClipReader(torch.device("cpu")), ClipReader(torch.device("cuda", 0))
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_colours_are_those_of_the_cpu(
+    name: str, corpus: Path, readers: tuple[ClipReader, ClipReader], record_property
+) -> None:
+    source = FileSource(corpus / name)
+    index = build_index(source)
+    if name in NOT_COMPARABLE:
+        pytest.skip(NOT_COMPARABLE[name])
+    frames = np.array(random.Random(name).sample(range(len(index)), min(len(index), 3)))
+    geometry = full_geometry(index.stream)
+    outputs = []
+    for reader in readers:
+        slots = torch.full((len(frames), 3, *geometry.size), 77, dtype=torch.uint8, device=reader.device)
+        reader.read(source, index, frames, geometry, OutputSpec(), slots)
+        torch.cuda.synchronize()
+        outputs.append(slots.cpu().to(torch.int16))
+    difference = (outputs[0] - outputs[1]).abs()
+    record_property("max_difference", int(difference.max()))
+    print(f"{name}: max {int(difference.max())}, mean {difference.float().mean():.4f} of 255")
+    if index.stream.codec in IDCT_TOLERANCE:
+        assert difference.float().mean() < 1
+    else:
+        assert difference.max() <= 2

@@ -1,0 +1,74 @@
+"""Every file of the corpus, frame by frame, against a full libav decode.
+
+The corpus is a folder of real video files with a MANIFEST.tsv; without it these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpus_files import GOOD_FILES
+from truth import Truth, full_decode, hash_of
+
+from videoloader.decoding import CpuDecoder
+from videoloader.indexing import FileSource, VideoIndex, build_index
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
+
+# Files whose frames cannot be compared, each with the reason.
+NOT_COMPARABLE = {
+    "h264-fragmented__media__sample_fragmented_sgpd_v2.mp4": "encrypted: libav decodes noise, which depends on "
+    "everything that it decoded before",
+}
+
+
+@pytest.mark.parametrize("name", GOOD_FILES)
+def test_frames_are_those_of_a_full_decode(name: str, corpus: Path) -> None:
+    truth = full_decode(corpus / name)
+    source = FileSource(corpus / name)
+    index = build_index(source)
+    assert not truth.error
+    assert len(index) == len(truth.hashes)
+    assert_same_times(index, truth)
+    if name in NOT_COMPARABLE:
+        pytest.skip(NOT_COMPARABLE[name])
+    rng = random.Random(name)
+    wanted = chosen_frames(index, rng)
+    decoder = CpuDecoder()
+    # All at once, in one plan of several runs; then some alone, each from its own keyframe.
+    for frames in (wanted, *([frame] for frame in rng.sample(wanted, min(len(wanted), 10)))):
+        decoded = decode(decoder, source, index, frames)
+        wrong = [frame for frame in frames if decoded.get(int(index.frame_packet[frame])) != truth.hashes[frame]]
+        assert not wrong
+
+
+def decode(decoder: CpuDecoder, source: FileSource, index: VideoIndex, frames: list[int]) -> dict[int, bytes]:
+    """The hash of each wanted packet's frame."""
+    found: dict[int, bytes] = {}
+    for run in plan_frames(index, frames).runs:
+        packets = read_packets(source, index, run)
+        decoder.decode(index, packets, lambda packet, frame: found.update({packet: hash_of(frame)}))
+    return found
+
+
+def chosen_frames(index: VideoIndex, rng: random.Random) -> list[int]:
+    """First, last, 20 random ones, and the keyframes with their neighbours."""
+    count = len(index)
+    keyframes = np.flatnonzero(index.packet_key[index.frame_packet]).tolist()
+    chosen = {0, count - 1, *(rng.randrange(count) for _ in range(20))}
+    chosen |= {key + step for key in rng.sample(keyframes, min(len(keyframes), 100)) for step in (-1, 0, 1)}
+    return sorted(frame for frame in chosen if 0 <= frame < count)
+
+
+def assert_same_times(index: VideoIndex, truth: Truth) -> None:
+    known = [number for number, pts in enumerate(truth.pts) if pts is not None]
+    times = [truth.pts[number] for number in known]
+    # AVI holds no presentation times: libav gives reordered frames the numbers of their packets. Frames come
+    # in the right order all the same, so the same times in rising order are theirs.
+    assert index.frame_pts[known].tolist() == sorted(times)
+    if index.container != "avi":
+        assert times == sorted(times)
+    assert (np.diff(index.frame_pts) >= 0).all()

@@ -1,0 +1,55 @@
+"""What a full libav decode says of a file: the truth that everything here is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import av
+import numpy as np
+
+from videoloader.indexing.libav import open_video
+from videoloader.indexing.source import FileSource
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Timestamps and plane hashes of all frames that libav gives, up to its first error if there is one."""
+
+    pts: list[int | None]
+    hashes: list[bytes]
+    error: str
+
+
+def planes(frame: av.VideoFrame) -> list[np.ndarray]:
+    """The samples of each plane without padding: uint8, or uint16 for more than eight bits."""
+    deep = max(component.bits for component in frame.format.components) > 8
+    arrays = []
+    for plane in frame.planes:
+        rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height]
+        samples = rows.view(np.uint16) if deep else rows
+        # Packed formats hold several samples a pixel.
+        arrays.append(samples[:, : plane.width * (1 if len(frame.planes) > 1 else samples.shape[1] // plane.width)])
+    return arrays
+
+
+def hash_of(frame: av.VideoFrame) -> bytes:
+    digest = blake2b(digest_size=16)
+    for plane in planes(frame):
+        digest.update(np.ascontiguousarray(plane))
+    return digest.digest()
+
+
+def full_decode(path: Path) -> Truth:
+    pts: list[int | None] = []
+    hashes: list[bytes] = []
+    try:
+        with open_video(FileSource(path)) as (container, stream):
+            for packet in container.demux(stream):
+                for frame in packet.decode():
+                    pts.append(frame.pts)
+                    hashes.append(hash_of(frame))
+    except Exception as error:
+        return Truth(pts, hashes, str(error))
+    return Truth(pts, hashes, "")

@@ -1,0 +1,88 @@
+"""From videos on disk to training batches on the GPU.
+
+Names are imported when first used, so that ``videoloader.indexing`` alone needs no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from videoloader.batch import Batch, LoaderStats
+    from videoloader.dataset import VideoDataset, VideoEntry
+    from videoloader.errors import (
+        ConfigurationError,
+        DecodeError,
+        FrameRangeError,
+        IndexingError,
+        SourceError,
+        UnsupportedError,
+        VideoLoaderError,
+    )
+    from videoloader.indexing import VideoIndex, build_index
+    from videoloader.loader import VideoLoader
+    from videoloader.planning import DecodePlan, plan_frames
+    from videoloader.sampling import EveryWindow, FrameList, RandomWindow
+    from videoloader.transforms import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
+    from videoloader.video import Clip, Video
+
+_MODULES = {
+    "batch": ["Batch", "LoaderStats"],
+    "dataset": ["VideoDataset", "VideoEntry"],
+    "errors": [
+        "ConfigurationError",
+        "DecodeError",
+        "FrameRangeError",
+        "IndexingError",
+        "SourceError",
+        "UnsupportedError",
+        "VideoLoaderError",
+    ],
+    "indexing": ["VideoIndex", "build_index"],
+    "loader": ["VideoLoader"],
+    "planning": ["DecodePlan", "plan_frames"],
+    "sampling": ["EveryWindow", "FrameList", "RandomWindow"],
+    "transforms": ["CenterCrop", "Normalize", "RandomHorizontalFlip", "RandomResizedCrop", "Resize"],
+    "video": ["Clip", "Video"],
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Batch",
+    "CenterCrop",
+    "Clip",
+    "ConfigurationError",
+    "DecodeError",
+    "DecodePlan",
+    "EveryWindow",
+    "FrameList",
+    "FrameRangeError",
+    "IndexingError",
+    "LoaderStats",
+    "Normalize",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomWindow",
+    "Resize",
+    "SourceError",
+    "UnsupportedError",
+    "Video",
+    "VideoDataset",
+    "VideoEntry",
+    "VideoIndex",
+    "VideoLoader",
+    "VideoLoaderError",
+    "build_index",
+    "plan_frames",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'videoloader' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"videoloader.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

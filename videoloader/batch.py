@@ -1,0 +1,106 @@
+"""What a loader gives out: a batch of clips, and the account of what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.clip_table import EntryFrames
+from videoloader.clips import ClipReport
+from videoloader.padding import CONSTANT_FRAME
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """B clips of T frames.
+
+    Attributes:
+        frames: [B, T, C, H, W] or [B, C, T, H, W], of the loader's layout, dtype and device.
+        labels: int64[B] on the same device; -1 where an entry has none.
+        frame_numbers: int64[B, T]; -1 for a frame of constant padding.
+        timestamps: float64[B, T], presentation times in seconds; NaN for a frame of constant padding.
+        mask: bool[B, T], False where padding made the frame up.
+        corrupt: bool[B, T], True where the decoder found the frame damaged.
+        paths: of the B videos.
+        clips: int64[B], number of each clip in the data set.
+        columns: for each video the other columns of its entry.
+    """
+
+    frames: torch.Tensor
+    labels: torch.Tensor
+    frame_numbers: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.float64]
+    mask: npt.NDArray[np.bool_]
+    corrupt: npt.NDArray[np.bool_]
+    paths: list[str]
+    clips: npt.NDArray[np.int64]
+    columns: list[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class LoaderStats:
+    """What the clips made so far have cost.
+
+    Attributes:
+        clips: clips made.
+        frames: different frames in them.
+        packets: packets decoded for them; ``packets / frames`` is the decode cost of a frame.
+    """
+
+    clips: int = 0
+    frames: int = 0
+    packets: int = 0
+
+    def with_clips(self, reports: Sequence[ClipReport]) -> LoaderStats:
+        """The account with more clips on it."""
+        return LoaderStats(
+            self.clips + len(reports),
+            self.frames + sum(report.frames for report in reports),
+            self.packets + sum(report.packets for report in reports),
+        )
+
+
+def allocate_frames(
+    clips: int, shape: tuple[int, int, int], layout: str, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Memory for a batch: [B, T, 3, H, W] or, with layout ``"CTHW"``, [B, 3, T, H, W]."""
+    length, height, width = shape
+    size = (clips, length, 3, height, width) if layout == "TCHW" else (clips, 3, length, height, width)
+    frames = torch.empty(size, dtype=dtype, device=device)
+    if frames.is_cuda:
+        # Workers write on streams of their own: the memory's last user on this stream must be done.
+        torch.cuda.current_stream(device).synchronize()
+    return frames
+
+
+def collate(
+    frames: torch.Tensor,
+    videos: Sequence[EntryFrames],
+    clips: Sequence[int],
+    frame_numbers: Sequence[npt.NDArray[np.int64]],
+    masks: Sequence[npt.NDArray[np.bool_]],
+    corrupt: Sequence[npt.NDArray[np.bool_]],
+) -> Batch:
+    """A batch of clips whose frames are in place already."""
+    numbers = np.stack(frame_numbers)
+    constant = numbers == CONSTANT_FRAME
+    timestamps = np.stack(
+        [video.index.timestamps[np.where(constant[row], 0, numbers[row])] for row, video in enumerate(videos)]
+    )
+    labels = [-1 if video.entry.label is None else video.entry.label for video in videos]
+    return Batch(
+        frames,
+        torch.tensor(labels, dtype=torch.int64).to(frames.device, non_blocking=True),
+        numbers,
+        np.where(constant, np.nan, timestamps),
+        np.stack(masks),
+        np.stack(corrupt),
+        [video.entry.path for video in videos],
+        np.array(clips, np.int64),
+        [video.entry.columns for video in videos],
+    )

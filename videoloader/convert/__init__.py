@@ -1,0 +1,16 @@
+"""Decoded pictures to RGB in a batch slot, in one pass: colours, crop, resize, flip, number type, layout."""
+
+from videoloader.convert.cpu import convert_frame
+from videoloader.convert.cuda import CudaSurface, convert_surface
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, color_spec, full_geometry
+
+__all__ = [
+    "ColorSpec",
+    "CudaSurface",
+    "Geometry",
+    "OutputSpec",
+    "color_spec",
+    "convert_frame",
+    "convert_surface",
+    "full_geometry",
+]

@@ -1,0 +1,270 @@
+"""What a conversion is told: the colours of the source, the part of the picture wanted, and what to make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import av
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.errors import ConfigurationError, UnsupportedError
+from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.picture import picture_format
+
+Matrix = Literal["identity", "bt709", "fcc", "bt601", "smpte240m", "bt2020"]
+ChromaSite = Literal["left", "center", "topleft", "top", "bottomleft", "bottom"]
+
+# ITU-T H.273, table 4: MatrixCoefficients. 3 is reserved and read as 2, "unspecified".
+_MATRICES: dict[int, Matrix] = {
+    0: "identity", 1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020",
+}  # fmt: skip
+_UNSPECIFIED = (2, 3)
+_KR_KB: dict[str, tuple[float, float]] = {
+    "bt709": (0.2126, 0.0722),
+    "fcc": (0.30, 0.11),
+    "bt601": (0.299, 0.114),
+    "smpte240m": (0.212, 0.087),
+    "bt2020": (0.2627, 0.0593),
+}
+# H.273, figure 1: the first chroma sample's offset from the first luma sample, (horizontal, vertical), in
+# units of the distance from the first to the last of the luma samples that share one chroma sample.
+_SITES: dict[str, tuple[float, float]] = {
+    "left": (0.0, 0.5),
+    "center": (0.5, 0.5),
+    "topleft": (0.0, 0.0),
+    "top": (0.5, 0.0),
+    "bottomleft": (0.0, 1.0),
+    "bottom": (0.5, 1.0),
+}
+# Their standards put 4:2:0 chroma in the middle of its four luma samples: JFIF 1.02, ISO/IEC 11172-2 (MPEG-1),
+# ITU-T H.261 and H.263 (Sorenson Spark derives from it), Theora I. The others follow MPEG-2: left.
+_CENTERED_CODECS = ("mjpeg", "mpeg1video", "h261", "h263", "flv1", "vp3", "theora")
+
+
+@dataclass(frozen=True)
+class ColorSpec:
+    """How the samples of a picture mean colour.
+
+    Attributes:
+        matrix: of ITU-T H.273, table 4; ``"identity"`` means the planes hold G, B, R. BT.2020 is the
+            non-constant luminance one.
+        full_range: samples use all codes (``0 … 2ⁿ−1``), not the studio range (16 … 235 and 240 at 8 bit).
+        chroma_site: where subsampled chroma lies (H.273, ChromaLocType 0 to 5). An axis that is not
+            subsampled ignores it.
+    """
+
+    matrix: Matrix
+    full_range: bool
+    chroma_site: ChromaSite = "left"
+
+    def __post_init__(self) -> None:
+        if self.matrix != "identity" and self.matrix not in _KR_KB:
+            raise ConfigurationError(f"matrix is {self.matrix!r}, not one of {['identity', *_KR_KB]}")
+        if self.chroma_site not in _SITES:
+            raise ConfigurationError(f"chroma_site is {self.chroma_site!r}, not one of {list(_SITES)}")
+
+    def rgb_from_codes(self, bit_depth: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """float64[3, 3] ``m`` and float64[3] ``b``: RGB in [0, 1] before clamping is ``m @ (Y, Cb, Cr codes) + b``.
+
+        From H.273, equations 20 to 31 (quantisation) and 38 to 40 (matrix), solved for R, G, B.
+        """
+        unit = 2.0 ** (bit_depth - 8)
+        white = 256 * unit - 1
+        luma, black, chroma = (white, 0.0, white) if self.full_range else (219 * unit, 16 * unit, 224 * unit)
+        if self.matrix == "identity":
+            m = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]]) / luma
+            return m, m @ np.full(3, -black)
+        kr, kb = _KR_KB[self.matrix]
+        kg = 1 - kr - kb
+        m = np.array(
+            [[1, 0, 2 * (1 - kr)], [1, -2 * kb * (1 - kb) / kg, -2 * kr * (1 - kr) / kg], [1, 2 * (1 - kb), 0]]
+        ) / np.array([luma, chroma, chroma])
+        return m, m @ -np.array([black, 128 * unit, 128 * unit])
+
+    def chroma_offset(self) -> tuple[float, float]:
+        """(x, y) of the first chroma sample of 4:2:0, in luma samples: 0, 0.5 or 1."""
+        return _SITES[self.chroma_site]
+
+
+def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorSpec:
+    """The colours of a video's pictures.
+
+    Matrix and range are each taken from the first that specifies it: the decoded frame (where there is
+    one), the codec's own header, the container. That is libavformat's and libavcodec's order, so a frame
+    and the stream it comes from agree unless the video changes its colours on the way. Where nobody
+    specifies:
+
+    - matrix: BT.601 whatever the size, as libswscale has it. Identity counts only without chroma
+      subsampling, H.273 allows no other.
+    - range: studio range; but full range for ``yuvj`` and gray pixel formats (libavutil's convention).
+    - RGB, and Y'CbCr with the identity matrix, is full range whatever the flag says: encoders flag it as
+      they like and libswscale does not look.
+    - chroma site: neither container nor frame tell; MPEG-2's (left) but for the codecs whose standard puts
+      it in the centre.
+
+    Primaries and transfer curve are not converted: HDR pictures come out as they are coded.
+
+    Args:
+        stream: of the video.
+        frame: a decoded frame of it.
+
+    Raises:
+        UnsupportedError: the matrix is one of those that no 3×3 matrix describes, or YCgCo.
+    """
+    site: ChromaSite = "center" if stream.codec in _CENTERED_CODECS else "left"
+    header = picture_format(stream)
+    pixels = frame.format.name if frame else stream.pixel_format
+    if frame and (frame.format.is_rgb or frame.format.has_palette):
+        return ColorSpec("identity", True, site)
+    codes = [header.color_matrix] if header else []
+    codes = [*([int(frame.colorspace)] if frame else []), *codes, stream.color_matrix]
+    code = next((code for code in codes if code not in _UNSPECIFIED), 5)
+    if code not in _MATRICES:
+        raise UnsupportedError(f"colour matrix {code} of H.273 is not supported")
+    if code == 0 and not frame and (header.chroma if header else stream.chroma) == "444":
+        return ColorSpec("identity", True, site)
+    ranges = [{1: False, 2: True}.get(int(frame.color_range)) if frame else None]
+    ranges += [header.full_range if header else None, {"limited": False, "full": True}.get(stream.color_range)]
+    chosen = next((full for full in ranges if full is not None), pixels.startswith("gray"))
+    return ColorSpec(_MATRICES[code or 5], chosen or pixels.startswith("yuvj"), site)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Which part of the shown picture is wanted, and how large.
+
+    Attributes:
+        crop: (top, left, height, width) in display pixels, that is after rotation and mirroring.
+        size: (height, width) that the crop is resized to, pixels.
+        flip: turn the output left to right.
+        window: (top, left, height, width) of the resized crop that is put out; all of it unless given.
+            Pixels at the window's border are resampled from beyond it, as if it were cut out afterwards.
+    """
+
+    crop: tuple[int, int, int, int]
+    size: tuple[int, int]
+    flip: bool = False
+    window: tuple[int, int, int, int] | None = None
+
+    def __post_init__(self) -> None:
+        top, left, height, width = self.crop
+        if top < 0 or left < 0 or height < 1 or width < 1:
+            raise ConfigurationError(f"crop is {self.crop}: it must have a positive size and start at 0 or later")
+        if min(self.size) < 1:
+            raise ConfigurationError(f"size is {self.size}: it must be positive")
+        if self.window is not None:
+            top, left, height, width = self.window
+            inside = top + height <= self.size[0] and left + width <= self.size[1]
+            if top < 0 or left < 0 or height < 1 or width < 1 or not inside:
+                raise ConfigurationError(f"window is {self.window}: it must be a part of the size {self.size}")
+
+    @property
+    def output_size(self) -> tuple[int, int]:
+        """(height, width) of the output, pixels."""
+        return self.size if self.window is None else self.window[2:]
+
+
+def full_geometry(stream: StreamInfo) -> Geometry:
+    """The whole picture at its own size."""
+    height, width = stream.display_size
+    return Geometry((0, 0, height, width), (height, width))
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """What the numbers of the output are.
+
+    Attributes:
+        dtype: ``torch.uint8`` gives 0 … 255, rounded to nearest, halves up; ``torch.float16`` and
+            ``torch.float32`` give [0, 1], normalised where ``mean`` and ``std`` are given.
+        mean, std: for R, G, B; a float output is ``(value − mean) / std``, torchvision's convention.
+    """
+
+    dtype: torch.dtype = torch.uint8
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in (torch.uint8, torch.float16, torch.float32):
+            raise ConfigurationError(f"dtype is {self.dtype}, not torch.uint8, torch.float16 or torch.float32")
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if values is not None and self.dtype == torch.uint8:
+                raise ConfigurationError(f"{name} is given, but uint8 output cannot be normalised")
+            if values is not None and len(values) != 3:
+                raise ConfigurationError(f"{name} has {len(values)} values, not 3")
+        if self.std is not None and min(self.std) <= 0:
+            raise ConfigurationError(f"std is {self.std}: it must be positive")
+
+    def scale_shift(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """float32[3] each: a float output is ``value · scale + shift`` for a value in [0, 1]."""
+        std = np.array(self.std or (1, 1, 1), np.float64)
+        return (1 / std).astype(np.float32), (-np.array(self.mean or (0, 0, 0)) / std).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """A ``Geometry`` as seen from the decoded picture, where rotation, mirroring and flip are yet to come.
+
+    Attributes:
+        top, left, height, width: of the crop, in pixels of the decoded picture.
+        size: (height, width) to resize it to.
+        window: (top, left, height, width) of the resized crop to put out.
+        turns: quarter turns clockwise to give the resized picture.
+        flip: whether to turn it left to right after that.
+    """
+
+    top: int
+    left: int
+    height: int
+    width: int
+    size: tuple[int, int]
+    window: tuple[int, int, int, int]
+    turns: int
+    flip: bool
+
+
+@lru_cache(4096)
+def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, width: int) -> SourceView:
+    """Take a geometry back through mirroring and rotation, which a symmetric resize commutes with.
+
+    Args:
+        geometry: in display pixels.
+        rotation: degrees clockwise a player turns the picture: 0, 90, 180 or 270.
+        mirrored: whether it is turned left to right after the rotation.
+        height, width: of the decoded picture.
+
+    Raises:
+        ConfigurationError: the rotation is none of these or the crop reaches outside the picture.
+    """
+    if rotation not in (0, 90, 180, 270):
+        raise ConfigurationError(f"rotation is {rotation}, not 0, 90, 180 or 270")
+    top, left, rows, columns = geometry.crop
+    shown_height, shown_width = (width, height) if rotation in (90, 270) else (height, width)
+    if top + rows > shown_height or left + columns > shown_width:
+        raise ConfigurationError(f"crop {geometry.crop} reaches outside the picture of {shown_height}×{shown_width}")
+    size = geometry.size
+    window = geometry.window or (0, 0, *size)
+    return SourceView(
+        *_unturned(geometry.crop, shown_height, shown_width, rotation, mirrored),
+        (size[1], size[0]) if rotation in (90, 270) else size,
+        _unturned(window, *size, rotation, mirrored),
+        rotation // 90,
+        geometry.flip != mirrored,
+    )
+
+
+def _unturned(
+    box: tuple[int, int, int, int], height: int, width: int, rotation: int, mirrored: bool
+) -> tuple[int, int, int, int]:
+    """A (top, left, height, width) box of a turned picture of ``height`` by ``width``, in the picture before that."""
+    top, left, rows, columns = box
+    bottom, right = height - top - rows, width - left - columns
+    if mirrored:
+        left, right = right, left
+    # After a clockwise quarter turn the source's bottom edge is the display's left, its left edge the display's top.
+    top, left = {0: (top, left), 90: (right, top), 180: (bottom, right), 270: (left, bottom)}[rotation]
+    return (top, left, columns, rows) if rotation in (90, 270) else (top, left, rows, columns)

@@ -1,0 +1,413 @@
+"""Which videos, or parts of videos, an epoch goes through, and what is known about each."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from videoloader.errors import ConfigurationError, FrameRangeError, SourceError
+from videoloader.indexing.index import VideoIndex
+
+VIDEO_EXTENSIONS = (
+    "3gp",
+    "avi",
+    "flv",
+    "m2ts",
+    "m4v",
+    "mkv",
+    "mov",
+    "mp4",
+    "mpeg",
+    "mpg",
+    "mts",
+    "ogv",
+    "ts",
+    "webm",
+    "wmv",
+)
+
+# What ``from_csv`` takes each column for. Frames come before seconds because they are exact.
+_GUESSES = {
+    "path": ("path", "video", "filename", "file"),
+    "label": ("label", "class"),
+    "start": ("start_frame",),
+    "stop": ("end_frame", "stop_frame"),
+    "start_seconds": ("start", "start_time", "start_seconds"),
+    "stop_seconds": ("end", "stop", "end_time", "stop_time", "end_seconds", "stop_seconds"),
+}
+
+_ENDS = ("start", "stop", "start_seconds", "stop_seconds")
+_OTHER_UNIT = dict(zip(_ENDS, (*_ENDS[2:], *_ENDS[:2]), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class VideoEntry:
+    """One row of a data set: a video or a part of one. Each end is given in frames, in seconds or not at all.
+
+    Args:
+        path: of the video, in any form that ``Video`` takes.
+        label: number of its class.
+        start, stop: frame numbers, stop exclusive.
+        start_seconds, stop_seconds: presentation times; the frames from the first to before the second.
+        columns: anything else known about it; travels with the clips.
+
+    Raises:
+        ConfigurationError: an argument has the wrong type, an end is given twice, or the part is empty.
+
+    Example:
+        ``VideoEntry("match.mp4", label=3, start_seconds=61.5, stop_seconds=64.0)``
+    """
+
+    path: str
+    label: int | None = None
+    _: KW_ONLY
+    start: int | None = None
+    stop: int | None = None
+    start_seconds: float | None = None
+    stop_seconds: float | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) or not self.path:
+            raise ConfigurationError(f"path must be a non-empty string, got {self.path!r}")
+        for name in ("label", *_ENDS):
+            value, kind = getattr(self, name), Real if name.endswith("_seconds") else Integral
+            if value is not None and not (issubclass(type(value), kind) and abs(value) < math.inf):
+                raise ConfigurationError(f"{name} must be a {kind.__name__} number, got {value!r}", self.path)
+        ends = ", ".join(f"{name}={getattr(self, name)}" for name in _ENDS)
+        if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
+            raise ConfigurationError(f"an end must be given in frames or in seconds, got {ends}", self.path)
+        first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds
+        no_frames = first < 0 or (self.stop is not None and self.stop <= first)
+        if no_frames or (begin is not None and end is not None and begin >= end):
+            raise ConfigurationError(f"start must be at least 0 and less than stop, got {ends}", self.path)
+
+
+@dataclass(frozen=True)
+class VideoDataset:
+    """A table of videos: an immutable sequence of ``VideoEntry``.
+
+    Args:
+        entries: the rows, at least one.
+        class_names: name of each label; empty where labels are plain numbers or missing.
+
+    Raises:
+        ConfigurationError: there are no entries, or a label has no class name.
+
+    Example:
+        >>> data = VideoDataset.from_paths(["a.mp4", "b.mp4"], ["walk", "run"])
+        >>> len(data), data[0].label, data.class_names
+        (2, 1, ('run', 'walk'))
+    """
+
+    entries: Sequence[VideoEntry]
+    class_names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.class_names, str) or len(set(self.class_names)) < len(self.class_names):
+            raise ConfigurationError(f"class_names must be different names, got {self.class_names!r}")
+        object.__setattr__(self, "entries", tuple(self.entries))
+        object.__setattr__(self, "class_names", tuple(self.class_names))
+        if not self.entries:
+            raise ConfigurationError("entries must hold at least one video, got ()")
+        for entry in self.entries if self.class_names else ():
+            if entry.label is not None and not 0 <= entry.label < len(self.class_names):
+                raise ConfigurationError(f"label {entry.label} has no name in class_names", entry.path)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[VideoEntry]:
+        return iter(self.entries)
+
+    def __getitem__(self, index: int) -> VideoEntry:
+        return self.entries[index]
+
+    @classmethod
+    def from_paths(
+        cls,
+        paths: Iterable[str | os.PathLike[str]],
+        labels: Iterable[int | str] | None = None,
+        *,
+        class_names: Sequence[str] | None = None,
+    ) -> VideoDataset:
+        """One entry for each path, in their order.
+
+        Args:
+            paths: of the videos, in any form that ``Video`` takes. They are not opened here.
+            labels: one for each path: all numbers, or all names.
+            class_names: the name of each number; for names, unless given, those that occur in natural order.
+                Give it where several splits of one data set must agree.
+
+        Raises:
+            ConfigurationError: there are no paths, not as many labels as paths, or a label has no class name.
+
+        Example:
+            ``VideoDataset.from_paths(sorted(Path("clips").glob("*.mp4")))``
+        """
+        if isinstance(paths, (str, os.PathLike)):
+            raise ConfigurationError(f"paths must be a list of paths, got {paths!r}")
+        names = [os.fspath(path) for path in paths]
+        if labels is None:
+            return cls([VideoEntry(name) for name in names], class_names or ())
+        given = list(labels)
+        if len(given) != len(names):
+            raise ConfigurationError(f"labels must be one for each of {len(names)} paths, got {len(given)}")
+        numbers, known = _number_labels(given, class_names, names.__getitem__)
+        return cls([VideoEntry(name, label) for name, label in zip(names, numbers, strict=True)], known)
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        extensions: Collection[str] = VIDEO_EXTENSIONS,
+        class_names: Sequence[str] | None = None,
+    ) -> VideoDataset:
+        """All videos in a folder and the folders in it, in natural order ("clip2" before "clip10").
+
+        With no video directly in ``folder``, each folder in it is a class, with or without videos, so that
+        splits with the same folders agree on the labels. Otherwise there are no labels. Hidden files and
+        folders (with a leading dot) are skipped, links are followed.
+
+        Args:
+            folder: the root.
+            extensions: of the files that are videos, in any case, with or without the dot.
+            class_names: unless given, the folders' names in natural order. Another folder is an error.
+
+        Raises:
+            SourceError: a folder cannot be read.
+            ConfigurationError: there is no video, or the folders are not those of ``class_names``.
+
+        Example:
+            ``VideoDataset.from_folder("kinetics/train")`` for ``kinetics/train/archery/….mp4``
+        """
+        root = os.fspath(folder)
+        if isinstance(extensions, str) or not extensions:
+            raise ConfigurationError(f"extensions must be a list of file name endings, got {extensions!r}")
+        endings = tuple(f".{extension.lower().removeprefix('.')}" for extension in extensions)
+        files, folders = _list_folder(root)
+        if any(name.lower().endswith(endings) for name in files):
+            if class_names:
+                raise ConfigurationError("class_names are given, but videos lie outside class folders", root)
+            return cls([VideoEntry(path) for path in _videos_below(root, endings)])
+        names = folders if class_names is None else class_names
+        number = {name: i for i, name in enumerate(names)}
+        if unknown := [name for name in folders if name not in number]:
+            raise ConfigurationError(f"folder {unknown[0]!r} is none of the class_names", root)
+        entries = [
+            VideoEntry(path, number[name])
+            for name in folders
+            for path in _videos_below(os.path.join(root, name), endings)
+        ]
+        if not entries:
+            raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}", root)
+        return cls(entries, names)
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        columns: Mapping[str, str] | None = None,
+        root: str | os.PathLike[str] | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> VideoDataset:
+        """One entry for each row of a CSV file (RFC 4180, UTF-8) with a header.
+
+        The separator is the comma, tab or semicolon, whichever is most in the header. Columns are found by
+        name, in any case, the first that is there::
+
+            path            path, video, filename, file
+            label           label, class                      numbers in every row, or names
+            start           start_frame                       frame number
+            stop            end_frame, stop_frame             frame number, exclusive
+            start_seconds   start, start_time, start_seconds  looked at where there are no frame columns
+            stop_seconds    end, stop, end_time, stop_time, end_seconds, stop_seconds
+
+        An empty start or stop is that of the video. Other columns travel as text in ``VideoEntry.columns``.
+
+        Args:
+            path: of the table.
+            columns: the file's names for columns above, e.g. ``{"path": "clip", "start_seconds": "t0"}``.
+            root: folder that relative paths start from; the table's own unless given.
+            class_names: as for ``from_paths``.
+
+        Raises:
+            SourceError: the file cannot be read.
+            ConfigurationError: the table or a value makes no sense, with the line; or a column is missing.
+
+        Example:
+            ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``
+        """
+        source = os.fspath(path)
+        header, rows = _read_table(source)
+        place = _find_columns(header, columns or {}, source)
+        folder = os.path.dirname(source) if root is None else os.fspath(root)
+        labels, known = _labels_of_text(rows, place.get("label"), class_names, source)
+        extra = [i for i in range(len(header)) if i not in place.values()]
+        entries = []
+        for (line, cells), label in zip(rows, labels, strict=True):
+            video = cells[place["path"]].strip()
+            try:
+                entry = VideoEntry(
+                    video and os.path.join("" if "://" in video else folder, video),
+                    label,
+                    columns={header[i]: cells[i] for i in extra},
+                    **{end: _number(end, cells[place[end]].strip()) for end in _ENDS if end in place},
+                )
+            except ConfigurationError as error:
+                raise ConfigurationError(f"line {line}: {error}", source) from None
+            entries.append(entry)
+        return cls(entries, known)
+
+
+def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
+    """The frames ``[first, stop)`` of a video that an entry means.
+
+    Seconds choose the frames whose timestamps lie in ``[start_seconds, stop_seconds)``, to half a millisecond
+    or half a unit of the video's time base, whichever is less: parts that touch share no frame and lose none.
+    Seconds may reach beyond the video; frame numbers may not.
+
+    Raises:
+        FrameRangeError: there is no such frame, or a frame number lies outside the video.
+
+    Example:
+        At 25 frames a second, ``start_seconds=1, stop_seconds=2`` are the frames ``(25, 50)``.
+    """
+    first, stop = entry.start, entry.stop
+    if first is None:
+        first = 0 if entry.start_seconds is None else _first_frame_from(entry.start_seconds, index)
+    if stop is None:
+        stop = len(index) if entry.stop_seconds is None else _first_frame_from(entry.stop_seconds, index)
+    if not first < stop <= len(index):
+        raise FrameRangeError(f"no frames [{first}, {stop}) among {len(index)} for {entry}", index.source)
+    return int(first), int(stop)
+
+
+def _first_frame_from(seconds: float, index: VideoIndex) -> int:
+    # Slack, so that a time which was rounded (to a float, to the container's milliseconds) finds its frame.
+    base = float(index.stream.time_base)
+    return int(np.searchsorted(index.frame_pts, np.ceil((seconds - min(base / 2, 0.0005)) / base)))
+
+
+def _natural(name: str) -> tuple[list[str | int], str]:
+    """Sort key: numbers in names count as numbers, capitals as small letters."""
+    return [int(part) if i % 2 else part.casefold() for i, part in enumerate(re.split(r"(\d+)", name))], name
+
+
+def _number_labels(
+    labels: Sequence[int | str], class_names: Sequence[str] | None, where: Callable[[int], str]
+) -> tuple[list[int], Sequence[str]]:
+    """Labels as numbers, and the class names; ``where(i)`` says in messages which label it is."""
+    if all(isinstance(label, str) for label in labels):
+        names = sorted({str(label) for label in labels}, key=_natural) if class_names is None else class_names
+        number: dict[int | str, int] = {name: i for i, name in enumerate(names)}
+        for i, label in enumerate(labels):
+            if label not in number:
+                raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
+        return [number[label] for label in labels], names
+    for i, label in enumerate(labels):
+        if not isinstance(label, Integral):
+            raise ConfigurationError(f"{where(i)}: labels must be all numbers or all names, got {label!r}")
+        if class_names is not None and not 0 <= label < len(class_names):
+            raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
+    return [int(label) for label in labels], class_names or ()
+
+
+def _list_folder(folder: str) -> tuple[list[str], list[str]]:
+    """Names of the files and of the folders in a folder, hidden ones left out, each in natural order."""
+    try:
+        with os.scandir(folder) as found:
+            is_folder = {item.name: item.is_dir() for item in found if not item.name.startswith(".")}
+    except OSError as error:
+        raise SourceError(f"the folder cannot be read ({error.strerror})", folder) from error
+    names = sorted(is_folder, key=_natural)
+    return [name for name in names if not is_folder[name]], [name for name in names if is_folder[name]]
+
+
+def _videos_below(folder: str, endings: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[str]:
+    here = os.path.realpath(folder)
+    if here in above:  # a link to a folder that this one lies in
+        return
+    files, folders = _list_folder(folder)
+    yield from (os.path.join(folder, name) for name in files if name.lower().endswith(endings))
+    for name in folders:
+        yield from _videos_below(os.path.join(folder, name), endings, (*above, here))
+
+
+def _read_table(source: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The header and the rows of a CSV file, each row with its line number."""
+    table: list[tuple[int, list[str]]] = []
+    try:
+        with open(source, encoding="utf-8-sig", newline="") as file:
+            delimiter = max(",\t;", key=file.readline().count)
+            file.seek(0)
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            for cells in filter(None, reader):  # a blank line has no cells
+                table.append((reader.line_num, cells))
+    except OSError as error:
+        raise SourceError(f"the table cannot be read ({error.strerror})", source) from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ConfigurationError(f"after line {table[-1][0] if table else 0}: {error}", source) from None
+    if len(table) < 2:
+        raise ConfigurationError("the table has no rows under a header", source)
+    header = [name.strip() for name in table[0][1]]
+    if len(set(header)) < len(header):
+        raise ConfigurationError(f"the header has a name twice: {header}", source)
+    for line, cells in table[1:]:
+        if len(cells) != len(header):
+            raise ConfigurationError(f"line {line}: {len(cells)} values, header of {len(header)}", source)
+    return header, table[1:]
+
+
+def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> dict[str, int]:
+    """Place in the header of each known column that is there."""
+    for column, name in given.items():
+        if column not in _GUESSES or name not in header:
+            names = f"columns must map {', '.join(_GUESSES)} to names of the header {header}"
+            raise ConfigurationError(f"{names}, got {column!r}: {name!r}", source)
+    place = {column: header.index(name) for column, name in given.items()}
+    small = [name.lower() for name in header]
+    for column, guesses in _GUESSES.items():
+        found = [small.index(name) for name in guesses if name in small]
+        free = [i for i in found if i not in place.values()]
+        if free and column not in place and _OTHER_UNIT.get(column) not in place:
+            place[column] = free[0]
+    if "path" not in place:
+        raise ConfigurationError(f"give columns={{'path': …}}: no column for it in header {header}", source)
+    for pair in ({"start", "stop_seconds"}, {"start_seconds", "stop"}):
+        if pair <= place.keys() and not pair <= given.keys():
+            raise ConfigurationError(f"give columns=…: frames or seconds, in the header {header}?", source)
+    return place
+
+
+def _labels_of_text(
+    rows: list[tuple[int, list[str]]], column: int | None, class_names: Sequence[str] | None, source: str
+) -> tuple[Sequence[int | None], Sequence[str]]:
+    """The label of each row and the class names. A column without a single label is no label column."""
+    texts = [""] * len(rows) if column is None else [cells[column].strip() for _, cells in rows]
+    if not any(texts):
+        return [None] * len(rows), class_names or ()
+    if "" in texts:
+        raise ConfigurationError(f"line {rows[texts.index('')][0]}: the label is missing", source)
+    are_names = class_names is not None and set(texts) <= set(class_names)
+    are_numbers = not are_names and all(re.fullmatch(r"[+-]?\d+", text) for text in texts)
+    labels = [int(text) for text in texts] if are_numbers else texts
+    return _number_labels(labels, class_names, lambda i: f"{source}: line {rows[i][0]}")
+
+
+def _number(end: str, text: str) -> Any:
+    seconds = end.endswith("_seconds")
+    try:
+        return (float(text) if seconds else int(text)) if text else None
+    except ValueError:
+        raise ConfigurationError(f"{end} {text!r} is no {'' if seconds else 'whole '}number") from None

@@ -1,0 +1,262 @@
+"""Decoding on NVDEC through PyNvVideoCodec's low-level decoder, in sessions that stay open from video to video."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, NamedTuple
+
+from videoloader.convert.cuda import CudaSurface, Layout
+from videoloader.decoding.annexb import parameter_sets, to_annex_b
+from videoloader.errors import DecodeError
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.picture import PictureFormat, picture_format
+from videoloader.indexing.random_access import nal_length_size
+from videoloader.packets import PacketBytes
+
+# Names in PyNvVideoCodec's cudaVideoCodec; its cudaVideoChromaFormat has "420" and "444" as here.
+_CODECS = {
+    "h264": "H264", "hevc": "HEVC", "vp8": "VP8", "vp9": "VP9", "av1": "AV1",
+    "mpeg1video": "MPEG1", "mpeg2video": "MPEG2", "mpeg4": "MPEG4", "vc1": "VC1",
+}  # fmt: skip
+# A session is made for the largest picture of its class, so that it can take any smaller one. Each of
+# width and height is rounded up to one of these.
+_SIZE_CLASSES = (384, 640, 1088, 1920, 2560, 4096, 8192)
+_OPEN_SESSIONS = 4
+_NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4")
+_NEVER_REORDERED = ("vp8", "vp9", "av1")
+
+Sink = Callable[[int, CudaSurface], None]
+
+
+class _SessionKey(NamedTuple):
+    """What a session cannot change: NVDEC refuses to reconfigure any of it."""
+
+    codec: str
+    chroma: str
+    bit_depth: int
+    max_width: int
+    max_height: int
+
+
+class _Session:
+    def __init__(self, key: _SessionKey, gpu: int, cuda_stream: int) -> None:
+        nvc = _pynvvideocodec()
+        self.picture: PictureFormat | None = None
+        self.decoder = nvc.CreateDecoder(
+            gpuid=gpu,
+            codec=getattr(nvc.cudaVideoCodec, _CODECS[key.codec]),
+            cudacontext=0,
+            cudastream=cuda_stream,
+            usedevicememory=True,
+            maxwidth=key.max_width,
+            maxheight=key.max_height,
+        )
+
+    def feed(self, payload: bytes | bytearray | memoryview, timestamp: int) -> list[Any]:
+        """Decode one packet, flush with an empty one. The surfaces live until the next call."""
+        packet = _pynvvideocodec().PacketData()
+        # The buffer must outlive the call; the call returns when NVDEC's parser has copied it.
+        buffer = (ctypes.c_char * max(len(payload), 1)).from_buffer_copy(payload or b"\0")
+        packet.bsl_data = ctypes.addressof(buffer)
+        packet.bsl = len(payload)
+        packet.pts = packet.dts = timestamp
+        surfaces: list[Any] = self.decoder.Decode(packet)
+        return surfaces
+
+
+def _pynvvideocodec() -> Any:
+    # Imported here because importing it needs a driver.
+    import PyNvVideoCodec
+
+    return PyNvVideoCodec
+
+
+@cache
+def _capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> dict[str, int]:
+    nvc = _pynvvideocodec()
+    return dict(
+        nvc.GetDecoderCaps(
+            gpuid=gpu,
+            codec=getattr(nvc.cudaVideoCodec, _CODECS[codec]),
+            chromaformat=getattr(nvc.cudaVideoChromaFormat, chroma),
+            bitdepth=bit_depth,
+        )
+    )
+
+
+def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
+    """Why this GPU's NVDEC cannot decode a video; empty if it can.
+
+    Args:
+        index: of the video.
+        gpu: CUDA device number.
+    """
+    stream = index.stream
+    if stream.size_varies:
+        return "its pictures change their size"
+    if stream.codec == "mpeg4" and index.method == "decoded":
+        return "its packets are not one frame each"
+    if stream.codec in _NEED_EVEN_SIZE and (stream.width % 2 or stream.height % 2):
+        return f"NVDEC cuts pictures of odd size wrongly for {stream.codec}"
+    if stream.codec not in _CODECS:
+        return f"NVDEC does not know {stream.codec}"
+    picture = picture_format(stream)
+    if picture is None or picture.chroma not in ("420", "444") or not picture.bit_depth:
+        return f"{stream.codec} with {picture.chroma if picture else 'unknown'} chroma is not for NVDEC"
+    caps = _capabilities(gpu, stream.codec, picture.chroma, picture.bit_depth)
+    if not caps["supported"]:
+        return f"this GPU's NVDEC does not decode {stream.codec} {picture.chroma} {picture.bit_depth} bit"
+    small = picture.width < caps["width_min"] or picture.height < caps["height_min"]
+    large = picture.width > caps["width_max"] or picture.height > caps["height_max"]
+    blocks = (picture.width + 15) // 16 * ((picture.height + 15) // 16)
+    if small or large or blocks > caps["mb_num_max"]:
+        return f"{picture.width}×{picture.height} is outside what this GPU's NVDEC takes for {stream.codec}"
+    return ""
+
+
+def _size_class(pixels: int) -> int:
+    return next(size for size in _SIZE_CLASSES if pixels <= size)
+
+
+class NvdecDecoder:
+    """A decoder for one thread. Its NVDEC sessions stay open from clip to clip and from video to video.
+
+    Args:
+        gpu: CUDA device number.
+        cuda_stream: handle of the CUDA stream that the sessions put their frames on. Whatever reads a
+            surface must run on the same stream: the next packet reuses the surface's memory.
+    """
+
+    def __init__(self, *, gpu: int, cuda_stream: int) -> None:
+        self._gpu = gpu
+        self._cuda_stream = cuda_stream
+        self._sessions: OrderedDict[_SessionKey, _Session] = OrderedDict()
+
+    def decode(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink) -> int:
+        """Decode one run, from a keyframe on. See ``CpuDecoder.decode``; surfaces are valid inside ``sink`` only.
+
+        Raises:
+            DecodeError: NVDEC refuses the stream, gives out pictures of another size than the stream's, or
+                not one for each packet. Frames given to the sink before that may be wrong.
+        """
+        picture = picture_format(index.stream)
+        assert picture is not None, "why_not_nvdec says which streams may come here"
+        codec = index.stream.codec
+        key = _SessionKey(
+            codec, picture.chroma, picture.bit_depth, _size_class(picture.width), _size_class(picture.height)
+        )
+        # Not in the cache while it is in use: a session that fails is not used again.
+        session = self._sessions.pop(key, None) or _Session(key, self._gpu, self._cuda_stream)
+        numbering = _InDecodeOrder(index) if codec in _NEVER_REORDERED else _ByRank(index)
+        expected: set[int] = set()
+        fed = 0
+
+        def give(surfaces: list[Any]) -> None:
+            for surface in surfaces:
+                number = numbering.packet_of(surface.getPTS())
+                if number in expected:
+                    expected.remove(number)
+                    sink(number, _describe(surface, picture))
+
+        try:
+            if session.picture is not None and session.picture != picture:
+                # Without this the session goes on cutting pictures to the shape of its first video.
+                session.decoder.setReconfigParams(picture.width, picture.height)
+            session.picture = picture
+            for number, data, wanted in packets:
+                if not fed:
+                    record = index.stream.codec_configs[index.packet_config[number]]
+                    length_size = nal_length_size(codec, record)
+                    headers = parameter_sets(codec, record)
+                payload = to_annex_b(data, length_size)
+                if not fed and headers:
+                    payload = b"".join((headers, payload))
+                if wanted:
+                    expected.add(number)
+                give(session.feed(payload, numbering.timestamp(number)))
+                fed += 1
+            give(session.feed(b"", 0))
+        except DecodeError as error:
+            raise DecodeError(str(error), index.source) from None
+        except _pynvvideocodec().PyNvVCException as error:
+            raise DecodeError(f"NVDEC refuses it: {str(error).strip().splitlines()[0]}", index.source) from error
+        if numbering.outstanding:
+            raise DecodeError(
+                f"NVDEC gave {numbering.fed - numbering.outstanding} pictures for {numbering.fed}", index.source
+            )
+        self._sessions[key] = session
+        if len(self._sessions) > _OPEN_SESSIONS:
+            self._sessions.popitem(last=False)
+        return fed
+
+
+class _ByRank:
+    """Ties pictures to packets by display rank, for codecs that reorder.
+
+    NVDEC's parser hands out timestamps in rising order, whichever packets they came with: with its place
+    in display order as timestamp, each packet gets its own back, as long as each becomes a picture.
+    """
+
+    def __init__(self, index: VideoIndex) -> None:
+        self._rank = index.packet_rank
+        self._packets = index.packets_in_display_order
+        self.fed = self.outstanding = 0
+
+    def timestamp(self, number: int) -> int:
+        self.fed += 1
+        self.outstanding += 1
+        return int(self._rank[number])
+
+    def packet_of(self, timestamp: int) -> int:
+        self.outstanding -= 1
+        if not 0 <= timestamp < len(self._packets) or self.outstanding < 0:
+            raise DecodeError("NVDEC gave more pictures than packets")
+        return int(self._packets[timestamp])
+
+
+class _InDecodeOrder:
+    """Ties pictures to packets first in, first out, for codecs that never reorder.
+
+    There a packet may show nothing, and the parser gives its timestamp to a later picture.
+    """
+
+    def __init__(self, index: VideoIndex) -> None:
+        self._shown = index.packet_has_frame
+        self._queue: deque[int] = deque()
+        self.fed = 0
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._queue)
+
+    def timestamp(self, number: int) -> int:
+        if self._shown[number]:
+            self._queue.append(number)
+            self.fed += 1
+        return self.fed
+
+    def packet_of(self, timestamp: int) -> int:
+        if not self._queue:
+            raise DecodeError("NVDEC gave more pictures than packets show")
+        return self._queue.popleft()
+
+
+def _describe(surface: Any, picture: PictureFormat) -> CudaSurface:
+    """Where the planes of a surface are: contiguous; rows of subsampled formats are as long as an even width."""
+    wide = picture.bit_depth > 8
+    planar = picture.chroma == "444"
+    pitch = (picture.width if planar else (picture.width + 1) // 2 * 2) * (2 if wide else 1)
+    # The size that PyNvVideoCodec tells leaves out the last chroma row of an odd height; the row is there.
+    size = pitch * picture.height * 3 if planar else pitch * picture.height * 3 // 2
+    if surface.framesize() != size:
+        raise DecodeError(
+            f"NVDEC gave a picture of {surface.framesize()} bytes where {picture.width}×{picture.height} "
+            f"{picture.chroma} {picture.bit_depth} bit has {size}"
+        )
+    layout: Layout = ("yuv444_16" if wide else "yuv444") if planar else ("p016" if wide else "nv12")
+    return CudaSurface(
+        surface.GetPtrToPlane(0), picture.width, picture.height, pitch, layout, picture.bit_depth, surface
+    )

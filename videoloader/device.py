@@ -1,0 +1,45 @@
+"""Which device decodes and holds the frames."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import torch
+
+from videoloader.errors import ConfigurationError
+
+_GPU_PACKAGES = ("PyNvVideoCodec", "cupy")
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The device that a name means.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or ``"auto"``: the current CUDA device where there is one
+            and the packages for it are installed, else the CPU.
+
+    Raises:
+        ConfigurationError: a CUDA device is asked for that cannot be had.
+    """
+    missing = [name for name in _GPU_PACKAGES if importlib.util.find_spec(name) is None]
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() and not missing else "cpu"
+    try:
+        resolved = torch.device(device)
+    except RuntimeError:
+        raise ConfigurationError(f"device is {device!r}, not 'auto', 'cpu', 'cuda' or 'cuda:N'") from None
+    if resolved.type == "cpu":
+        return resolved
+    if resolved.type != "cuda":
+        raise ConfigurationError(f"device is {device!r}; videos are decoded on 'cpu' or 'cuda'")
+    if not torch.cuda.is_available():
+        raise ConfigurationError(f"device is {device!r}, but torch finds no CUDA device")
+    if missing:
+        raise ConfigurationError(
+            f"device is {device!r}, but {' and '.join(missing)} is not installed: "
+            "install videoloader[cuda12] or videoloader[cuda13]"
+        )
+    index = torch.cuda.current_device() if resolved.index is None else resolved.index
+    if index >= torch.cuda.device_count():
+        raise ConfigurationError(f"device is {device!r}, but there are {torch.cuda.device_count()} CUDA devices")
+    return torch.device("cuda", index)

@@ -1,0 +1,310 @@
+"""Batches of clips: decoded ahead by worker threads, in an order that depends on nothing but the seed."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.batch import Batch, LoaderStats, allocate_frames, collate
+from videoloader.clip_table import ClipTable, build_clip_table
+from videoloader.clips import ClipReport, reader_of_thread
+from videoloader.dataset import VideoDataset
+from videoloader.device import resolve_device
+from videoloader.errors import ConfigurationError, DecodeError, SourceError
+from videoloader.indexing import open_source
+from videoloader.sampling import FrameMode, clip_frames, clip_rng
+from videoloader.sharding import batch_positions, batch_range, num_batches, permute, shard_of_environment
+from videoloader.transforms import Transform, plan_geometry, plan_output
+
+Layout = Literal["TCHW", "CTHW"]
+OnError = Literal["raise", "skip", "replace"]
+_DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
+# NVDEC needs more sessions than engines to keep all engines busy: one decodes while another's Python runs.
+_CUDA_WORKERS = 14
+_REPLACEMENTS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class _MadeClip:
+    """A clip whose frames lie in their slot: what else the batch tells of it. No report: it could not be made."""
+
+    clip: int
+    frame_numbers: npt.NDArray[np.int64]
+    mask: npt.NDArray[np.bool_]
+    report: ClipReport | None
+    ready: torch.cuda.Event | None
+
+
+@dataclass(eq=False)
+class _Pending:
+    """A batch whose clips are being decoded."""
+
+    next_position: int
+    frames: torch.Tensor
+    clips: list[Future[_MadeClip]] = field(default_factory=list)
+
+
+class VideoLoader:
+    """Clips of a data set in batches, decoded ahead in worker threads.
+
+    What a batch holds depends on (seed, epoch) and the shard, never on workers, prefetching or the device.
+    Iterating gives one epoch and goes on to the next; leaving a loop early ends its epoch.
+
+    Args:
+        dataset: the videos.
+        mode: how frames are chosen; all its clips must have the same number of frames.
+        batch_size: clips in a batch.
+        device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        transforms: resize, crops, flips and Normalize, carried out together with the colour conversion.
+        layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W].
+        dtype: ``"uint8"`` (0 … 255), ``"float16"`` or ``"float32"`` (0 … 1, or normalised).
+        shuffle: whether clips come in a random order, another one every epoch.
+        seed: of that order and of all random frames and transforms.
+        last_batch: ``"partial"``, ``"drop"`` or ``"fill"``; see ``sharding.num_batches``.
+        shard_id, num_shards: this process's part; from torchrun's environment unless given.
+        num_workers: decoding threads. Default: on CUDA two for each NVDEC engine, else one for each core.
+        prefetch: batches in the making while one is used.
+        on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out; ``"replace"``
+            leaves unreadable files out too, and takes another clip for one that does not decode.
+        on_indexed: called after each video of the data set was indexed, for progress bars.
+
+    Attributes:
+        unreadable: (path, error) of every file left out and every clip skipped or replaced so far.
+
+    Raises:
+        ConfigurationError: an argument has no such value, or the data set gives no clips.
+        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``).
+
+    Example:
+        >>> loader = VideoLoader(data, RandomWindow(16, stride=4), batch_size=8)  # doctest: +SKIP
+        >>> for batch in loader:  # doctest: +SKIP
+        ...     train(batch.frames, batch.labels)
+    """
+
+    def __init__(
+        self,
+        dataset: VideoDataset,
+        mode: FrameMode,
+        *,
+        batch_size: int,
+        device: str | torch.device = "auto",
+        transforms: Sequence[Transform] = (),
+        layout: Layout = "TCHW",
+        dtype: str | torch.dtype = "uint8",
+        shuffle: bool = False,
+        seed: int = 0,
+        last_batch: str = "partial",
+        shard_id: int | None = None,
+        num_shards: int | None = None,
+        num_workers: int | None = None,
+        prefetch: int = 2,
+        on_error: OnError = "raise",
+        on_indexed: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.device = resolve_device(device)
+        self._dataset, self._mode, self._batch_size = dataset, mode, batch_size
+        self._transforms, self._layout = tuple(transforms), layout
+        if isinstance(dtype, str) and dtype not in _DTYPES:
+            raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
+        self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype)
+        for name, value, allowed in (("layout", layout, Layout), ("on_error", on_error, OnError)):
+            if value not in get_args(allowed):
+                raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(get_args(allowed))}")
+        self._shuffle, self._seed, self._last_batch = shuffle, seed, last_batch
+        if (shard_id is None) != (num_shards is None):
+            raise ConfigurationError("give both of shard_id and num_shards, or none")
+        environment = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
+        self._shard_id, self._num_shards = environment
+        if not 0 <= self._shard_id < self._num_shards:
+            raise ConfigurationError(f"shard_id is {shard_id}, not in [0, {num_shards})")
+        self._num_workers = num_workers or (_CUDA_WORKERS if self.device.type == "cuda" else os.cpu_count() or 1)
+        if self._num_workers < 1 or prefetch < 1:
+            raise ConfigurationError(f"num_workers is {num_workers} and prefetch {prefetch}: both must be positive")
+        self._prefetch, self._on_error = prefetch, on_error
+        self._table: ClipTable = build_clip_table(
+            dataset,
+            mode,
+            workers=min(self._num_workers, os.cpu_count() or 1),
+            skip_unreadable=on_error != "raise",
+            on_indexed=on_indexed,
+        )
+        if not len(self._table):
+            raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos")
+        self.unreadable = list(self._table.unreadable)
+        self._epoch, self._start = 0, 0
+        self._position = 0
+        self._stats = LoaderStats()
+        self._check_batches()
+
+    def _check_batches(self) -> None:
+        num_batches(len(self._table), self._batch_size, self._num_shards, self._last_batch, start=self._start)
+
+    def __len__(self) -> int:
+        """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""
+        return num_batches(len(self._table), self._batch_size, self._num_shards, self._last_batch, start=self._start)
+
+    @property
+    def num_clips(self) -> int:
+        """Clips in an epoch over all shards."""
+        return len(self._table)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin with this epoch next. Not needed in a plain loop: epochs follow one another by themselves."""
+        self._epoch, self._start, self._position = epoch, 0, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is: after the batch given out last. Valid for any number of shards."""
+        return {"epoch": self._epoch, "position": self._position, "fingerprint": self._fingerprint()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken: each clip of its epoch still comes exactly once over all shards.
+
+        Raises:
+            ConfigurationError: the state is of another data set, frame mode, order or seed.
+        """
+        if state["fingerprint"] != self._fingerprint():
+            raise ConfigurationError("the state is of another data set, frame mode, order or seed than this loader")
+        self._epoch, self._start = int(state["epoch"]), int(state["position"])
+        self._position = self._start
+        self._check_batches()
+
+    def _fingerprint(self) -> str:
+        return self._table.fingerprint(self._mode, self._shuffle, self._seed)
+
+    def stats(self) -> LoaderStats:
+        """What the clips given out so far have cost."""
+        return self._stats
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches of one epoch, or of what is left of it after ``load_state_dict``.
+
+        Raises:
+            DecodeError, SourceError: a clip cannot be made (with ``on_error="raise"``).
+            ConfigurationError: clips of one batch differ in their size or number of frames.
+        """
+        epoch, start = self._epoch, self._start
+        clips, shards = len(self._table), self._num_shards
+        setting = (clips, self._batch_size, shards, self._last_batch)
+        batches = num_batches(*setting, start=start)
+        pending: deque[_Pending] = deque()
+        pool = ThreadPoolExecutor(self._num_workers, "videoloader-decode")
+        try:
+            following = 0
+            while following < batches or pending:
+                while following < batches and len(pending) <= self._prefetch:
+                    positions = batch_positions(following, self._shard_id, *setting, start=start)
+                    _, end = batch_range(following, *setting, start=start)
+                    pending.append(self._submit(pool, positions, epoch, min(end, clips)))
+                    following += 1
+                first = pending.popleft()
+                batch = self._finish(first)
+                self._position = first.next_position
+                if not pending and following == batches:
+                    self.set_epoch(epoch + 1)
+                if batch is not None:
+                    yield batch
+        finally:
+            for each in pending:
+                for clip in each.clips:
+                    clip.cancel()
+            pool.shutdown(wait=True)
+            if self._epoch == epoch and self._position != self._start:
+                # The loop was left early. A state taken before stays valid; the next loop is a new epoch.
+                self.set_epoch(epoch + 1)
+
+    def _submit(
+        self, pool: ThreadPoolExecutor, positions: npt.NDArray[np.int64], epoch: int, next_position: int
+    ) -> _Pending:
+        clips = self._clips_at(positions, epoch)
+        shapes = {self._clip_shape(clip, epoch) for clip in clips}
+        if len(shapes) > 1:
+            raise ConfigurationError(
+                f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): "
+                "add a Resize, CenterCrop or RandomResizedCrop, and a padding mode to the frame mode"
+            )
+        frames = allocate_frames(len(clips), shapes.pop(), self._layout, self._output.dtype, self.device)
+        pending = _Pending(next_position, frames)
+        for row, clip in enumerate(clips):
+            slots = frames[row] if self._layout == "TCHW" else frames[row].transpose(0, 1)
+            pending.clips.append(pool.submit(self._make, clip, epoch, slots))
+        return pending
+
+    def _clips_at(self, positions: npt.NDArray[np.int64], epoch: int) -> list[int]:
+        order = permute(positions, len(self._table), self._seed, epoch) if self._shuffle else positions
+        return [int(clip) for clip in order]
+
+    def _clip_shape(self, clip: int, epoch: int) -> tuple[int, int, int]:
+        """(frames, height, width) of a clip, from the index alone."""
+        video, number = self._table[clip]
+        rng = clip_rng(self._seed, epoch, clip)
+        numbers, _ = clip_frames(self._mode, video, number, rng)
+        geometry = plan_geometry(self._transforms, video.index.stream.display_size, rng)
+        return len(numbers), *geometry.output_size
+
+    def _make(self, clip: int, epoch: int, slots: torch.Tensor) -> _MadeClip:
+        """Decode one clip into its slots, or, where that fails and may be replaced, another one."""
+        for attempt in range(_REPLACEMENTS):
+            video, number = self._table[clip]
+            rng = clip_rng(self._seed, epoch, clip)
+            numbers, mask = clip_frames(self._mode, video, number, rng)
+            geometry = plan_geometry(self._transforms, video.index.stream.display_size, rng)
+            reader = reader_of_thread(self.device)
+            try:
+                if (len(numbers), *geometry.output_size) != (slots.shape[0], *slots.shape[2:]):
+                    raise DecodeError("its clip has another shape than the clip it replaces", video.entry.path)
+                source = open_source(video.entry.path)
+                report = reader.read(source, video.index, numbers, geometry, self._output, slots)
+            except (DecodeError, SourceError) as error:
+                if self._on_error == "raise":
+                    raise
+                self.unreadable.append((video.entry.path, str(error)))
+                if self._on_error == "skip":
+                    return _MadeClip(clip, numbers, mask, None, None)
+                # Which clip stands in depends on the failed one alone, so that epochs repeat exactly.
+                stand_in = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, attempt, epoch, clip]))
+                clip = int(stand_in.integers(len(self._table)))
+                continue
+            video.index = report.index
+            ready = None
+            if reader.stream is not None:
+                ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+                ready.record(reader.stream)
+                slots.record_stream(reader.stream)
+            return _MadeClip(clip, numbers, mask, report, ready)
+        raise DecodeError(
+            f"{_REPLACEMENTS} clips in a row could not be made, the last one is clip {clip}", video.entry.path
+        )
+
+    def _finish(self, pending: _Pending) -> Batch | None:
+        """The batch, when all its clips are made; None when none could be."""
+        made = [future.result() for future in pending.clips]
+        kept = [row for row, clip in enumerate(made) if clip.report is not None]
+        for clip in made:
+            if clip.ready is not None:
+                torch.cuda.current_stream(self.device).wait_event(clip.ready)
+        reports = [clip.report for clip in made if clip.report is not None]
+        self._stats = self._stats.with_clips(reports)
+        if not kept:
+            return None
+        frames = pending.frames
+        if frames.is_cuda:
+            frames.record_stream(torch.cuda.current_stream(self.device))
+        if len(kept) < len(made):
+            frames = frames[torch.tensor(kept, device=frames.device)]
+        rows = [made[row] for row in kept]
+        return collate(
+            frames,
+            [self._table[row.clip][0] for row in rows],
+            [row.clip for row in rows],
+            [row.frame_numbers for row in rows],
+            [row.mask for row in rows],
+            [report.corrupt for report in reports],
+        )

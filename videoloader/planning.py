@@ -1,0 +1,106 @@
+"""From wanted frames to the fewest packets that decode them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Packets to decode in one go, without a seek.
+
+    Attributes:
+        packets: int64[P], packet numbers in decode order; the first is where decoding starts. Packets that
+            the container calls disposable and that nobody wants are left out already.
+        wanted: int64[W], the packets among them whose frames are wanted.
+    """
+
+    packets: npt.NDArray[np.int64]
+    wanted: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class DecodePlan:
+    """How to get some frames of one video.
+
+    Attributes:
+        runs: in decode order; a decoder is reset between two.
+        frames_wanted: how many different frames come out.
+    """
+
+    runs: tuple[Run, ...]
+    frames_wanted: int
+
+    @property
+    def packets(self) -> int:
+        """Packets to read, and at most to decode: the cost. More may turn out disposable when read."""
+        return sum(len(run.packets) for run in self.runs)
+
+
+def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
+    """The runs that decode the given frames.
+
+    Going on in a run beats a new one unless that skips more packets than the decoder holds back for
+    reordering, which a reset throws away.
+
+    Args:
+        index: of the video.
+        frames: frame numbers, any order, repeats allowed.
+
+    Raises:
+        FrameRangeError: a frame number lies outside the video.
+
+    Example:
+        >>> plan = plan_frames(index, [10, 14, 18, 22])  # doctest: +SKIP
+        >>> plan.packets / plan.frames_wanted  # packets decoded for each frame wanted  # doctest: +SKIP
+        5.75
+    """
+    unique = np.unique(np.asarray(frames, np.int64))
+    if not len(unique):
+        return DecodePlan((), 0)
+    start = index.start_packet(unique)
+    packet = index.frame_packet[unique].astype(np.int64)
+    order = np.lexsort((packet, start))
+    start, packet = start[order], packet[order]
+    stop = np.maximum.accumulate(packet + 1)
+    if index.method == "decoded":
+        stop = _stop_after_rest(index, stop)
+    skipped = start[1:] - stop[:-1]
+    config = index.packet_config[start]
+    breaks = np.flatnonzero((skipped > index.stream.reorder_depth) | (config[1:] != config[:-1])) + 1
+    bounds = [0, *breaks.tolist(), len(unique)]
+    return DecodePlan(
+        tuple(
+            _run(index, int(start[first]), int(stop[last - 1]), packet[first:last])
+            for first, last in pairwise(bounds)
+        ),
+        len(unique),
+    )
+
+
+def _stop_after_rest(index: VideoIndex, stop: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Stops moved past the packets after them that have no frame of their own, and past one more packet.
+
+    In streams that only a decode could index a frame may need the packet after its own: the second field of
+    an interlaced picture, or the one that carries the other half of two frames packed together.
+    """
+    with_frame = np.append(np.unique(index.frame_packet), len(index.packet_size))
+    following = with_frame[np.searchsorted(with_frame, stop)]
+    return np.minimum(following + 1, len(index.packet_size))
+
+
+def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]) -> Run:
+    wanted = np.unique(wanted)
+    needed = index.packet_disposable[start:stop] != DISPOSABLE_YES
+    if index.stream.codec == "hevc" and index.packet_key[start]:
+        # Pictures shown before the one decoding starts at refer to pictures before it. Decoders skip them,
+        # and NVDEC then gives their timestamps to other pictures. In HEVC only they refer to each other.
+        needed &= index.packet_pts[start:stop] >= index.packet_pts[start]
+    needed[wanted - start] = True
+    return Run(start + np.flatnonzero(needed), wanted)

@@ -1,0 +1,16 @@
+"""What is done to the frames of a clip on their way into the batch."""
+
+from videoloader.transforms.geometry import CenterCrop, RandomHorizontalFlip, RandomResizedCrop, Resize
+from videoloader.transforms.normalize import Normalize
+from videoloader.transforms.plan import Transform, plan_geometry, plan_output
+
+__all__ = [
+    "CenterCrop",
+    "Normalize",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "Resize",
+    "Transform",
+    "plan_geometry",
+    "plan_output",
+]

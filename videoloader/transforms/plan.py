@@ -1,0 +1,46 @@
+"""From a list of transforms to the one conversion that carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+
+from videoloader.convert import Geometry, OutputSpec
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.geometry import CenterCrop, RandomHorizontalFlip, RandomResizedCrop, Resize
+from videoloader.transforms.normalize import Normalize
+
+Transform: TypeAlias = Resize | CenterCrop | RandomResizedCrop | RandomHorizontalFlip | Normalize
+
+
+def plan_geometry(transforms: Sequence[Transform], display_size: tuple[int, int], rng: np.random.Generator) -> Geometry:
+    """The crop, resize and flip that a clip's transforms add up to.
+
+    Args:
+        transforms: in the order in which they apply.
+        display_size: (height, width) of the video's frames as a player shows them.
+        rng: the clip's own generator; each random transform draws from it in turn.
+
+    Raises:
+        ConfigurationError: a crop is larger than the frames.
+    """
+    geometry = Geometry((0, 0, *display_size), display_size)
+    for transform in transforms:
+        if not isinstance(transform, Normalize):
+            geometry = transform.plan(geometry, rng)
+    return geometry
+
+
+def plan_output(transforms: Sequence[Transform], dtype: torch.dtype) -> OutputSpec:
+    """The pixel values that the transforms ask for.
+
+    Raises:
+        ConfigurationError: more than one Normalize, or one with uint8 output.
+    """
+    found = [transform for transform in transforms if isinstance(transform, Normalize)]
+    if len(found) > 1:
+        raise ConfigurationError("there is more than one Normalize among the transforms")
+    return OutputSpec(dtype, found[0].mean, found[0].std) if found else OutputSpec(dtype)
