@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from videoloader.errors import UnsupportedError
+from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mp4 import index_mp4
@@ -13,6 +13,8 @@ from videoloader.indexing.source import ByteSource, open_source
 
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
+# Pixels: about what libavcodec allows. Tables that tell of more are damaged, and nothing must be allocated by them.
+_LARGEST_PICTURE = 1 << 28
 
 
 def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoIndex:
@@ -41,13 +43,20 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
     opened = open_source(source)
     index = None
     if opened.read(4, 4) in _MP4_FIRST_BOXES:
-        index = index_mp4(opened)
+        try:
+            index = index_mp4(opened)
+        except (IndexError, ValueError, OverflowError) as error:
+            # A number that no table can hold, or a box too short for what should be in it.
+            raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
         if index is not None and _shows_what_it_cannot_start(index, opened):
             index = index_by_decoding(opened)
     if index is None:
         index = index_by_demuxing(opened)
     if not len(index):
         raise UnsupportedError("has no frame to show", opened.name)
+    width, height = index.stream.width, index.stream.height
+    if min(width, height) < 1 or width * height > _LARGEST_PICTURE:
+        raise UnsupportedError(f"has pictures of {width}×{height} pixels", opened.name)
     return index
 
 

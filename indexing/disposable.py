@@ -34,8 +34,10 @@ def _h264_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
 
 
 def _hevc_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
-    for start, _ in iterate_nals(payload, length_size):
+    for start, stop in iterate_nals(payload, length_size):
         kind = payload[start] >> 1 & 63
+        if stop - start < 2:
+            return False
         if kind < 32:
             # Types 0, 2, … 14 are the sub-layer non-reference pictures; nuh_layer_id must be the base layer's.
             return kind <= 14 and kind % 2 == 0 and not payload[start] & 1 and payload[start + 1] >> 3 == 0

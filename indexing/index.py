@@ -137,10 +137,13 @@ class VideoIndex:
         Returns:
             int64, the shape of ``seconds``.
         """
-        # Slack, so that a float that stands for a frame's own time, rounded to milliseconds, finds that frame.
         base = float(self.stream.time_base)
-        units = (np.asarray(seconds, np.float64) + min(base / 2, 0.0005)) / base
-        return np.maximum(np.searchsorted(self.frame_pts, np.floor(units), "right") - 1, 0).astype(np.int64)
+        # Slack, so that a time rounded to milliseconds finds its frame; less where frames are closer than that.
+        steps = np.diff(self.frame_pts)
+        slack = min(0.00051 / base, np.min(steps, where=steps > 0, initial=2**62) / 2)
+        units = np.asarray(seconds, np.float64) / base + slack
+        frames: npt.NDArray[np.int64] = np.searchsorted(self.frame_pts, np.floor(units), "right") - 1
+        return np.maximum(frames, 0)
 
     @cached_property
     def packets_in_display_order(self) -> npt.NDArray[np.int64]:
@@ -160,6 +163,11 @@ class VideoIndex:
         shown = np.zeros(len(self.packet_pts), np.bool_)
         shown[self.frame_packet] = True
         return shown
+
+    @cached_property
+    def config_section(self) -> npt.NDArray[np.int64]:
+        """int64[P]: how often the configuration record has changed up to each packet."""
+        return np.cumsum(np.diff(self.packet_config, prepend=self.packet_config[:1]) != 0)
 
     @cached_property
     def _key_packets(self) -> npt.NDArray[np.int64]:

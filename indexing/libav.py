@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import av
+import av.codec.context
 import av.container
 import av.error
 import av.packet
@@ -51,11 +52,12 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
         IndexingError: libavformat does not recognise the file.
         UnsupportedError: no video stream, or no decoder for it.
     """
-    file = source.name if isinstance(source, FileSource) else source.open()
+    # With the protocol named, no colon in a file's name is taken for one.
+    file = f"file:{source.name}" if isinstance(source, FileSource) else source.open()
     try:
         with av.open(file, **_LENIENT_METADATA) as container:
             stream = container.streams.best("video")
-            if stream is None:
+            if stream is None or stream.codec_context is None:
                 raise UnsupportedError("has no video stream that can be decoded", source.name)
             assert isinstance(stream, av.video.stream.VideoStream)
             # Frame threads hold frames back and, on damaged files, may never return.
@@ -137,7 +139,7 @@ def _timestamps_give_the_order(packets: _Packets, stream: av.video.stream.VideoS
     shown = [pts for pts, hidden in zip(packets.pts, packets.hidden, strict=True) if not hidden]
     if any(pts is None for pts in packets.pts) or len(set(shown)) != len(shown) or not packets.key[0]:
         return False
-    return bool(min(shown, default=0) >= packets.pts[0])  # type: ignore[type-var,operator]
+    return all(pts >= packets.pts[0] for pts in shown)  # type: ignore[operator]
 
 
 def _assemble_demuxed(
@@ -195,9 +197,16 @@ def _stream_info(stream: av.video.stream.VideoStream, depth: int) -> StreamInfo:
         color_range={1: "limited", 2: "full"}.get(int(context.color_range), ""),
         frame_rate=Fraction(stream.average_rate or stream.guessed_rate or 0),
         reorder_depth=depth,
-        codec_tag=context.codec_tag,
+        codec_tag=_codec_tag(context),
         pixel_format=pixels.name if pixels else "",
     )
+
+
+def _codec_tag(context: av.codec.context.CodecContext) -> str:
+    try:
+        return context.codec_tag
+    except UnicodeDecodeError:  # a damaged one
+        return ""
 
 
 def _chroma(pixel_format: str) -> str:
@@ -218,7 +227,7 @@ def _head_decodes_as_indexed(index: VideoIndex, source: ByteSource) -> bool:
             decoded += [frame.pts for frame in stream.codec_context.decode(None)]
         except av.error.FFmpegError:
             return False
-    return decoded == expected.tolist()
+    return bool(decoded == expected.tolist())
 
 
 def index_by_decoding(source: ByteSource) -> VideoIndex:
@@ -249,7 +258,10 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                 starts.append(is_random_access(codec, config, payload))
                 if offsets is not None:
                     offset = _find_payload(payload, packet.pos, source)
-                    offsets = [*offsets, offset] if offset is not None else None
+                    if offset is None:
+                        offsets = None
+                    else:
+                        offsets.append(offset)
                 packet.pts = number
             try:
                 for frame in packet.decode():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from videoloader.indexing.mp4_description import Description, read_descriptions
 from videoloader.indexing.mp4_edits import Edit, leading_offset, read_edits, shown_frames
 from videoloader.indexing.mp4_fragments import read_defaults, read_fragments
 from videoloader.indexing.mp4_samples import Samples, read_samples
+from videoloader.indexing.picture import picture_format
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.source import ByteSource
 
@@ -59,7 +61,7 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         raise UnsupportedError("has no video track", source.name)
     track = max(tracks, key=_rank)
     description = track.descriptions[0] if track.descriptions else None
-    if description is None or not description.codec:
+    if description is None or not description.codec or not description.width or not description.height:
         return None
     if any(other.codec != description.codec for other in track.descriptions):
         return None
@@ -144,11 +146,11 @@ def _orientation(data: bytes, at: int) -> tuple[int, bool]:
 
 def _assemble(source: ByteSource, track: _Track, description: Description) -> VideoIndex:
     samples = track.samples
-    ends = samples.offset + samples.size
-    beyond = (samples.offset < 0) | (ends > source.size)
+    # Subtracted, not added: offsets may be so large that a sum would wrap around.
+    beyond = (samples.offset < 0) | (samples.offset > source.size - samples.size.astype(np.int64))
     if beyond.any():
         raise IndexingError(
-            f"is cut off: {int(beyond.sum())} of {len(ends)} packets lie beyond its end at byte {source.size} "
+            f"is cut off: {int(beyond.sum())} of {len(beyond)} packets lie beyond its end at byte {source.size} "
             f"(the first is packet {int(beyond.argmax())}, at byte {int(samples.offset[beyond.argmax()])})",
             source.name,
         )
@@ -156,6 +158,21 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
     count = len(samples.offset)
     packet_pts = samples.dts + samples.composition
     seconds = Fraction(int(samples.dts[-1] - samples.dts[0]), track.time_scale)
+    stream = StreamInfo(
+        codec=description.codec,
+        codec_configs=tuple(each.config for each in track.descriptions),
+        time_base=Fraction(1, track.time_scale),
+        width=description.width,
+        height=description.height,
+        rotation=track.rotation,
+        mirrored=track.mirrored,
+        frame_rate=(count - 1) / seconds if seconds else Fraction(0),
+        reorder_depth=reorder_depth(packet_pts),
+        **description.facts,
+    )
+    # Decoders go by the codec's own header, whatever size the sample description tells of.
+    if picture := picture_format(stream):
+        stream = replace(stream, width=picture.width, height=picture.height)
     return VideoIndex(
         source=source.name,
         container="mp4",
@@ -166,20 +183,9 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
         packet_key=samples.key,
         # Writers copy an AV1 encoder's own idea of "disposable" into sdtp; frames do depend on such packets.
         packet_disposable=np.zeros(count, np.uint8) if description.codec == "av1" else samples.disposable,
-        packet_config=np.minimum(samples.config, len(track.descriptions) - 1),
+        packet_config=np.minimum(samples.config, min(len(track.descriptions), 256) - 1),
         frame_packet=frame_packet.astype(np.int32),
         frame_pts=frame_pts,
         byte_ranges=True,
-        stream=StreamInfo(
-            codec=description.codec,
-            codec_configs=tuple(each.config for each in track.descriptions),
-            time_base=Fraction(1, track.time_scale),
-            width=description.width,
-            height=description.height,
-            rotation=track.rotation,
-            mirrored=track.mirrored,
-            frame_rate=(count - 1) / seconds if seconds else Fraction(0),
-            reorder_depth=reorder_depth(packet_pts),
-            **description.facts,
-        ),
+        stream=stream,
     )

@@ -76,8 +76,8 @@ def shown_frames(samples: Samples, edits: list[Edit]) -> tuple[npt.NDArray[np.in
     for media_time, duration in edits:
         start_clock = clock
         clock += duration
-        if first_span and media_time == EMPTY:
-            gap += duration
+        if media_time == EMPTY:
+            gap += duration if first_span else 0
             continue
         first_span = False
         begin = _span_start(samples, pts, key, media_time)
@@ -86,7 +86,7 @@ def shown_frames(samples: Samples, edits: list[Edit]) -> tuple[npt.NDArray[np.in
             continue
         # The span's first sample in decode order starts the span's decode clock.
         shown_pts = start_clock + shift + samples.dts[in_span] - samples.dts[in_span[0]] + samples.composition[in_span]
-        parts.append((in_span, shown_pts))
+        parts.append(_in_display_order(in_span, shown_pts))
     if not parts:
         none = np.empty(0, np.int64)
         return none, none
@@ -95,7 +95,8 @@ def shown_frames(samples: Samples, edits: list[Edit]) -> tuple[npt.NDArray[np.in
     # A composition delay must not look like a late start: without a gap the first frame lies at zero.
     shown_at -= max(int(shown_at.min()) - gap, 0)
     kept = ~samples.discarded[shown]
-    return _in_display_order(shown[kept], shown_at[kept])
+    # Spans are shown one after another, even where reordering makes libavformat start one before the last one's end.
+    return shown[kept], np.maximum.accumulate(shown_at[kept])
 
 
 def _span_start(samples: Samples, pts: npt.NDArray[np.int64], key: npt.NDArray[np.int64], media_time: int) -> int:

@@ -43,7 +43,7 @@ def _entries(data: bytes, box: Box, dtype: str | np.dtype[np.void], header: int 
     count = int.from_bytes(data[box.start + header : box.start + header + 4], "big")
     kind = np.dtype(dtype)
     fit = max(box.stop - box.start - header - 4, 0) // kind.itemsize
-    return np.frombuffer(data, kind, min(count, fit), box.start + header + 4)
+    return np.frombuffer(data, kind, min(count, fit), min(box.start + header + 4, len(data)))
 
 
 def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str) -> npt.NDArray[np.int32]:
@@ -58,9 +58,9 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
         sizes = _entries(data, box, ">u4", header=8)
     elif b"stz2" in stbl:
         box = stbl[b"stz2"]
-        bits = data[box.start + 7]
+        bits = int.from_bytes(data[box.start + 7 : box.start + 8], "big")
         if bits == 4:
-            packed = np.frombuffer(data, np.uint8, box.stop - box.start - 12, box.start + 12)
+            packed = _entries(data, box, ">u1", header=8)
             count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
             sizes = np.stack([packed >> 4, packed & 15], 1).ravel()[:count]
         elif bits in (8, 16):
@@ -93,7 +93,7 @@ def _decode_times(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.in
     table = _entries(data, box, _TIME_TO_SAMPLE)
     if not len(table):
         return np.zeros(count, np.int64)
-    delta = table["value"].astype(np.int64)
+    delta: npt.NDArray[np.int64] = table["value"].astype(np.int64)
     if len(delta) == 1 and delta[0] >= 0:
         return np.arange(count) * delta[0]
     if delta.min() < 0:
@@ -135,7 +135,7 @@ def _composition_offsets(data: bytes, box: Box | None, count: int) -> npt.NDArra
     if not len(table):
         return np.zeros(count, np.int64)
     value = table["value"].astype(np.int64)
-    if len(value) == count:
+    if len(value) == count and (table["count"] == 1).all():
         return value
     expanded = _expand(table, count, value)
     covered = int(np.minimum(table["count"].astype(np.int64), count).sum())
@@ -193,7 +193,7 @@ def _key_mask(data: bytes, stbl: dict[bytes, Box], count: int) -> npt.NDArray[np
 def _disposable(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.uint8]:
     column = np.zeros(count, np.uint8)
     if box is not None:
-        flags = np.frombuffer(data, np.uint8, min(max(box.stop - box.start - 4, 0), count), box.start + 4)
+        flags = np.frombuffer(data[box.start + 4 : min(box.start + 4 + count, box.stop)], np.uint8)
         column[: len(flags)] = DISPOSABLE_FROM_DEPENDED_ON[(flags >> 2) & 3]
     return column
 

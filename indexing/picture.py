@@ -39,7 +39,7 @@ def picture_format(stream: StreamInfo) -> PictureFormat | None:
         if stream.codec == "hevc" and (sps := _find_sps(stream.codec, config)):
             return _read_hevc_sps(sps)
     depth, chroma = stream.bit_depth, stream.chroma
-    if stream.codec == "av1" and stream.codec_configs[0][:1] == b"\x81":
+    if stream.codec == "av1" and stream.codec_configs[0][:1] == b"\x81" and len(stream.codec_configs[0]) >= 4:
         depth, chroma = _read_av1c(stream.codec_configs[0])
     if stream.codec in ("vp8", "mpeg1video", "mpeg4", "mpeg2video") and not depth:
         depth, chroma = 8, "420"
@@ -84,7 +84,7 @@ class _Bits:
     """Reads a raw byte sequence payload, emulation prevention removed (ITU-T H.264, 7.3.1 and 9.1)."""
 
     def __init__(self, payload: bytes) -> None:
-        data = payload.replace(b"\0\0\3", b"\0\0")
+        data = payload[:4096].replace(b"\0\0\3", b"\0\0")  # no real one is longer, and a wild one would take hours
         self._value = int.from_bytes(data, "big")
         self._left = len(data) * 8
 

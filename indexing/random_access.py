@@ -67,6 +67,7 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
 
 def _recovers_at_once(sei: bytes) -> bool:
     """Whether an H.264 SEI NAL holds a recovery point message with recovery_frame_cnt 0."""
+    sei = sei.replace(b"\0\0\3", b"\0\0")  # emulation prevention: sizes count without it
     position = 0
     while position + 2 < len(sei):
         kind = size = 0

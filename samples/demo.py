@@ -24,8 +24,9 @@ import videoloader as vl
 
 LENGTH, STRIDE = 16, 4
 ROWS, COLUMNS = 8, 8  # of the contact sheet
+KEEP = 64  # clips held in memory to check and to choose from
 
-INK, MUTED, PAPER, GREEN, AMBER = "#eceff4", "#8b94a7", "#14171d", "#7bd88f", "#f5b45b"
+INK, MUTED, PAPER, AMBER, RED = "#eceff4", "#8b94a7", "#14171d", "#f5b45b", "#ff6b6b"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Row:
     frame_numbers: npt.NDArray[np.int64]
     timestamps: npt.NDArray[np.float64]
     mask: npt.NDArray[np.bool_]
+    corrupt: npt.NDArray[np.bool_]
 
 
 def progress(console: Console, unit: str) -> Progress:
@@ -68,28 +70,27 @@ def open_loader(data: vl.VideoDataset, own: bool, device: str, console: Console)
             on_indexed=lambda: bar.advance(task),
         )
     each = 1000 * (time.perf_counter() - began) / len(data)
-    for _, error in loader.unreadable:
-        console.print(f"  left out: {error}", style="yellow", markup=False, soft_wrap=True)
+    for _, reason in loader.unreadable:
+        console.print(f"  left out: {reason}", style="yellow", markup=False, soft_wrap=True)
     console.print(f"{len(data) - len(loader.unreadable)} videos indexed, {each:.2f} ms per video")
     return loader
 
 
-def load_epoch(
-    loader: vl.VideoLoader, name: str, keep: int, console: Console
-) -> tuple[list[Row], int, float]:
-    """The first ``keep`` clips, the number of clips, and the seconds that an epoch took."""
+def load_epoch(loader: vl.VideoLoader, name: str, console: Console) -> tuple[list[Row], int, float]:
+    """The first clips, the number of clips, and the seconds that an epoch took."""
     rows: list[Row] = []
     clips, began = 0, time.perf_counter()
     with progress(console, "batches") as bar:
         for batch in bar.track(loader, total=len(loader), description=name):
             clips += len(batch.paths)
-            if len(rows) < keep:
+            if len(rows) < KEEP:
                 frames = batch.frames.permute(0, 1, 3, 4, 2).cpu().numpy()
                 facts = zip(
-                    batch.paths, frames, batch.frame_numbers, batch.timestamps, batch.mask, strict=True
+                    *(batch.paths, frames, batch.frame_numbers, batch.timestamps, batch.mask, batch.corrupt),
+                    strict=True,
                 )
                 rows += [Row(*fact) for fact in facts]
-    return rows[:keep], clips, time.perf_counter() - began
+    return rows[:KEEP], clips, time.perf_counter() - began
 
 
 def count_right(rows: list[Row]) -> int:
@@ -105,7 +106,8 @@ def count_right(rows: list[Row]) -> int:
 
 
 def choose(rows: list[Row], many: int) -> list[Row]:
-    """Clips for the sheet: two with padding, the others from as many folders as there are."""
+    """Clips for the sheet: two with padding, the others from as many folders as there are, damaged ones last."""
+    rows = sorted(rows, key=lambda row: bool(row.corrupt.any()))
     short = [row for row in rows if not row.mask.all()]
     folders: dict[Path, list[Row]] = {}
     for row in rows:
@@ -116,7 +118,7 @@ def choose(rows: list[Row], many: int) -> list[Row]:
 
 
 def contact_sheet(rows: list[Row], summary: str) -> Image.Image:
-    """One row a clip: its frames, under each its number and timestamp; padded frames are dimmed."""
+    """One row a clip: its frames, under each number and timestamp; padding is dimmed, damage framed."""
     gap, margin, header, footer, head = 8, 24, 30, 24, 72
     height, width = rows[0].frames.shape[1:3]
     step_x, step_y = width + gap, header + height + footer
@@ -131,9 +133,7 @@ def contact_sheet(rows: list[Row], summary: str) -> Image.Image:
         top = margin + head + line * step_y
         index = vl.build_index(row.path)
         rate = f"{index.average_fps:.4g} fps" + (", variable" if index.is_vfr else "")
-        about = (
-            f"{index.stream.codec}, {index.stream.width}x{index.stream.height}, {rate}, {len(index)} frames"
-        )
+        about = f"{index.stream.codec}, {index.stream.width}x{index.stream.height}, {rate}, {len(index)} frames"
         name = str(Path(*Path(row.path).parts[-2:]))
         draw.text((margin, top + 6), name, INK, normal)
         right = margin + COLUMNS * step_x - gap
@@ -141,23 +141,20 @@ def contact_sheet(rows: list[Row], summary: str) -> Image.Image:
         for column, frame in enumerate(columns):
             x, y = margin + column * step_x, top + header
             picture = Image.fromarray(row.frames[frame])
-            real = bool(row.mask[frame])
-            if not real:
-                picture = Image.blend(
-                    picture.convert("L").convert("RGB"), Image.new("RGB", picture.size, PAPER), 0.6
-                )
+            number, time_shown = f"{row.frame_numbers[frame]}", f"{row.timestamps[frame]:.3f} s"
+            padding, damaged = not row.mask[frame], bool(row.corrupt[frame])
+            if padding:
+                number, time_shown = f"repeats {number}", ""
+                grey = picture.convert("L").convert("RGB")
+                picture = Image.blend(grey, Image.new("RGB", picture.size, PAPER), 0.6)
             sheet.paste(picture, (x, y))
-            box = (x, y, x + width - 1, y + height - 1)
-            number = f"{row.frame_numbers[frame]}"
-            if real:
-                draw.text(
-                    (x + width, y + height + 3), f"{row.timestamps[frame]:.3f} s", MUTED, small, anchor="ra"
-                )
-            else:
-                draw.rectangle(box, outline=AMBER, width=2)
-                draw.text((x + width / 2, y + height / 2), "padding", AMBER, normal, anchor="mm")
-                number = f"repeats {number}"
-            draw.text((x, y + height + 3), number, INK if real else AMBER, small)
+            mark = RED if damaged else AMBER if padding else None
+            if mark:
+                draw.rectangle((x, y, x + width - 1, y + height - 1), outline=mark, width=2)
+                word = "damaged" if damaged else "padding"
+                draw.text((x + width / 2, y + height / 2), word, mark, normal, anchor="mm")
+            draw.text((x, y + height + 3), number, mark or INK, small)
+            draw.text((x + width, y + height + 3), time_shown, MUTED, small, anchor="ra")
     return sheet
 
 
@@ -186,10 +183,13 @@ def main() -> int:
     broken = len(loader.unreadable)
 
     for epoch in range(1, args.epochs + 1):
-        rows, clips, seconds = load_epoch(loader, f"epoch {epoch}", 512, console)
+        rows, clips, seconds = load_epoch(loader, f"epoch {epoch}", console)
         console.print(f"{clips} clips of {LENGTH} frames in {seconds:.2f} s: {clips / seconds:.1f} clips/s")
-    for _, error in loader.unreadable[broken:]:
-        console.print(f"  skipped: {error}", style="yellow", markup=False, soft_wrap=True)
+    for reason in dict(loader.unreadable[broken:]).values():
+        console.print(f"  skipped: {reason}", style="yellow", markup=False, soft_wrap=True)
+    if not rows:
+        console.print(f"no clip of {folder} can be decoded", style="red", markup=False)
+        return 1
     stats = loader.stats()
     cost = stats.packets / max(stats.frames, 1)
     console.print(f"{cost:.2f} packets decoded per frame wanted")

@@ -159,9 +159,7 @@ def draw_frames(motion: str, seconds: Numbers, size: tuple[int, int], seed: int)
     width, height = size
     start, speed, radius = rng.random(2), rng.uniform(0.4, 0.8), rng.uniform(0.14, 0.22) * height
     dark, light = rng.uniform(20, 90, 3), rng.uniform(80, 150, 3)
-    background = (dark + (light - dark) * _noise(rng, size, int(rng.integers(3, 9)))[..., None]).astype(
-        np.float32
-    )
+    background = (dark + (light - dark) * _noise(rng, size, int(rng.integers(3, 9)))[..., None]).astype(np.float32)
     first, second = rng.uniform(120, 255, 3), rng.uniform(0, 120, 3)
     patch = _noise(rng, (64, 64), int(rng.integers(3, 7)))[..., None]
     texture = (first + (second - first) * np.round(patch * 3) / 3).astype(np.float32)

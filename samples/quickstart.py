@@ -25,9 +25,7 @@ print(f"{len(data)} videos, classes {data.class_names}")
 
 # One video: every frame by its number, exactly.
 video = vl.Video(data[0].path)
-print(
-    f"{len(video)} frames, {video.timestamps[-1]:.3f} s, frame 10: {tuple(video[10].shape)} {video[10].dtype}"
-)
+print(f"{len(video)} frames, {video.timestamps[-1]:.3f} s, frame 10: {tuple(video[10].shape)} {video[10].dtype}")
 clip = video.read(vl.RandomWindow(16, stride=4))
 print("a clip:", clip.frame_numbers.tolist())
 

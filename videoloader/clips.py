@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
+import av
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame, convert_surface
+from videoloader.convert import CudaSurface, Geometry, OutputSpec, color_spec, convert_frame, convert_surface
 from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, VideoIndex
@@ -39,9 +40,82 @@ class ClipReport:
     index: VideoIndex
 
 
-class _FalseKeyframe(Exception):
+class _FalseKeyframeError(Exception):
+    """The container calls a packet a keyframe, and it is none."""
+
     def __init__(self, packet: int) -> None:
         self.packet = packet
+
+
+class _Slots:
+    """Where the frames of one clip go, and which of them are there already."""
+
+    def __init__(
+        self,
+        index: VideoIndex,
+        frame_numbers: npt.NDArray[np.int64],
+        geometry: Geometry,
+        output: OutputSpec,
+        slots: torch.Tensor,
+        cuda_stream: torch.cuda.Stream | None,
+    ) -> None:
+        self._stream, self._colors = index.stream, color_spec(index.stream)
+        self._geometry, self._output, self._cuda_stream = geometry, output, cuda_stream
+        # At once: indexing a tensor lets go of Python's lock, which is dear once a frame with many threads.
+        self._slots = slots.unbind(0)
+        self.corrupt = np.zeros(len(frame_numbers), np.bool_)
+        self.done: set[int] = set()
+        self.positions: dict[int, list[int]] = {}
+        for position, frame in enumerate(frame_numbers.tolist()):
+            if frame == CONSTANT_FRAME:
+                self._fill_black(position)
+            else:
+                self.positions.setdefault(int(index.frame_packet[frame]), []).append(position)
+
+    def put_frame(self, packet: int, frame: av.VideoFrame) -> None:
+        """Convert a frame of the CPU engine."""
+        first = self.positions[packet][0]
+        self.corrupt[self.positions[packet]] = frame.is_corrupt
+        if (frame.width, frame.height) != (self._stream.width, self._stream.height):
+            # A picture that changes its size on the way is shown at the size of the video.
+            frame = frame.reformat(width=self._stream.width, height=self._stream.height)
+        slot = self._slots[first]
+        target = torch.empty(slot.shape, dtype=slot.dtype, pin_memory=True) if slot.is_cuda else slot
+        colors = color_spec(self._stream, frame)
+        convert_frame(frame, colors, self._stream.rotation, self._stream.mirrored, self._geometry, self._output, target)
+        if slot.is_cuda:
+            with torch.cuda.stream(self._cuda_stream):
+                slot.copy_(target, non_blocking=True)
+        self._repeat(packet)
+
+    def put_surface(self, packet: int, surface: CudaSurface) -> None:
+        """Convert a surface of NVDEC."""
+        assert self._cuda_stream is not None
+        convert_surface(
+            surface,
+            self._colors,
+            self._stream.rotation,
+            self._stream.mirrored,
+            self._geometry,
+            self._output,
+            self._slots[self.positions[packet][0]],
+            self._cuda_stream.cuda_stream,
+        )
+        self._repeat(packet)
+
+    def _repeat(self, packet: int) -> None:
+        self.done.add(packet)
+        first, *others = self.positions[packet]
+        for position in others:
+            with torch.cuda.stream(self._cuda_stream):
+                self._slots[position].copy_(self._slots[first], non_blocking=True)
+
+    def _fill_black(self, position: int) -> None:
+        with torch.cuda.stream(self._cuda_stream):
+            self._slots[position].zero_()
+            if self._output.dtype.is_floating_point:
+                _, shift = self._output.scale_shift()
+                self._slots[position].add_(torch.from_numpy(shift).to(self._slots[position])[:, None, None])
 
 
 class ClipReader:
@@ -49,18 +123,20 @@ class ClipReader:
 
     Args:
         device: where the clips are wanted. On a CUDA device NVDEC decodes what it can and the CPU the rest.
-        threads: threads of one CPU decoder; more than one shortens the wait for a single clip.
+
+    Attributes:
+        stream: the CUDA stream that the clips are made on; None on the CPU.
     """
 
-    def __init__(self, device: torch.device, *, threads: int = 1) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.device = device
-        self._cpu = CpuDecoder(threads=threads)
         self.stream: torch.cuda.Stream | None = None
+        self._cpu = CpuDecoder()
         self._nvdec: NvdecDecoder | None = None
+        self._left_to_cpu: set[str] = set()
         if device.type == "cuda":
             self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
             self._nvdec = NvdecDecoder(gpu=device.index, cuda_stream=self.stream.cuda_stream)
-        self._left_to_cpu: set[str] = set()
 
     def read(
         self,
@@ -84,113 +160,57 @@ class ClipReader:
             slots: [T, 3, H, W] of the output's size and dtype, with any strides, on ``device``.
 
         Raises:
+            FrameRangeError: a frame number lies outside the video.
             DecodeError: a frame cannot be decoded.
             SourceError: the source cannot be read.
         """
-        black = frame_numbers == CONSTANT_FRAME
-        if black.any():
-            self._fill_black(slots, np.flatnonzero(black), output)
-        positions: dict[int, list[int]] = {}
-        index.check_range(frame_numbers[~black])
-        for position in np.flatnonzero(~black).tolist():
-            positions.setdefault(int(index.frame_packet[frame_numbers[position]]), []).append(position)
-        corrupt = np.zeros(len(frame_numbers), np.bool_)
-        done: set[int] = set()
-        stream = index.stream
-
-        def convert_cpu(packet: int, frame: Any) -> None:
-            first, *others = positions[packet]
-            target = slots[first]
-            if self.device.type == "cpu":
-                convert_frame(
-                    frame, color_spec(stream, frame), stream.rotation, stream.mirrored, geometry, output, target
-                )
-            else:
-                host = torch.empty(target.shape, dtype=target.dtype, pin_memory=True)
-                convert_frame(
-                    frame, color_spec(stream, frame), stream.rotation, stream.mirrored, geometry, output, host
-                )
-                with torch.cuda.stream(self.stream):
-                    target.copy_(host, non_blocking=True)
-            corrupt[positions[packet]] = frame.is_corrupt
-            finish(packet, target, others)
-
-        def convert_gpu(packet: int, surface: Any) -> None:
-            first, *others = positions[packet]
-            assert self.stream is not None
-            convert_surface(
-                surface,
-                colors(),
-                stream.rotation,
-                stream.mirrored,
-                geometry,
-                output,
-                slots[first],
-                self.stream.cuda_stream,
-            )
-            finish(packet, slots[first], others)
-
-        def finish(packet: int, slot: torch.Tensor, others: list[int]) -> None:
-            with torch.cuda.stream(self.stream):
-                for position in others:
-                    slots[position].copy_(slot, non_blocking=True)
-            done.add(packet)
-
-        def colors() -> ColorSpec:
-            return color_spec(stream)
-
-        packets = 0
-        numbers = frame_numbers[~black]
-        wanted = len(positions)
-        use_nvdec = self._takes_nvdec(index)
-        while True:
-            remaining = numbers[~np.isin(index.frame_packet[numbers], list(done))] if done else numbers
-            try:
-                for run in plan_frames(index, remaining).runs:
-                    packets += self._decode(source, index, run, use_nvdec, convert_gpu if use_nvdec else convert_cpu)
-            except _FalseKeyframe as found:
-                index = index.without_keyframe(found.packet)
-                continue
-            except DecodeError as error:
-                if not use_nvdec:
-                    raise
-                # What NVDEC did of this clip is not to be trusted: it goes to the CPU as a whole.
-                self._leave_to_cpu(index, str(error))
-                use_nvdec = False
-                done.clear()
-                continue
-            break
-        missing = sorted(positions.keys() - done)
-        if missing:
-            frame = int(frame_numbers[positions[missing[0]][0]])
+        real = frame_numbers[frame_numbers != CONSTANT_FRAME]
+        index.check_range(real)
+        on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+        with on_device:
+            clip = _Slots(index, frame_numbers, geometry, output, slots, self.stream)
+            packets, index = self._decode(source, index, real, clip)
+        if missing := sorted(clip.positions.keys() - clip.done):
+            frame = int(frame_numbers[clip.positions[missing[0]][0]])
             raise DecodeError(f"frame {frame} (packet {missing[0]}) did not come out of the decoder", index.source)
-        return ClipReport(packets, wanted, corrupt, index)
+        return ClipReport(packets, len(clip.positions), clip.corrupt, index)
 
-    def _takes_nvdec(self, index: VideoIndex) -> bool:
+    def _decode(
+        self, source: ByteSource, index: VideoIndex, frames: npt.NDArray[np.int64], clip: _Slots
+    ) -> tuple[int, VideoIndex]:
+        """Decode until nothing is left to correct; (packets decoded, index as known now)."""
+        packets = 0
+        nvdec = self._nvdec_for(index)
+        while True:
+            try:
+                for run in plan_frames(index, frames).runs:
+                    data = _check_start(index, run, read_packets(source, index, run))
+                    if nvdec is None:
+                        packets += self._cpu.decode(index, data, clip.put_frame)
+                    else:
+                        packets += nvdec.decode(index, data, clip.put_surface)
+                return packets, index
+            except _FalseKeyframeError as false:
+                index = index.without_keyframe(false.packet)
+            except DecodeError as error:
+                if nvdec is None:
+                    raise
+                # What NVDEC made of this clip is not to be trusted: the CPU does all of it again.
+                self._leave_to_cpu(index, str(error))
+                nvdec = None
+                clip.done.clear()
+
+    def _nvdec_for(self, index: VideoIndex) -> NvdecDecoder | None:
         if self._nvdec is None or index.source in self._left_to_cpu:
-            return False
-        reason = why_not_nvdec(index, self.device.index)
-        if reason:
+            return None
+        if reason := why_not_nvdec(index, self.device.index):
             self._leave_to_cpu(index, reason)
-        return not reason
+            return None
+        return self._nvdec
 
     def _leave_to_cpu(self, index: VideoIndex, reason: str) -> None:
         self._left_to_cpu.add(index.source)
         warnings.warn(f"{index.source}: decoded on the CPU: {reason}", RuntimeWarning, stacklevel=2)
-
-    def _decode(self, source: ByteSource, index: VideoIndex, run: Run, use_nvdec: bool, sink: Any) -> int:
-        packets = _check_start(index, run, read_packets(source, index, run))
-        if use_nvdec:
-            assert self._nvdec is not None
-            return self._nvdec.decode(index, packets, sink)
-        return self._cpu.decode(index, packets, sink)
-
-    def _fill_black(self, slots: torch.Tensor, positions: npt.NDArray[np.int64], output: OutputSpec) -> None:
-        _, shift = output.scale_shift()
-        with torch.cuda.stream(self.stream):
-            value = torch.from_numpy(shift).to(slots.dtype).to(slots.device) if slots.dtype.is_floating_point else None
-            for position in positions.tolist():
-                slots[position] = 0 if value is None else value[:, None, None]
 
 
 def _check_start(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
@@ -199,7 +219,7 @@ def _check_start(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) ->
         if packet.number == run.packets[0] and index.packet_key[packet.number]:
             config = index.stream.codec_configs[index.packet_config[packet.number]]
             if not is_random_access(index.stream.codec, config, packet.data):
-                raise _FalseKeyframe(packet.number)
+                raise _FalseKeyframeError(packet.number)
         yield packet
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -143,6 +143,8 @@ class VideoLoader:
         self._position = 0
         self._stats = LoaderStats()
         self._check_batches()
+        # Kept from epoch to epoch, since its threads own the open decoders.
+        self._pool = ThreadPoolExecutor(self._num_workers, "videoloader-decode")
 
     def _check_batches(self) -> None:
         num_batches(len(self._table), self._batch_size, self._num_shards, self._last_batch, start=self._start)
@@ -195,14 +197,13 @@ class VideoLoader:
         setting = (clips, self._batch_size, shards, self._last_batch)
         batches = num_batches(*setting, start=start)
         pending: deque[_Pending] = deque()
-        pool = ThreadPoolExecutor(self._num_workers, "videoloader-decode")
         try:
             following = 0
             while following < batches or pending:
                 while following < batches and len(pending) <= self._prefetch:
                     positions = batch_positions(following, self._shard_id, *setting, start=start)
                     _, end = batch_range(following, *setting, start=start)
-                    pending.append(self._submit(pool, positions, epoch, min(end, clips)))
+                    pending.append(self._submit(positions, epoch, min(end, clips)))
                     following += 1
                 first = pending.popleft()
                 batch = self._finish(first)
@@ -212,17 +213,13 @@ class VideoLoader:
                 if batch is not None:
                     yield batch
         finally:
-            for each in pending:
-                for clip in each.clips:
-                    clip.cancel()
-            pool.shutdown(wait=True)
+            left = [clip for each in pending for clip in each.clips if not clip.cancel()]
+            wait(left)
             if self._epoch == epoch and self._position != self._start:
                 # The loop was left early. A state taken before stays valid; the next loop is a new epoch.
                 self.set_epoch(epoch + 1)
 
-    def _submit(
-        self, pool: ThreadPoolExecutor, positions: npt.NDArray[np.int64], epoch: int, next_position: int
-    ) -> _Pending:
+    def _submit(self, positions: npt.NDArray[np.int64], epoch: int, next_position: int) -> _Pending:
         clips = self._clips_at(positions, epoch)
         shapes = {self._clip_shape(clip, epoch) for clip in clips}
         if len(shapes) > 1:
@@ -234,7 +231,7 @@ class VideoLoader:
         pending = _Pending(next_position, frames)
         for row, clip in enumerate(clips):
             slots = frames[row] if self._layout == "TCHW" else frames[row].transpose(0, 1)
-            pending.clips.append(pool.submit(self._make, clip, epoch, slots))
+            pending.clips.append(self._pool.submit(self._make, clip, epoch, slots))
         return pending
 
     def _clips_at(self, positions: npt.NDArray[np.int64], epoch: int) -> list[int]:

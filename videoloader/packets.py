@@ -65,7 +65,7 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tu
         data = memoryview(source.read(begin, end - begin))
         if len(data) < end - begin:
             raise SourceError(
-                f"ends at byte {begin + len(data)}, before packet data that should reach {end}", source.name
+                f"is shorter than its index says: of the bytes {begin} to {end} only {len(data)} are there", source.name
             )
         for number, at, length in zip(
             run.packets[first:last].tolist(), offset[first:last].tolist(), size[first:last].tolist(), strict=True

@@ -72,13 +72,12 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     if index.method == "decoded":
         stop = _stop_after_rest(index, stop)
     skipped = start[1:] - stop[:-1]
-    config = index.packet_config[start]
-    breaks = np.flatnonzero((skipped > index.stream.reorder_depth) | (config[1:] != config[:-1])) + 1
+    section = index.config_section[start]
+    breaks = np.flatnonzero((skipped > index.stream.reorder_depth) | (section[1:] != section[:-1])) + 1
     bounds = [0, *breaks.tolist(), len(unique)]
     return DecodePlan(
         tuple(
-            _run(index, int(start[first]), int(stop[last - 1]), packet[first:last])
-            for first, last in pairwise(bounds)
+            _run(index, int(start[first]), int(stop[last - 1]), packet[first:last]) for first, last in pairwise(bounds)
         ),
         len(unique),
     )
@@ -91,7 +90,7 @@ def _stop_after_rest(index: VideoIndex, stop: npt.NDArray[np.int64]) -> npt.NDAr
     an interlaced picture, or the one that carries the other half of two frames packed together.
     """
     with_frame = np.append(np.unique(index.frame_packet), len(index.packet_size))
-    following = with_frame[np.searchsorted(with_frame, stop)]
+    following: npt.NDArray[np.int64] = with_frame[np.searchsorted(with_frame, stop)]
     return np.minimum(following + 1, len(index.packet_size))
 
 
@@ -102,5 +101,6 @@ def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]
         # Pictures shown before the one decoding starts at refer to pictures before it. Decoders skip them,
         # and NVDEC then gives their timestamps to other pictures. In HEVC only they refer to each other.
         needed &= index.packet_pts[start:stop] >= index.packet_pts[start]
+    needed[0] = True  # some containers call keyframes disposable
     needed[wanted - start] = True
     return Run(start + np.flatnonzero(needed), wanted)

@@ -78,7 +78,7 @@ def accuracy(model: nn.Module, loader: vl.VideoLoader, device: torch.device) -> 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train a small 3-D network on the motion in videos.")
     parser.add_argument("folder", type=Path, nargs="?", help="class sub-folders of videos")
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
@@ -90,7 +90,7 @@ def main() -> int:
     if folder is None:
         folder = Path("motion_videos")
         if not folder.exists():
-            written = write_dataset(folder, videos_per_class=32, sizes=[(160, 120)], seed=args.seed)
+            written = write_dataset(folder, videos_per_class=48, sizes=[(160, 120)], seed=args.seed)
             print(f"wrote {len(written)} videos to {folder}/")
     train, validation = split(vl.VideoDataset.from_folder(folder), 0.25, args.seed)
 
@@ -98,7 +98,7 @@ def main() -> int:
     crop = vl.RandomResizedCrop(SIZE, scale=(0.7, 1.0), ratio=(0.9, 1.33))
     train_loader = vl.VideoLoader(
         train,
-        vl.RandomWindow(LENGTH, stride=STRIDE, clips=4),
+        vl.RandomWindow(LENGTH, stride=STRIDE, clips=3),
         batch_size=16,
         device=args.device,
         num_workers=args.workers,

@@ -23,7 +23,7 @@ KR_KB = {
     "bt2020": (0.2627, 0.0593),
 }
 
-# H.273 figure 1, ChromaLocType: where chroma lies between the first (0) and the last (1) of the luma samples it
+# H.273 clause 8.7, ChromaLocType: where chroma lies between the first (0) and the last (1) of the luma samples it
 # belongs to, horizontally and vertically.
 SITES = {
     "left": (0.0, 0.5),
@@ -43,7 +43,8 @@ def upsample(plane: Array, length: int, factor: int, offset: float, axis: int) -
     low = np.floor(position).astype(int)
     high = np.minimum(low + 1, plane.shape[axis] - 1)
     weight = (position - low).reshape((-1, 1) if axis == 0 else (1, -1))
-    return plane.take(low, axis) * (1 - weight) + plane.take(high, axis) * weight
+    result: Array = plane.take(low, axis) * (1 - weight) + plane.take(high, axis) * weight
+    return result
 
 
 def rgb(
@@ -97,7 +98,8 @@ def filter_matrix(source: int, target: int) -> Array:
         first, last = max(int(center - support + 0.5), 0), min(int(center + support + 0.5), source)
         taps = np.arange(first, last)
         weights[i, first:last] = np.maximum(1 - np.abs((taps - center + 0.5) / support), 0)
-    return weights / weights.sum(1, keepdims=True)
+    weights /= weights.sum(1, keepdims=True)
+    return weights
 
 
 def picture(
@@ -107,9 +109,10 @@ def picture(
     mirrored: bool = False,
     crop: tuple[int, int, int, int] | None = None,
     size: tuple[int, int] | None = None,
+    window: tuple[int, int, int, int] | None = None,
     flip: bool = False,
 ) -> Array:
-    """Turn, mirror, crop (top, left, height, width), resize and flip a [3, H, W] image."""
+    """Turn, mirror, crop (top, left, height, width), resize, crop to the window and flip a [3, H, W] image."""
     image = np.rot90(image, -rotation // 90, axes=(1, 2))
     image = image[:, :, ::-1] if mirrored else image
     if crop:
@@ -118,6 +121,9 @@ def picture(
     if size:
         rows, columns = filter_matrix(image.shape[1], size[0]), filter_matrix(image.shape[2], size[1])
         image = rows @ image @ columns.T
+    if window:
+        top, left, height, width = window
+        image = image[:, top : top + height, left : left + width]
     return image[:, :, ::-1] if flip else image
 
 
@@ -139,7 +145,7 @@ def video_frame(planes: Sequence[npt.NDArray[np.unsignedinteger]], pixel_format:
     height, width = planes[0].shape
     frame = av.VideoFrame(width, height, pixel_format)
     for target, plane in zip(frame.planes, planes, strict=True):
-        dtype = np.uint16 if frame.format.components[0].bits > 8 else np.uint8
-        rows = np.frombuffer(target, dtype).reshape(target.height, -1)
+        dtype = np.dtype("u2" if frame.format.components[0].bits > 8 else "u1")
+        rows = np.frombuffer(memoryview(target), dtype).reshape(target.height, -1)
         rows[:, : target.width] = plane
     return frame

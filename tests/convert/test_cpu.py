@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import av
@@ -13,11 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from convert import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
-import reference
 
 from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame, full_geometry
 from videoloader.errors import ConfigurationError, UnsupportedError
@@ -75,18 +71,31 @@ def test_matrices_and_sites(matrix: Any, site: Any) -> None:
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("flip", [False, True])
-@pytest.mark.parametrize("size", [(31, 40), (17, 13), (75, 90)])
+@pytest.mark.parametrize(
+    ("size", "window"), [((31, 40), None), ((17, 13), None), ((75, 90), None), ((31, 40), (2, 7, 20, 9))]
+)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32])
-def test_geometry(rotation: int, mirrored: bool, flip: bool, size: tuple[int, int], dtype: torch.dtype) -> None:
+def test_geometry(
+    rotation: int,
+    mirrored: bool,
+    flip: bool,
+    size: tuple[int, int],
+    window: tuple[int, int, int, int] | None,
+    dtype: torch.dtype,
+) -> None:
     planes = reference.random_planes(np.random.default_rng(2), 61, 57, factors=(2, 2))
     crop = (3, 5, 31, 40)
-    slot = poisoned(size, dtype)
+    geometry = Geometry(crop, size, flip, window)
+    slot = poisoned(geometry.output_size, dtype)
     convert_frame(
         reference.video_frame(planes, "yuv420p"), ColorSpec("bt601", False), rotation, mirrored,
-        Geometry(crop, size, flip), OutputSpec(dtype), slot,
+        geometry, OutputSpec(dtype), slot,
     )  # fmt: skip
     image = reference.rgb(planes, matrix="bt601", full_range=False, factors=(2, 2))
-    check(slot, reference.picture(image, rotation=rotation, mirrored=mirrored, crop=crop, size=size, flip=flip))
+    check(
+        slot,
+        reference.picture(image, rotation=rotation, mirrored=mirrored, crop=crop, size=size, window=window, flip=flip),
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -99,7 +108,8 @@ def test_any_size_and_crop(data: st.DataObject) -> None:
     top, left = data.draw(st.integers(0, shown[0] - 1)), data.draw(st.integers(0, shown[1] - 1))
     crop = (top, left, data.draw(st.integers(1, shown[0] - top)), data.draw(st.integers(1, shown[1] - left)))
     size = data.draw(st.sampled_from([crop[2:], (9, 11), (1, 1), (40, 30)]))
-    full_range, site = data.draw(st.booleans()), data.draw(st.sampled_from(["left", "center", "topleft"]))
+    full_range = data.draw(st.booleans())
+    site: Any = data.draw(st.sampled_from(["left", "center", "topleft"]))
     planes = reference.random_planes(np.random.default_rng(3), height, width, bit_depth=bits, factors=(step_x, step_y))
     slot = poisoned(size, torch.uint8)
     convert_frame(
@@ -310,6 +320,8 @@ def test_bad_arguments() -> None:
         Geometry((0, 0, 0, 4), (8, 8))
     with pytest.raises(ConfigurationError, match="size"):
         Geometry((0, 0, 4, 4), (0, 8))
+    with pytest.raises(ConfigurationError, match="window"):
+        Geometry((0, 0, 4, 4), (8, 8), window=(0, 1, 8, 8))
     with pytest.raises(ConfigurationError, match="mean"):
         OutputSpec(torch.uint8, mean=(0, 0, 0))
     with pytest.raises(ConfigurationError, match="std"):

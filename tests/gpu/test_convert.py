@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "convert"))
-import reference
+from convert import reference
 
 from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, convert_frame, convert_surface
 from videoloader.errors import ConfigurationError
@@ -78,7 +74,7 @@ def check(
     geometry: Geometry, dtype: torch.dtype,
 ) -> None:  # fmt: skip
     planes = planes_for(layout, bits, height, width)
-    slot = poisoned((3, *geometry.size), dtype)
+    slot = poisoned((3, *geometry.output_size), dtype)
     surface = surface_of(planes, layout, bits, padding=3)
     convert_surface(surface, color, rotation, mirrored, geometry, OutputSpec(dtype), slot, handle())
     image = reference.rgb(
@@ -86,11 +82,12 @@ def check(
         factors=(2, 2) if layout in ("nv12", "p016") else (1, 1),
     )  # fmt: skip
     expected = reference.picture(
-        image, rotation=rotation, mirrored=mirrored, crop=geometry.crop, size=geometry.size, flip=geometry.flip
-    )
+        image, rotation=rotation, mirrored=mirrored, crop=geometry.crop, size=geometry.size,
+        window=geometry.window, flip=geometry.flip,
+    )  # fmt: skip
     name = f"{layout} {bits} bit {height}×{width} {color} {rotation}° mirrored={mirrored} {geometry} {dtype}"
     differences(f"{name}, reference", slot, expected)
-    on_cpu = poisoned((3, *geometry.size), dtype, "cpu")
+    on_cpu = poisoned((3, *geometry.output_size), dtype, "cpu")
     frame = reference.video_frame(planes, "gbrp" if color.matrix == "identity" else pixels)
     convert_frame(frame, color, rotation, mirrored, geometry, OutputSpec(dtype), on_cpu)
     differences(f"{name}, CPU", slot, on_cpu.double().numpy() / (255 if dtype == torch.uint8 else 1))
@@ -122,9 +119,13 @@ def test_identity() -> None:
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("flip", [False, True])
-@pytest.mark.parametrize("size", [(31, 40), (17, 13), (75, 90)])
-def test_geometry(rotation: int, mirrored: bool, flip: bool, size: tuple[int, int]) -> None:
-    geometry = Geometry((3, 5, 31, 40), size, flip)
+@pytest.mark.parametrize(
+    ("size", "window"), [((31, 40), None), ((17, 13), None), ((75, 90), None), ((75, 90), (2, 7, 51, 23))]
+)
+def test_geometry(
+    rotation: int, mirrored: bool, flip: bool, size: tuple[int, int], window: tuple[int, int, int, int] | None
+) -> None:
+    geometry = Geometry((3, 5, 31, 40), size, flip, window)
     check("nv12", 8, "yuv420p", 57, 61, ColorSpec("bt601", False), rotation, mirrored, geometry, torch.float16)
 
 
@@ -209,7 +210,7 @@ def test_bad_arguments() -> None:
     with pytest.raises(ConfigurationError, match="identity"):
         convert_surface(surface, ColorSpec("identity", True), 0, False, geometry, output, slot, 0)
     for facts in ({"pitch": 62}, {"bit_depth": 10}, {"layout": "i420"}):
-        bad = CudaSurface(**{**vars(surface), **facts})  # type: ignore[arg-type]
+        bad = CudaSurface(**{**vars(surface), **facts})
         with pytest.raises(ConfigurationError, match=next(iter(facts))):
             convert_surface(bad, color, 0, False, geometry, output, slot, 0)
 
@@ -230,7 +231,7 @@ def test_speed(height: int, width: int, layout: Any, bits: int) -> None:
     batch = torch.empty(3, len(surfaces), 224, 224, dtype=torch.float16, device="cuda")
     color, geometry = ColorSpec("bt709", False), Geometry((0, 0, height, width), (224, 224))
     output = OutputSpec(torch.float16, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    stream = torch.cuda.Stream()
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def convert_all() -> None:
         for i, surface in enumerate(surfaces):
@@ -246,7 +247,7 @@ def test_speed(height: int, width: int, layout: Any, bits: int) -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         convert_all()
-    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     graph.replay()
     start.record()
     for _ in range(20):

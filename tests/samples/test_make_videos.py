@@ -80,9 +80,7 @@ def test_motion_goes_where_its_name_says(motion):
     seconds = np.array([0.0, 0.05])
     moves = []
     for seed in range(12):
-        before, after = (
-            make_videos._place(motion, 0.6 * t, np.random.default_rng(seed).random(2)) for t in seconds
-        )
+        before, after = (make_videos._place(motion, 0.6 * t, np.random.default_rng(seed).random(2)) for t in seconds)
         moves.append(np.subtract(after, before))
     expected = {"left_to_right": (0, 1), "right_to_left": (0, -1), "down": (1, 1), "up": (1, -1)}
     if motion in expected:
@@ -98,9 +96,7 @@ def test_dataset_is_reproducible_and_varied(tmp_path):
     assert len(paths) == 4 * len(make_videos.MOTIONS)
     assert {path.parent.name for path in paths} == set(make_videos.MOTIONS)
     assert {path.suffix for path in paths} == {".mp4", ".webm"}
-    assert [path.relative_to(tmp_path / "a") for path in paths] == [
-        path.relative_to(tmp_path / "b") for path in again
-    ]
+    assert [path.relative_to(tmp_path / "a") for path in paths] == [path.relative_to(tmp_path / "b") for path in again]
     first, second = (_decode(path)[0] for path in (paths[0], again[0]))
     assert np.array_equal(first, second)
     assert len({_decode(path)[0][0].tobytes() for path in paths}) == len(paths)

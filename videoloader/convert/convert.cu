@@ -16,7 +16,7 @@ constexpr int MAX_TILE = 256;
 
 struct Plan {
     long long out, out_c, out_y, out_x;  // slot: of the first element and between neighbours, elements
-    int luma_pitch, chroma_pitch;        // samples
+    int pitch;                           // samples
     int cb, cr;                          // from the first luma sample to the first of each chroma, samples
     int width, height;                   // of the whole picture: chroma is interpolated across the crop's border
     int left, top, columns, rows;        // the crop
@@ -31,11 +31,11 @@ struct Plan {
 
 // The source pixels of an output pixel and their weights, not yet normalised, as PyTorch defines them for
 // antialias=True: a triangle as wide as the scale, at least one pixel, cut off at the border.
-struct Window {
+struct Taps {
     int first, last;
     float center, slope;
 
-    __device__ Window(int output, float scale, int size) {
+    __device__ Taps(int output, float scale, int size) {
         const float support = fmaxf(scale, 1.0f);
         center = scale * (output + 0.5f);
         slope = 1.0f / support;
@@ -83,14 +83,14 @@ struct ChromaPair {
     __device__ ChromaPair(const Plan &p, const Sample *surface, int x, int row) {
         if constexpr (SUBSAMPLED) {
             int column = x >> 1, last = (p.width - 1) >> 1;
-            int line = min(max(row, 0), (p.height - 1) >> 1) * p.chroma_pitch;
+            int line = min(max(row, 0), (p.height - 1) >> 1) * p.pitch;
             Rgb here = chroma(p, surface, line + 2 * min(column, last));
             even = odd = here;
             if (p.even_x != 0.0f) even = mix(here, chroma(p, surface, line + 2 * min(max(column - 1, 0), last)), p.even_x);
             if (p.odd_x != 0.0f) odd = mix(here, chroma(p, surface, line + 2 * min(column + 1, last)), p.odd_x);
         } else {
-            even = chroma(p, surface, row * p.chroma_pitch + min(x, p.width - 1));
-            odd = chroma(p, surface, row * p.chroma_pitch + min(x + 1, p.width - 1));
+            even = chroma(p, surface, row * p.pitch + min(x, p.width - 1));
+            odd = chroma(p, surface, row * p.pitch + min(x + 1, p.width - 1));
         }
     }
 };
@@ -107,7 +107,7 @@ __device__ inline Rgb convert_pixel(const Plan &p, float y, Rgb chroma) {
 
 template <typename Sample, bool SUBSAMPLED, typename Output>
 __global__ void __launch_bounds__(THREADS)
-convert(const Sample *surface, Output *slot, const __grid_constant__ Plan p) {
+convert(const Sample *surface, Output *slot, const Plan p) {
     using Pair = ChromaPair<Sample, SUBSAMPLED>;
     __shared__ Rgb column_sums[ROWS][CHUNK];
     __shared__ Weighted totals[ROWS][MAX_TILE];
@@ -115,11 +115,10 @@ convert(const Sample *surface, Output *slot, const __grid_constant__ Plan p) {
     const int first_row = blockIdx.y * ROWS, rows = min(ROWS, p.out_height - first_row);
     const int first_column = blockIdx.x * p.tile, columns = min(p.tile, p.out_width - first_column);
     const int row_of_resized = first_row + p.resized_top, column_of_resized = first_column + p.resized_left;
-    Window vertical[ROWS] = {Window(row_of_resized, p.scale_y, p.rows),
-                             Window(row_of_resized + rows - 1, p.scale_y, p.rows)};
+    Taps vertical[ROWS] = {Taps(row_of_resized, p.scale_y, p.rows), Taps(row_of_resized + rows - 1, p.scale_y, p.rows)};
     const int y_begin = p.top + vertical[0].first, y_end = p.top + vertical[ROWS - 1].last;
-    const int x_begin = (p.left + Window(column_of_resized, p.scale_x, p.columns).first) & ~1;
-    const int x_end = p.left + Window(column_of_resized + columns - 1, p.scale_x, p.columns).last;
+    const int x_begin = (p.left + Taps(column_of_resized, p.scale_x, p.columns).first) & ~1;
+    const int x_end = p.left + Taps(column_of_resized + columns - 1, p.scale_x, p.columns).last;
 
     for (int i = threadIdx.x; i < rows * columns; i += THREADS) totals[i / columns][i % columns] = {};
     for (int chunk = x_begin; chunk < x_end; chunk += CHUNK) {
@@ -138,8 +137,8 @@ convert(const Sample *surface, Output *slot, const __grid_constant__ Plan p) {
                 const float t = is_odd ? p.odd_y : 1.0f - p.even_y;
                 const Rgb chroma_even = SUBSAMPLED ? mix(above.even, below.even, t) : below.even;
                 const Rgb chroma_odd = SUBSAMPLED ? mix(above.odd, below.odd, t) : below.odd;
-                const Rgb at_even = convert_pixel(p, __ldg(surface + y * p.luma_pitch + x), chroma_even);
-                const Rgb at_odd = convert_pixel(p, __ldg(surface + y * p.luma_pitch + x_odd), chroma_odd);
+                const Rgb at_even = convert_pixel(p, __ldg(surface + y * p.pitch + x), chroma_even);
+                const Rgb at_odd = convert_pixel(p, __ldg(surface + y * p.pitch + x_odd), chroma_odd);
 #pragma unroll
                 for (int row = 0; row < ROWS; ++row) {
                     const float weight = vertical[row].weight(y - p.top);
@@ -158,11 +157,11 @@ convert(const Sample *surface, Output *slot, const __grid_constant__ Plan p) {
         __syncthreads();
         for (int i = threadIdx.x; i < rows * columns; i += THREADS) {
             const int row = i / columns, column = i % columns, offset = p.left - chunk;
-            const Window window(column_of_resized + column, p.scale_x, p.columns);
-            const int first = max(window.first, -offset), last = min(window.last, CHUNK - offset);
+            const Taps taps(column_of_resized + column, p.scale_x, p.columns);
+            const int first = max(taps.first, -offset), last = min(taps.last, CHUNK - offset);
             Weighted total = totals[row][column];
             for (int j = first; j < last; ++j) {
-                const float weight = window.weight(j);
+                const float weight = taps.weight(j);
                 add(total.sum, column_sums[row][j + offset], weight);
                 total.weight += weight;
             }

@@ -1,10 +1,10 @@
 """Conversion of libav's frames on the CPU: libswscale makes RGB of the part wanted, torch resizes it.
 
-libswscale is exact to half a code, several times faster than numpy and holds the GIL for microseconds, but
-only where it is kept off its weak sides (seen in libswscale 9): it stretches chroma over an odd size instead
-of keeping its sites, ignores the chroma site of yuvj formats, misplaces chroma in pictures under 8 pixels,
-scales deep full-range codes by 2ⁿ instead of 2ⁿ−1, and its 8-bit output overflows where R or B reach 2. So it
-is given a copy of the part wanted, in a plain format and a size it likes, and asked for 16 bits where 8 fail.
+libswscale is exact to half a code and faster than numpy, in two calls that do not hold the GIL. But it
+has weak sides (versions 8 and 9): it stretches chroma over an odd size instead of keeping its sites, ignores
+the chroma site of yuvj formats, misplaces chroma in pictures under 8 pixels, scales deep full-range codes by
+2ⁿ instead of 2ⁿ−1, and its 8-bit output overflows where R or B reach 2. So it is given a copy of the part
+wanted, in a plain format and a size that it handles, and asked for 16 bits where 8 fail.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, SourceView, source_view
+from videoloader.convert.spec import Box, ColorSpec, Geometry, OutputSpec, source_view
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 Samples = npt.NDArray[Any]
@@ -93,12 +93,11 @@ def convert_frame(
         )
     view = source_view(geometry, rotation, mirrored, frame.height, frame.width)
     try:
-        image = _resize(_to_rgb(frame, color, view), view.size)
-        top, left, height, width = view.window
-        image = image[:, top : top + height, left : left + width]
+        image = _resize(_to_rgb(frame, color, view.crop), view.size)
     except av.error.FFmpegError as error:
         raise UnsupportedError(f"libswscale does not convert {frame.format.name}: {error.strerror}") from error
-    image = np.rot90(image, -view.turns, (1, 2))
+    top, left, height, width = view.window
+    image = np.rot90(image[:, top : top + height, left : left + width], -view.turns, (1, 2))
     if view.flip:
         image = image[:, :, ::-1]
     target = slot.numpy()
@@ -114,23 +113,27 @@ def convert_frame(
 def _resize(image: Image, size: tuple[int, int]) -> Image:
     if image.shape[1:] == size:
         return image
-    pixels = torch.from_numpy(image)[None]
-    # On uint8 torch has a single-threaded integer path, far faster than on floats, which is wrong for width 1.
     if size[1] == 1:
-        pixels = pixels.float()
+        # Torch's path for uint8 is wrong for a single column: that one is summed here, and stands eight times.
+        width = image.shape[2]
+        weights = 1 - np.abs(np.arange(width) + 0.5 - width / 2) / width
+        column = _to_8_bits(image @ (weights / weights.sum()), 1.0)
+        return _resize(np.repeat(column[:, :, None], 8, 2), (size[0], 8))[:, :, :1]
+    # On uint8 this is a single-threaded integer path, far faster than on floats.
+    pixels = torch.from_numpy(image)[None]
     resized = torch.nn.functional.interpolate(pixels, size, mode="bilinear", align_corners=False, antialias=True)
-    result: Samples = resized[0].numpy()
-    return result if result.dtype == np.uint8 else _to_8_bits(result, 1.0)
+    return np.asarray(resized[0].numpy())
 
 
-def _to_rgb(frame: av.VideoFrame, color: ColorSpec, view: SourceView) -> Image:
-    """The view's part of a frame, uint8[3, h, w]; uint8[1, h, w] where R, G and B are equal."""
+def _to_rgb(frame: av.VideoFrame, color: ColorSpec, box: Box) -> Image:
+    """A (top, left, height, width) part of a frame, uint8[3, h, w]; uint8[1, h, w] where R, G and B are equal."""
     pixels = frame.format
     bits = [component.bits for component in pixels.components]
     if not bits:
         raise UnsupportedError(f"a frame of format {pixels.name} does not lie in memory")
     depth = max(bits)
-    crop = np.s_[view.top : view.top + view.height, view.left : view.left + view.width]
+    top, left, height, width = box
+    crop = np.s_[top : top + height, left : left + width]
     if pixels.is_rgb or pixels.has_palette or pixels.name.startswith("xyz"):
         if depth > 8:
             deep = _repack(frame, "gbrp16le")
@@ -141,10 +144,10 @@ def _to_rgb(frame: av.VideoFrame, color: ColorSpec, view: SourceView) -> Image:
         gray = _plane(_repack(frame, "gray" if depth == 8 else "gray16le"), 0)[crop]
         m, b = ColorSpec("identity", color.full_range).rgb_from_codes(depth)
         return _to_8_bits(gray[None], 255 * m.max(), 255 * b[0])
-    return _yuv_to_rgb(frame, color, view, depth)
+    return _yuv_to_rgb(frame, color, box, depth)
 
 
-def _yuv_to_rgb(frame: av.VideoFrame, color: ColorSpec, view: SourceView, depth: int) -> Image:
+def _yuv_to_rgb(frame: av.VideoFrame, color: ColorSpec, box: Box, depth: int) -> Image:
     if color.matrix == "identity":
         raise ConfigurationError(f"matrix is 'identity', but the frame is {frame.format.name}, not RGB")
     chroma_size = frame.format.chroma_width(16), frame.format.chroma_height(16)
@@ -153,20 +156,21 @@ def _yuv_to_rgb(frame: av.VideoFrame, color: ColorSpec, view: SourceView, depth:
         frame = _repack(frame, name)
     luma, cb, cr = (_plane(frame, i) for i in range(3))
     step_x, step_y = 16 // chroma_size[0], 16 // chroma_size[1]
-    # One chroma sample more on each side, for the interpolation.
-    left, top = max(view.left // step_x - 1, 0), max(view.top // step_y - 1, 0)
-    right, bottom = (view.left + view.width - 1) // step_x + 2, (view.top + view.height - 1) // step_y + 2
-    luma = luma[top * step_y : bottom * step_y, left * step_x : right * step_x]
-    cb, cr = cb[top:bottom, left:right], cr[top:bottom, left:right]
+    top, left, height, width = box
+    # In chroma samples, one more on each side for the interpolation.
+    first_row, last_row = max(top // step_y - 1, 0), (top + height - 1) // step_y + 2
+    first_column, last_column = max(left // step_x - 1, 0), (left + width - 1) // step_x + 2
+    y, x = first_row * step_y, first_column * step_x
+    luma = luma[y : last_row * step_y, x : last_column * step_x]
+    cb, cr = (plane[first_row:last_row, first_column:last_column] for plane in (cb, cr))
     deep, white = _deep_output(luma, cb, cr, color, depth)
-    height, width = (max(size, _SMALLEST_CHROMA) for size in cb.shape)
-    graph, staging = _per_thread.scaler(name, height * step_y, width * step_x, color, deep)
+    chroma_rows, chroma_columns = (max(size, _SMALLEST_CHROMA) for size in cb.shape)
+    graph, staging = _per_thread.scaler(name, chroma_rows * step_y, chroma_columns * step_x, color, deep)
     for i, part in enumerate((luma, cb, cr)):
         _fill(_plane(staging, i), part)
     graph.vpush(staging)
     scaled = graph.vpull()
-    y, x = view.top - top * step_y, view.left - left * step_x
-    rgb = np.stack([_plane(scaled, i)[y : y + view.height, x : x + view.width] for i in (2, 0, 1)])
+    rgb = np.stack([_plane(scaled, i)[top - y :, left - x :][:height, :width] for i in (2, 0, 1)])
     return _to_8_bits(rgb, 255 / white) if deep else rgb
 
 
@@ -189,8 +193,8 @@ def _plane(frame: av.VideoFrame, index: int, channels: int = 1) -> Samples:
     """A plane as [height, width] or [height, width, channels], a view of the frame's memory."""
     plane = frame.planes[index]
     deep = frame.format.components[index].bits > 8
-    rows = np.frombuffer(plane, np.uint16 if deep else np.uint8).reshape(plane.height, -1)
-    rows = rows[:, : plane.width * channels]
+    samples: Samples = np.frombuffer(memoryview(plane), np.dtype("u2" if deep else "u1"))
+    rows = samples.reshape(plane.height, -1)[:, : plane.width * channels]
     rows = rows if plane.line_size > 0 else rows[::-1]
     return rows if channels == 1 else rows.reshape(plane.height, plane.width, channels)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -12,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, source_view
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, DecodeError
 
 Layout = Literal["nv12", "p016", "yuv444", "yuv444_16"]
 
@@ -30,8 +32,9 @@ _THREADS, _CHUNK, _ROWS, _MAX_TILE = 128, 256, 2, 256
 _PLAN = np.dtype(
     [
         *((name, np.int64) for name in ("out", "out_c", "out_y", "out_x")),
-        *((name, np.int32) for name in ("luma_pitch", "chroma_pitch", "cb", "cr", "width", "height")),
-        *((name, np.int32) for name in ("left", "top", "columns", "rows", "resized_left", "resized_top", "out_width", "out_height", "tile")),
+        *((name, np.int32) for name in ("pitch", "cb", "cr", "width", "height")),
+        *((name, np.int32) for name in ("left", "top", "columns", "rows", "resized_left", "resized_top")),
+        *((name, np.int32) for name in ("out_width", "out_height", "tile")),
         *((name, np.float32) for name in ("even_x", "odd_x", "even_y", "odd_y", "scale_x", "scale_y")),
         ("m", np.float32, 9), ("b", np.float32, 3), ("gain", np.float32, 3), ("bias", np.float32, 3),
     ],
@@ -66,9 +69,10 @@ class CudaSurface:
 
 
 class _Launch(NamedTuple):
-    kernel: Any
+    function: int  # CUfunction
     grid: tuple[int, int]
     plan: npt.NDArray[np.void]
+    plan_address: int
 
 
 def convert_surface(
@@ -106,11 +110,16 @@ def convert_surface(
             f"slot is {slot.dtype} {list(slot.shape)} on {slot.device}, "
             f"not {output.dtype} {[3, *geometry.output_size]} on a CUDA device"
         )
-    kernel, grid, plan = _launch(
+    launch = _launch(
         (surface.width, surface.height, surface.pitch, surface.layout, surface.bit_depth),
-        color, rotation, mirrored, geometry, output, slot.stride(),
+        color, rotation, mirrored, geometry, output, slot.stride(), slot.device.index,
     )  # fmt: skip
-    kernel(grid, (_THREADS,), (surface.pointer, slot.data_ptr(), plan), stream=_external_stream(stream))
+    source, target = ctypes.c_uint64(surface.pointer), ctypes.c_uint64(slot.data_ptr())
+    arguments = _Arguments(ctypes.addressof(source), ctypes.addressof(target), launch.plan_address)
+    columns, rows = launch.grid
+    error = _cuda().cuLaunchKernel(launch.function, columns, rows, 1, _THREADS, 1, 1, 0, stream, arguments, None)
+    if error:
+        raise DecodeError(f"the conversion kernel cannot be launched: CUDA error {error}")
 
 
 @lru_cache(4096)
@@ -122,6 +131,7 @@ def _launch(
     geometry: Geometry,
     output: OutputSpec,
     strides: tuple[int, int, int],
+    device: int,
 ) -> _Launch:
     """All of a launch but the two addresses: it is the same for all frames of a clip."""
     layout, dtype = source[3], output.dtype
@@ -129,7 +139,7 @@ def _launch(
         raise ConfigurationError(f"layout is {layout!r}, not one of {list(_LAYOUTS)}")
     plan = _plan(source, color, rotation, mirrored, geometry, output, strides)
     grid = (-(-int(plan["out_width"]) // int(plan["tile"])), -(-int(plan["out_height"]) // _ROWS))
-    return _Launch(_kernel(layout, dtype), grid, plan)
+    return _Launch(_kernel(layout, dtype, device), grid, plan, plan.ctypes.data)
 
 
 def _plan(
@@ -162,12 +172,12 @@ def _plan(
 
     plan = np.zeros((), _PLAN)
     plan["out"], plan["out_c"], plan["out_y"], plan["out_x"] = out, strides[0], step_y, step_x
-    plan["luma_pitch"] = plan["chroma_pitch"] = pitch
+    plan["pitch"] = pitch
     plan["cb"], plan["cr"] = pitch * height, pitch * height + 1 if subsampled else 2 * pitch * height
     plan["width"], plan["height"] = width, height
-    plan["left"], plan["top"], plan["columns"], plan["rows"] = view.left, view.top, view.width, view.height
+    plan["top"], plan["left"], plan["rows"], plan["columns"] = view.crop
     plan["resized_top"], plan["resized_left"], plan["out_height"], plan["out_width"] = view.window
-    scale_x, scale_y = view.width / view.size[1], view.height / view.size[0]
+    scale_y, scale_x = view.crop[2] / view.size[0], view.crop[3] / view.size[1]
     plan["scale_x"], plan["scale_y"] = scale_x, scale_y
     plan["tile"] = _tile(view.window[3], scale_x)
     # Luma sample x lies at (x - site) / 2 between the chroma samples.
@@ -210,17 +220,32 @@ def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int,
 
 
 @cache
-def _kernel(layout: str, dtype: torch.dtype) -> Any:
+def _kernel(layout: str, dtype: torch.dtype, device: int) -> int:
     import cupy
 
     sample, _, subsampled = _LAYOUTS[layout]
     name = f"convert<{sample}, {str(subsampled).lower()}, {_OUTPUTS[dtype]}>"
     code = Path(__file__).with_name("convert.cu").read_text()
-    return cupy.RawModule(code=code, options=("--std=c++17",), name_expressions=(name,)).get_function(name)
+    with cupy.cuda.Device(device):
+        module = cupy.RawModule(code=code, options=("--std=c++17",), name_expressions=(name,))
+        function = module.get_function(name).kernel
+    _loaded.append(function)
+    return int(function.ptr)
 
 
-@lru_cache(64)
-def _external_stream(handle: int) -> Any:
-    import cupy
+# Functions whose handles are in use; CuPy unloads a module when nothing refers to it.
+_loaded: list[Any] = []
+_Arguments = ctypes.c_void_p * 3
 
-    return cupy.cuda.ExternalStream(handle)
+
+@cache
+def _cuda() -> ctypes.PyDLL:
+    """The CUDA driver, called without letting go of Python's global lock.
+
+    A launch takes a few microseconds. To let go for it, as CuPy does, means to queue for the lock again
+    behind all other decoding threads, once a frame: with 14 threads that costs two thirds of the frames.
+    """
+    driver = ctypes.PyDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    pointer, number = ctypes.c_void_p, ctypes.c_uint
+    driver.cuLaunchKernel.argtypes = [pointer, *[number] * 7, pointer, ctypes.POINTER(pointer), pointer]
+    return driver

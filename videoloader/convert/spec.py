@@ -15,6 +15,7 @@ from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing.index import StreamInfo
 from videoloader.indexing.picture import picture_format
 
+Box = tuple[int, int, int, int]
 Matrix = Literal["identity", "bt709", "fcc", "bt601", "smpte240m", "bt2020"]
 ChromaSite = Literal["left", "center", "topleft", "top", "bottomleft", "bottom"]
 
@@ -30,7 +31,7 @@ _KR_KB: dict[str, tuple[float, float]] = {
     "smpte240m": (0.212, 0.087),
     "bt2020": (0.2627, 0.0593),
 }
-# H.273, figure 1: the first chroma sample's offset from the first luma sample, (horizontal, vertical), in
+# H.273, clause 8.7: the first chroma sample's offset from the first luma sample, (horizontal, vertical), in
 # units of the distance from the first to the last of the luma samples that share one chroma sample.
 _SITES: dict[str, tuple[float, float]] = {
     "left": (0.0, 0.5),
@@ -70,7 +71,7 @@ class ColorSpec:
     def rgb_from_codes(self, bit_depth: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """float64[3, 3] ``m`` and float64[3] ``b``: RGB in [0, 1] before clamping is ``m @ (Y, Cb, Cr codes) + b``.
 
-        From H.273, equations 20 to 31 (quantisation) and 38 to 40 (matrix), solved for R, G, B.
+        H.273, clause 8.3 (quantisation and matrix), solved for R, G, B.
         """
         unit = 2.0 ** (bit_depth - 8)
         white = 256 * unit - 1
@@ -120,17 +121,19 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
     pixels = frame.format.name if frame else stream.pixel_format
     if frame and (frame.format.is_rgb or frame.format.has_palette):
         return ColorSpec("identity", True, site)
-    codes = [header.color_matrix] if header else []
-    codes = [*([int(frame.colorspace)] if frame else []), *codes, stream.color_matrix]
+    codes = (int(frame.colorspace) if frame else 2, header.color_matrix if header else 2, stream.color_matrix)
     code = next((code for code in codes if code not in _UNSPECIFIED), 5)
     if code not in _MATRICES:
         raise UnsupportedError(f"colour matrix {code} of H.273 is not supported")
     if code == 0 and not frame and (header.chroma if header else stream.chroma) == "444":
         return ColorSpec("identity", True, site)
-    ranges = [{1: False, 2: True}.get(int(frame.color_range)) if frame else None]
-    ranges += [header.full_range if header else None, {"limited": False, "full": True}.get(stream.color_range)]
-    chosen = next((full for full in ranges if full is not None), pixels.startswith("gray"))
-    return ColorSpec(_MATRICES[code or 5], chosen or pixels.startswith("yuvj"), site)
+    ranges = (
+        {1: False, 2: True}.get(int(frame.color_range)) if frame else None,
+        header.full_range if header else None,
+        {"limited": False, "full": True}.get(stream.color_range),
+    )
+    full = next((full for full in ranges if full is not None), pixels.startswith("gray"))
+    return ColorSpec(_MATRICES[code or 5], full or pixels.startswith("yuvj"), site)
 
 
 @dataclass(frozen=True)
@@ -145,10 +148,10 @@ class Geometry:
             Pixels at the window's border are resampled from beyond it, as if it were cut out afterwards.
     """
 
-    crop: tuple[int, int, int, int]
+    crop: Box
     size: tuple[int, int]
     flip: bool = False
-    window: tuple[int, int, int, int] | None = None
+    window: Box | None = None
 
     def __post_init__(self) -> None:
         top, left, height, width = self.crop
@@ -210,19 +213,16 @@ class SourceView:
     """A ``Geometry`` as seen from the decoded picture, where rotation, mirroring and flip are yet to come.
 
     Attributes:
-        top, left, height, width: of the crop, in pixels of the decoded picture.
+        crop: (top, left, height, width) in pixels of the decoded picture.
         size: (height, width) to resize it to.
-        window: (top, left, height, width) of the resized crop to put out.
-        turns: quarter turns clockwise to give the resized picture.
+        window: (top, left, height, width) of what to keep of that.
+        turns: quarter turns clockwise to give the window.
         flip: whether to turn it left to right after that.
     """
 
-    top: int
-    left: int
-    height: int
-    width: int
+    crop: Box
     size: tuple[int, int]
-    window: tuple[int, int, int, int]
+    window: Box
     turns: int
     flip: bool
 
@@ -242,29 +242,31 @@ def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, 
     """
     if rotation not in (0, 90, 180, 270):
         raise ConfigurationError(f"rotation is {rotation}, not 0, 90, 180 or 270")
+    sideways = rotation in (90, 270)
+    shown = (width, height) if sideways else (height, width)
     top, left, rows, columns = geometry.crop
-    shown_height, shown_width = (width, height) if rotation in (90, 270) else (height, width)
-    if top + rows > shown_height or left + columns > shown_width:
-        raise ConfigurationError(f"crop {geometry.crop} reaches outside the picture of {shown_height}×{shown_width}")
-    size = geometry.size
-    window = geometry.window or (0, 0, *size)
+    if top + rows > shown[0] or left + columns > shown[1]:
+        raise ConfigurationError(f"crop {geometry.crop} reaches outside the picture of {shown[0]}×{shown[1]}")
     return SourceView(
-        *_unturned(geometry.crop, shown_height, shown_width, rotation, mirrored),
-        (size[1], size[0]) if rotation in (90, 270) else size,
-        _unturned(window, *size, rotation, mirrored),
+        _before_turning(geometry.crop, rotation, mirrored, shown),
+        (geometry.size[1], geometry.size[0]) if sideways else geometry.size,
+        _before_turning(geometry.window or (0, 0, *geometry.size), rotation, mirrored, geometry.size),
         rotation // 90,
         geometry.flip != mirrored,
     )
 
 
-def _unturned(
-    box: tuple[int, int, int, int], height: int, width: int, rotation: int, mirrored: bool
-) -> tuple[int, int, int, int]:
-    """A (top, left, height, width) box of a turned picture of ``height`` by ``width``, in the picture before that."""
-    top, left, rows, columns = box
-    bottom, right = height - top - rows, width - left - columns
+def _before_turning(box: Box, rotation: int, mirrored: bool, shown: tuple[int, int]) -> Box:
+    """Where a box of a turned and mirrored picture of (height, width) ``shown`` lay before."""
+    top, left, height, width = box
+    bottom, right = shown[0] - top - height, shown[1] - left - width
     if mirrored:
         left, right = right, left
-    # After a clockwise quarter turn the source's bottom edge is the display's left, its left edge the display's top.
-    top, left = {0: (top, left), 90: (right, top), 180: (bottom, right), 270: (left, bottom)}[rotation]
-    return (top, left, columns, rows) if rotation in (90, 270) else (top, left, rows, columns)
+    # After a clockwise quarter turn the bottom edge has become the left one and the left edge the top one.
+    if rotation == 90:
+        return right, top, width, height
+    if rotation == 180:
+        return bottom, right, height, width
+    if rotation == 270:
+        return left, bottom, width, height
+    return top, left, height, width

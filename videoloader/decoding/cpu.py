@@ -16,6 +16,8 @@ from videoloader.packets import PacketBytes
 # libavcodec's decoder of the codec's own name cannot decode on a CPU; this one can.
 _DECODER_NAMES = {"av1": "libdav1d"}
 _OPEN_CONTEXTS = 8
+# libavcodec ends the process when told of more.
+_DEEPEST_H264_REORDERING = 16
 
 Sink = Callable[[int, av.VideoFrame], None]
 
@@ -101,7 +103,7 @@ class CpuDecoder:
         if stream.codec == "h264":
             # Streams that do not state their reorder depth start at zero and would lose the first frames
             # that come out of order.
-            context.options = {"has_b_frames": str(stream.reorder_depth)}
+            context.options = {"has_b_frames": str(min(stream.reorder_depth, _DEEPEST_H264_REORDERING))}
         if stream.codec_tag:
             context.codec_tag = stream.codec_tag
         if stream.pixel_format:

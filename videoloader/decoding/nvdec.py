@@ -6,6 +6,8 @@ import ctypes
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from functools import cache
+from heapq import heappop, heappush
+from itertools import islice
 from typing import Any, NamedTuple
 
 from videoloader.convert.cuda import CudaSurface, Layout
@@ -25,6 +27,9 @@ _CODECS = {
 # width and height is rounded up to one of these.
 _SIZE_CLASSES = (384, 640, 1088, 1920, 2560, 4096, 8192)
 _OPEN_SESSIONS = 4
+# A call lets go of Python's lock and must queue for it again behind the other decoding threads. Small pictures
+# decode so fast that one call for each would leave NVDEC idle; its parser takes several as well.
+_PACKETS_A_CALL = 8
 _NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4")
 _NEVER_REORDERED = ("vp8", "vp9", "av1")
 
@@ -44,6 +49,7 @@ class _SessionKey(NamedTuple):
 class _Session:
     def __init__(self, key: _SessionKey, gpu: int, cuda_stream: int) -> None:
         nvc = _pynvvideocodec()
+        self._packet = nvc.PacketData
         self.picture: PictureFormat | None = None
         self.decoder = nvc.CreateDecoder(
             gpuid=gpu,
@@ -55,14 +61,11 @@ class _Session:
             maxheight=key.max_height,
         )
 
-    def feed(self, payload: bytes | bytearray | memoryview, timestamp: int) -> list[Any]:
-        """Decode one packet, flush with an empty one. The surfaces live until the next call."""
-        packet = _pynvvideocodec().PacketData()
-        # The buffer must outlive the call; the call returns when NVDEC's parser has copied it.
-        buffer = (ctypes.c_char * max(len(payload), 1)).from_buffer_copy(payload or b"\0")
-        packet.bsl_data = ctypes.addressof(buffer)
+    def feed(self, payload: bytes) -> list[Any]:
+        """Decode one or several packets, flush with none. The surfaces live until the next call."""
+        packet = self._packet()
+        packet.bsl_data = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value
         packet.bsl = len(payload)
-        packet.pts = packet.dts = timestamp
         surfaces: list[Any] = self.decoder.Decode(packet)
         return surfaces
 
@@ -97,7 +100,7 @@ def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
     stream = index.stream
     if stream.size_varies:
         return "its pictures change their size"
-    if stream.codec == "mpeg4" and index.method == "decoded":
+    if index.method == "decoded" and (stream.codec == "mpeg4" or not index.packet_has_frame.all()):
         return "its packets are not one frame each"
     if stream.codec in _NEED_EVEN_SIZE and (stream.width % 2 or stream.height % 2):
         return f"NVDEC cuts pictures of odd size wrongly for {stream.codec}"
@@ -150,13 +153,13 @@ class NvdecDecoder:
         )
         # Not in the cache while it is in use: a session that fails is not used again.
         session = self._sessions.pop(key, None) or _Session(key, self._gpu, self._cuda_stream)
-        numbering = _InDecodeOrder(index) if codec in _NEVER_REORDERED else _ByRank(index)
+        order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder(index)
         expected: set[int] = set()
         fed = 0
 
         def give(surfaces: list[Any]) -> None:
             for surface in surfaces:
-                number = numbering.packet_of(surface.getPTS())
+                number = order.next_shown()
                 if number in expected:
                     expected.remove(number)
                     sink(number, _describe(surface, picture))
@@ -166,82 +169,73 @@ class NvdecDecoder:
                 # Without this the session goes on cutting pictures to the shape of its first video.
                 session.decoder.setReconfigParams(picture.width, picture.height)
             session.picture = picture
-            for number, data, wanted in packets:
-                if not fed:
-                    record = index.stream.codec_configs[index.packet_config[number]]
-                    length_size = nal_length_size(codec, record)
-                    headers = parameter_sets(codec, record)
-                payload = to_annex_b(data, length_size)
-                if not fed and headers:
-                    payload = b"".join((headers, payload))
-                if wanted:
-                    expected.add(number)
-                give(session.feed(payload, numbering.timestamp(number)))
-                fed += 1
-            give(session.feed(b"", 0))
+            packets = iter(packets)
+            while group := list(islice(packets, 1 if codec in _NEVER_REORDERED else _PACKETS_A_CALL)):
+                record = index.stream.codec_configs[index.packet_config[group[0].number]]
+                length_size = nal_length_size(codec, record)
+                payload = b"".join([to_annex_b(packet.data, length_size) for packet in group])
+                for packet in group:
+                    order.feed(packet.number)
+                    if packet.wanted:
+                        expected.add(packet.number)
+                give(session.feed(payload if fed else parameter_sets(codec, record) + payload))
+                fed += len(group)
+            give(session.feed(b""))
         except DecodeError as error:
             raise DecodeError(str(error), index.source) from None
         except _pynvvideocodec().PyNvVCException as error:
             raise DecodeError(f"NVDEC refuses it: {str(error).strip().splitlines()[0]}", index.source) from error
-        if numbering.outstanding:
-            raise DecodeError(
-                f"NVDEC gave {numbering.fed - numbering.outstanding} pictures for {numbering.fed}", index.source
-            )
+        if order.outstanding:
+            raise DecodeError(f"NVDEC gave {order.outstanding} pictures less than it should", index.source)
         self._sessions[key] = session
         if len(self._sessions) > _OPEN_SESSIONS:
             self._sessions.popitem(last=False)
         return fed
 
 
-class _ByRank:
-    """Ties pictures to packets by display rank, for codecs that reorder.
+class _DisplayOrder:
+    """Ties pictures to packets for codecs that reorder: pictures come out in display order.
 
-    NVDEC's parser hands out timestamps in rising order, whichever packets they came with: with its place
-    in display order as timestamp, each packet gets its own back, as long as each becomes a picture.
+    So each picture is of the earliest-shown packet that was fed and has not come out, as long as each packet
+    becomes a picture. (NVDEC's own timestamps say no more: its parser hands them out in rising order.)
     """
 
     def __init__(self, index: VideoIndex) -> None:
-        self._rank = index.packet_rank
-        self._packets = index.packets_in_display_order
-        self.fed = self.outstanding = 0
-
-    def timestamp(self, number: int) -> int:
-        self.fed += 1
-        self.outstanding += 1
-        return int(self._rank[number])
-
-    def packet_of(self, timestamp: int) -> int:
-        self.outstanding -= 1
-        if not 0 <= timestamp < len(self._packets) or self.outstanding < 0:
-            raise DecodeError("NVDEC gave more pictures than packets")
-        return int(self._packets[timestamp])
-
-
-class _InDecodeOrder:
-    """Ties pictures to packets first in, first out, for codecs that never reorder.
-
-    There a packet may show nothing, and the parser gives its timestamp to a later picture.
-    """
-
-    def __init__(self, index: VideoIndex) -> None:
-        self._shown = index.packet_has_frame
-        self._queue: deque[int] = deque()
-        self.fed = 0
+        self._rank, self._packets = index.packet_rank, index.packets_in_display_order
+        self._fed: list[int] = []
 
     @property
     def outstanding(self) -> int:
-        return len(self._queue)
+        return len(self._fed)
 
-    def timestamp(self, number: int) -> int:
+    def feed(self, number: int) -> None:
+        heappush(self._fed, int(self._rank[number]))
+
+    def next_shown(self) -> int:
+        if not self._fed:
+            raise DecodeError("NVDEC gave more pictures than packets")
+        return int(self._packets[heappop(self._fed)])
+
+
+class _DecodeOrder:
+    """Ties pictures to packets first in, first out, for codecs that never reorder; there a packet may show nothing."""
+
+    def __init__(self, index: VideoIndex) -> None:
+        self._shown = index.packet_has_frame
+        self._fed: deque[int] = deque()
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._fed)
+
+    def feed(self, number: int) -> None:
         if self._shown[number]:
-            self._queue.append(number)
-            self.fed += 1
-        return self.fed
+            self._fed.append(number)
 
-    def packet_of(self, timestamp: int) -> int:
-        if not self._queue:
+    def next_shown(self) -> int:
+        if not self._fed:
             raise DecodeError("NVDEC gave more pictures than packets show")
-        return self._queue.popleft()
+        return self._fed.popleft()
 
 
 def _describe(surface: Any, picture: PictureFormat) -> CudaSurface:

@@ -1,0 +1,36 @@
+"""What many tests need: the corpus of real files, and small videos encoded once a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from corpus_files import CORPUS
+from hypothesis import settings
+from sample_videos import RECIPES, write_video
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("videoloader", deadline=None)
+settings.load_profile("videoloader")
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of real files."""
+    if not (CORPUS / "MANIFEST.tsv").is_file():
+        pytest.skip("the corpus of real files is not here: set VIDEOLOADER_CORPUS")
+    return CORPUS
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """``sample(name)`` is the path of the video made by the recipe of that name."""
+    folder = tmp_path_factory.mktemp("samples")
+
+    @cache
+    def path(name: str) -> Path:
+        return write_video(folder / f"{name}.{RECIPES[name].suffix}", RECIPES[name])
+
+    return path

@@ -1,0 +1,160 @@
+"""Any frames of any video, through plan, packets and decoder: the same samples as in a full decode."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_videos import RECIPES
+from truth import full_decode, hash_of
+
+from videoloader import Video
+from videoloader.decoding import CpuDecoder
+from videoloader.errors import DecodeError, SourceError, UnsupportedError
+from videoloader.indexing import MemorySource, build_index, open_source
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
+
+# Its container calls packets keyframes that are none: see the last test.
+FALSE_KEYFRAMES = "h264_mp4_intra_refresh"
+
+
+@pytest.fixture(scope="session")
+def decoded(sample):
+    """``decoded(name)``: the source, index and truth of a sample, and one decoder for all of them."""
+    decoder, known = CpuDecoder(), {}
+
+    def of(name):
+        if name not in known:
+            known[name] = open_source(sample(name)), build_index(sample(name)), full_decode(sample(name)).hashes
+        return *known[name], decoder
+
+    return of
+
+
+def read_frames(source, index, frames, decoder):
+    """The plane hash of each frame, and how many packets were decoded for them."""
+    hashes: dict[int, bytes] = {}
+    fed = 0
+    for run in plan_frames(index, frames).runs:
+        packets = read_packets(source, index, run)
+        fed += decoder.decode(index, packets, lambda packet, frame: hashes.update({packet: hash_of(frame)}))
+    return [hashes.get(int(index.frame_packet[frame])) for frame in frames], fed
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from(sorted(RECIPES.keys() - {FALSE_KEYFRAMES})),
+    st.lists(st.integers(0, 59), min_size=1, max_size=12),
+)
+def test_any_frames_of_any_video_are_those_of_a_full_decode(decoded, name, frames):
+    source, index, truth, decoder = decoded(name)
+    hashes, _ = read_frames(source, index, frames, decoder)
+    assert hashes == [truth[frame] for frame in frames]
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES.keys() - {FALSE_KEYFRAMES}))
+def test_each_frame_alone_and_all_together(decoded, name):
+    source, index, truth, decoder = decoded(name)
+    alone = [read_frames(source, index, [frame], decoder)[0][0] for frame in range(60)]
+    together, fed = read_frames(source, index, range(60), decoder)
+    assert alone == together == truth
+    assert fed == 60
+
+
+def test_frames_come_in_display_order_each_once(decoded):
+    source, index, _, decoder = decoded("h264_mp4")
+    (run,) = plan_frames(index, [3, 1, 2, 8, 2]).runs
+    seen = []
+    decoder.decode(index, read_packets(source, index, run), lambda packet, frame: seen.append(packet))
+    assert seen == index.frame_packet[[1, 2, 3, 8]].tolist()
+
+
+@pytest.mark.parametrize("name", ["h264_mp4", "h264_ts", "hevc_mp4", "mpeg2_ts"])
+def test_disposable_packets_that_nobody_wants_are_not_decoded(decoded, name):
+    source, index, truth, decoder = decoded(name)
+    hashes, fed = read_frames(source, index, [35], decoder)
+    assert hashes == [truth[35]]
+    assert fed < index.frame_packet[35] + 1 - index.start_packet(35)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_frame_does_not_depend_on_what_the_decoder_did_before(decoded, threads):
+    decoder = CpuDecoder(threads=threads)
+    for name in ["h264_mp4", "hevc_mp4", "vp9_webm", "h264_mp4_open_gop", "mpeg2_ts"] * 2:
+        source, index, truth, _ = decoded(name)
+        assert read_frames(source, index, [40, 13], decoder)[0] == [truth[40], truth[13]]
+
+
+def test_more_streams_than_the_decoder_keeps_open(decoded):
+    decoder = CpuDecoder()
+    source, index, truth, _ = decoded("h264_mp4")
+    for number in [*range(12), *range(12)]:
+        other = replace(index, stream=replace(index.stream, frame_rate=number))
+        assert read_frames(source, other, [20], decoder)[0] == [truth[20]]
+
+
+@pytest.mark.parametrize("name", ["h264_mp4", "hevc_mp4"])
+def test_a_packet_without_sense_is_an_error_that_names_the_file(decoded, name):
+    source, index, truth, decoder = decoded(name)
+    run = plan_frames(index, [20]).runs[0]
+    packets = [packet._replace(data=bytes(len(packet.data))) for packet in read_packets(source, index, run)]
+    given_out = []
+    with pytest.raises(DecodeError, match=re.escape(f"{index.source}: packet ")):
+        decoder.decode(index, packets, lambda packet, frame: given_out.append(packet))
+    assert not given_out
+    # The decoder is as good as new afterwards.
+    assert read_frames(source, index, [20], decoder)[0] == [truth[20]]
+
+
+@pytest.mark.parametrize("name", ["h264_mp4", "hevc_mp4", "hevc_mkv", "av1_mp4", "vp9_webm", "mpeg4_mp4", "mpeg4_avi"])
+def test_a_frame_that_does_not_come_out_is_an_error_that_names_the_file(sample, name):
+    data = bytearray(sample(name).read_bytes())
+    index = build_index(MemorySource(bytes(data), "damaged"))
+    for packet in range(int(index.start_packet(30)), int(index.frame_packet[30]) + 2):
+        begin, size = int(index.packet_offset[packet]), int(index.packet_size[packet])
+        data[begin : begin + size] = bytes(size)
+    video = Video(MemorySource(bytes(data), "damaged"), device="cpu", index=index)
+    with pytest.raises(DecodeError, match=r"damaged: (frame 30|packet \d+)"):
+        video[30]
+    assert video[0].shape == (3, 128, 160)
+
+
+def test_a_source_that_has_become_shorter_is_an_error(decoded, sample):
+    _, index, _, decoder = decoded("h264_mp4")
+    shorter = MemorySource(sample("h264_mp4").read_bytes()[:2000], "shorter.mp4")
+    with pytest.raises(SourceError, match=r"shorter\.mp4: is shorter .* of the bytes \d+ to \d+ only 0 are"):
+        read_frames(shorter, index, [59], decoder)
+
+
+def test_a_demuxed_source_that_has_become_shorter_is_an_error(decoded, sample):
+    _, index, _, decoder = decoded("h264_ts")
+    data = sample("h264_ts").read_bytes()
+    with pytest.raises(SourceError, match=r"shorter\.ts: has only \d+ packets"):
+        read_frames(MemorySource(data[: len(data) // 2], "shorter.ts"), index, [59], decoder)
+
+
+def test_a_codec_that_libavcodec_lacks_is_unsupported(decoded):
+    source, index, _, decoder = decoded("h264_mp4")
+    unknown = replace(index, stream=replace(index.stream, codec="no_such_codec"))
+    with pytest.raises(UnsupportedError, match="no decoder for no_such_codec"):
+        read_frames(source, unknown, [0], decoder)
+
+
+def test_keyframes_that_are_none_are_found_out(decoded):
+    source, index, truth, decoder = decoded(FALSE_KEYFRAMES)
+    honest = index
+    for packet in np.flatnonzero(index.packet_key)[1:].tolist():
+        honest = honest.without_keyframe(packet)
+    assert (index.packet_key.sum(), honest.packet_key.sum()) == (5, 1)
+    assert read_frames(source, honest, range(60), decoder)[0] == truth
+    expected = Video(source, device="cpu", index=honest)[:]
+    for frame in range(60):
+        video = Video(source, device="cpu", index=index)
+        assert torch.equal(video[frame], expected[frame])
+        assert video.index.start_packet(frame) == 0

@@ -1,0 +1,167 @@
+"""Every kind of container: the index tells of the frames that a full decode gives, and of where their bytes are."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mp4_writing import TABLES, TRACK, box, replace_box, table
+from sample_videos import RECIPES
+from truth import full_decode
+
+from videoloader.errors import IndexingError
+from videoloader.indexing import build_index, open_source
+
+# How each is indexed, and whether its packets are plain ranges of bytes.
+EXPECTED = {
+    "h264_mp4": ("tables", True),
+    "h264_mp4_tables_first": ("tables", True),
+    "h264_mp4_open_gop": ("tables", True),
+    "h264_mp4_intra_refresh": ("tables", True),
+    "h264_mp4_vfr": ("tables", True),
+    "h264_mp4_fragmented": ("tables", True),
+    "h264_mkv": ("demuxed", True),
+    "h264_ts": ("demuxed", False),
+    "hevc_mp4": ("tables", True),
+    "hevc_mkv": ("demuxed", True),
+    "vp9_webm": ("demuxed", True),
+    "av1_mp4": ("tables", True),
+    "mpeg2_ts": ("demuxed", False),
+    "mpeg4_avi": ("decoded", True),  # AVI has no presentation times
+    "mpeg4_mp4": ("tables", True),
+}
+each_sample = pytest.mark.parametrize("name", RECIPES)
+
+
+def demux(path):
+    with av.open(str(path)) as container:
+        for packet in container.demux(video=0):
+            if packet.size:
+                yield packet
+
+
+@each_sample
+def test_frames_have_the_timestamps_of_a_full_decode(sample, name):
+    truth = full_decode(sample(name))
+    index = build_index(sample(name))
+    assert len(index) == len(truth.pts) == RECIPES[name].frames
+    assert index.frame_pts.tolist() == truth.pts
+
+
+@each_sample
+def test_the_method_is_the_cheapest_for_the_container(sample, name):
+    index = build_index(sample(name))
+    assert (index.method, index.byte_ranges) == EXPECTED[name]
+
+
+@each_sample
+def test_the_stream_is_described_as_encoded(sample, name):
+    stream = build_index(sample(name)).stream
+    assert stream.codec == name.split("_")[0].replace("mpeg2", "mpeg2video")
+    assert (stream.width, stream.height) == RECIPES[name].size
+    assert (stream.rotation, stream.mirrored, stream.sample_aspect_ratio) == (0, False, 1)
+
+
+@each_sample
+def test_packets_lie_where_the_index_says(sample, name):
+    source, index = open_source(sample(name)), build_index(sample(name))
+    packets = list(demux(sample(name)))
+    assert index.packet_size.tolist() == [packet.size for packet in packets]
+    if index.byte_ranges:
+        ranges = zip(index.packet_offset.tolist(), index.packet_size.tolist(), strict=True)
+        assert [source.read(*each) for each in ranges] == [bytes(packet) for packet in packets]
+
+
+@each_sample
+def test_keyframes_are_those_of_the_container(sample, name):
+    index = build_index(sample(name))
+    assert index.packet_key.tolist() == [packet.is_keyframe for packet in demux(sample(name))]
+    assert index.packet_key.sum() >= 5
+
+
+@each_sample
+def test_bytes_give_the_same_index_as_their_file(sample, name):
+    of_file, of_bytes = build_index(sample(name)), build_index(sample(name).read_bytes())
+    assert (of_file.source, of_bytes.source) == (str(sample(name)), "<bytes>")
+    for field in dataclasses.fields(of_file):
+        if field.name != "source":
+            assert np.array_equal(getattr(of_file, field.name), getattr(of_bytes, field.name)), field.name
+
+
+@each_sample
+def test_rate_is_that_of_the_frames(sample, name):
+    index = build_index(sample(name))
+    variable = RECIPES[name].variable_rate
+    assert index.is_vfr is variable
+    last = RECIPES[name].pts()[-1] * RECIPES[name].time_base
+    assert index.average_fps == pytest.approx((RECIPES[name].frames - 1) / last, rel=1e-4)
+    assert float(index.stream.frame_rate) == pytest.approx(index.average_fps, rel=0.02)
+
+
+def test_open_gops_have_leading_frames_that_start_at_the_keyframe_before(sample):
+    for name in ("h264_mp4_open_gop", "hevc_mp4"):
+        index = build_index(sample(name))
+        keys = np.flatnonzero(index.packet_key)
+        before = keys[np.searchsorted(keys, index.frame_packet, "right") - 1]
+        leading = index.packet_pts[before] > index.frame_pts - index.frame_pts[0] + index.packet_pts.min()
+        assert leading.sum() >= 4
+        assert (index.start_packet(range(60)) < before).tolist() == leading.tolist()
+
+
+def test_a_fragmented_file_cut_between_fragments_has_the_frames_before(sample):
+    data = sample("h264_mp4_fragmented").read_bytes()
+    whole = build_index(data)
+    second_moof = data.index(b"moof", data.index(b"moof") + 4) - 4
+    cut = build_index(data[:second_moof])
+    assert len(cut) == 12
+    assert cut.frame_pts.tolist() == whole.frame_pts[:12].tolist()
+
+
+def test_a_file_that_is_plain_first_and_fragmented_then_has_both_parts(sample, tmp_path):
+    path = tmp_path / "both.mp4"
+    options = {"movflags": "frag_keyframe+delay_moov"}
+    with av.open(str(sample("h264_mp4"))) as source, av.open(str(path), "w", container_options=options) as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                target.mux(packet)
+    truth = full_decode(path)
+    assert build_index(path).frame_pts.tolist() == truth.pts
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(-2000, 2000).filter(bool)), min_size=1, max_size=10))
+def test_negative_durations_are_corrected_as_libav_does(sample, tmp_path_factory, rows):
+    data = replace_box(sample("mpeg4_mp4").read_bytes(), (*TRACK, b"edts"), box(b"free"))
+    path = tmp_path_factory.getbasetemp() / "negative.mp4"
+    path.write_bytes(replace_box(data, (*TABLES, b"stts"), table(b"stts", "Ii", rows)))
+    assert build_index(path).packet_pts.tolist() == [packet.pts for packet in demux(path)]
+
+
+def test_a_file_name_may_look_like_a_url(sample, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("12:30.mkv", "http:x.mkv", "-.mkv", "100%d.mkv", "ü.mkv"):
+        (tmp_path / name).write_bytes(sample("h264_mkv").read_bytes())
+        assert len(build_index(name)) == 60
+
+
+def test_packets_beyond_the_end_of_the_file_are_told_of(sample):
+    data = sample("h264_mp4").read_bytes()
+    far = table(b"stco", "I", [(len(data) - 10,)])
+    with pytest.raises(IndexingError, match=r"is cut off: .* packets lie beyond its end"):
+        build_index(replace_box(data, (*TABLES, b"stco"), far))
+
+
+@pytest.mark.parametrize("offset", [2**63 - 1, 2**63, 2**64 - 1])
+def test_no_offset_wraps_around(sample, offset):
+    data = sample("h264_mp4").read_bytes()
+    offsets = [*build_index(data).packet_offset.tolist()[:-1], offset]
+    data = replace_box(data, (*TABLES, b"stsc"), table(b"stsc", "III", [(1, 1, 1)]))
+    data = replace_box(data, (*TABLES, b"co64"), table(b"co64", "Q", [(each,) for each in offsets]))
+    with pytest.raises(IndexingError, match="is cut off: 1 of 60 packets"):
+        build_index(data)

@@ -1,0 +1,165 @@
+"""Edit lists, rotation, colours and pixel shape of mp4 files, against libav's decode of the same bytes."""
+
+from __future__ import annotations
+
+import io
+import struct
+from fractions import Fraction
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mp4_writing import TRACK, box, find_box, replace_box, table
+from truth import full_decode, hash_of
+
+from videoloader.decoding import CpuDecoder
+from videoloader.errors import UnsupportedError
+from videoloader.indexing import MemorySource, build_index
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
+
+FRAME = 512  # media time units; the sample's time scale is 12800, its rate 25
+FIRST = 1024  # presentation time of the first frame: two frames of reordering delay
+FRAMES = 60
+EMPTY = -1
+
+
+def with_edits(data: bytes, edits: list[tuple[int, int]], *, version: int = 0) -> bytes:
+    """The file with an edit list of rows (media time, duration in units of the movie's time scale)."""
+    rows = [(duration, media_time, 1 << 16) for media_time, duration in edits]
+    elst = table(b"elst", "QqI" if version else "IiI", rows, version=version)
+    return replace_box(data, (*TRACK, b"edts"), box(b"edts", elst))
+
+
+def with_movie_scale(data: bytes, scale: int) -> bytes:
+    start, _ = find_box(data, (b"moov", b"mvhd"))
+    return data[: start + 12] + struct.pack(">I", scale) + data[start + 16 :]
+
+
+def decode_all(data: bytes) -> tuple[list[int], list[bytes]]:
+    """Timestamps and plane hashes of all frames, by the library."""
+    source = MemorySource(data)
+    index = build_index(source)
+    hashes: dict[int, bytes] = {}
+    decoder = CpuDecoder()
+    for run in plan_frames(index, range(len(index))).runs:
+        decoder.decode(
+            index, read_packets(source, index, run), lambda packet, frame: hashes.update({packet: hash_of(frame)})
+        )
+    return index.frame_pts.tolist(), [hashes[packet] for packet in index.frame_packet.tolist()]
+
+
+# Near the borders between frames: one unit to either side decides which frame is in.
+media_times = st.builds(
+    lambda frame, side: max(FIRST + frame * FRAME + side, 0),
+    st.integers(-2, FRAMES + 1),
+    st.sampled_from([-FRAME // 2, -1, 0, 1, FRAME // 2]),
+)
+spans = st.tuples(media_times, st.integers(1, 1500))
+OPEN_GOP = ["h264_mp4_open_gop", "hevc_mp4"]
+
+
+@pytest.fixture(scope="module")
+def patched(tmp_path_factory):
+    return tmp_path_factory.mktemp("edits") / "patched.mp4"
+
+
+# Where a span begins in an open GOP, libav's decoder meets leading frames whose references belong to another
+# span, and loses them. A single span has none before it.
+@settings(max_examples=80)
+@given(
+    film=st.tuples(st.sampled_from(["h264_mp4", *OPEN_GOP]), spans.map(lambda span: [span]))
+    | st.tuples(st.just("h264_mp4"), st.lists(spans, min_size=2, max_size=3)),
+    gap=st.none() | st.integers(1, 800),
+    scale=st.sampled_from([600, 1000, 12800, 90000]),
+    version=st.sampled_from([0, 1]),
+)
+def test_frames_and_their_times_are_those_that_libav_shows(sample, patched, film, gap, scale, version):
+    name, shown = film
+    edits = ([(EMPTY, gap)] if gap else []) + shown
+    edits = [(time, duration * scale // 1000) for time, duration in edits]
+    data = with_edits(with_movie_scale(sample(name).read_bytes(), scale), edits, version=version)
+    patched.write_bytes(data)
+    truth = full_decode(patched)
+    if truth.error or not truth.pts:
+        return
+    pts, hashes = decode_all(data)
+    assert hashes == truth.hashes
+    # Where a span starts within a GOP, libav shows its first frames before the last ones of the span before.
+    assert pts == np.maximum.accumulate(truth.pts).tolist()
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(["h264_mp4", *OPEN_GOP]), st.lists(spans, min_size=2, max_size=3))
+def test_spans_show_one_after_another_what_each_shows_alone(sample, name, shown):
+    data = sample(name).read_bytes()
+    alone = []
+    for span in shown:
+        try:
+            alone += build_index(with_edits(data, [span])).frame_packet.tolist()
+        except UnsupportedError:  # it shows nothing
+            continue
+    if alone:
+        assert build_index(with_edits(data, shown)).frame_packet.tolist() == alone
+
+
+def test_an_edit_list_that_shows_nothing_is_an_error(sample):
+    with pytest.raises(UnsupportedError, match="no frame to show"):
+        build_index(with_edits(sample("h264_mp4").read_bytes(), [(EMPTY, 500), (10**6, 500)]))
+
+
+@pytest.mark.parametrize("gap", [40, 1000])
+def test_a_gap_between_spans_moves_what_follows_and_shows_nothing(sample, gap):
+    data = sample("h264_mp4").read_bytes()
+    spans = [(FIRST, 400), (FIRST + 24 * FRAME, 400)]
+    without = build_index(with_edits(data, spans))
+    index = build_index(with_edits(data, [spans[0], (EMPTY, gap), spans[1]]))
+    assert index.frame_packet.tolist() == without.frame_packet.tolist()
+    moved = np.where(np.arange(20) < 10, 0, gap * 12800 // 1000)
+    assert index.frame_pts.tolist() == (without.frame_pts + moved).tolist()
+
+
+@pytest.mark.parametrize("quarter", range(4))
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_rotation_is_clockwise_and_mirroring_comes_after_it(sample, tmp_path, quarter, mirrored):
+    turn = np.linalg.matrix_power(np.array([[0, -1], [1, 0]]), quarter)  # of (x right, y down), 90 degrees clockwise
+    (a, c), (b, d) = np.array([[-1, 0], [0, 1]]) @ turn if mirrored else turn
+    data = sample("h264_mp4").read_bytes()
+    start, _ = find_box(data, (*TRACK, b"tkhd"))
+    one = 1 << 16
+    matrix = struct.pack(">9i", a * one, b * one, 0, c * one, d * one, 0, 0, 0, 1 << 30)
+    data = data[: start + 40] + matrix + data[start + 76 :]
+    stream = build_index(data).stream
+    assert (stream.rotation, stream.mirrored) == (90 * quarter, mirrored)
+    assert (stream.width, stream.height) == (160, 128)
+    assert stream.display_size == ((160, 128) if quarter % 2 else (128, 160))
+    if not mirrored:
+        with av.open(io.BytesIO(data)) as container:
+            assert -next(container.decode(video=0)).rotation % 360 == 90 * quarter
+
+
+def test_other_angles_are_not_kept(sample):
+    data = sample("h264_mp4").read_bytes()
+    start, _ = find_box(data, (*TRACK, b"tkhd"))
+    matrix = struct.pack(">9i", 46341, 46341, 0, -46341, 46341, 0, 0, 0, 1 << 30)
+    assert build_index(data[: start + 40] + matrix + data[start + 76 :]).stream.rotation == 0
+
+
+@pytest.mark.parametrize(("primaries", "transfer", "matrix", "full"), [(1, 1, 1, 1), (9, 16, 9, 1), (6, 6, 6, 2)])
+def test_colours_and_pixel_shape_are_what_was_written(tmp_path, primaries, transfer, matrix, full):
+    path = tmp_path / "colours.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        context = stream.codec_context
+        context.color_primaries, context.color_trc, context.colorspace = primaries, transfer, matrix
+        context.color_range = full
+        context.sample_aspect_ratio = Fraction(4, 3)
+        container.mux(stream.encode(av.VideoFrame(64, 48, "yuv420p")))
+        container.mux(stream.encode())
+    stream = build_index(path).stream
+    assert (stream.color_primaries, stream.color_transfer, stream.color_matrix) == (primaries, transfer, matrix)
+    assert stream.color_range == {1: "limited", 2: "full"}[full]
+    assert stream.sample_aspect_ratio == Fraction(4, 3)

@@ -1,0 +1,312 @@
+"""The sample tables of an mp4 track: any legal writing of the same samples reads back; lies end in an error."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mp4_writing import box, table
+
+from videoloader.errors import IndexingError
+from videoloader.indexing import MemorySource
+from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
+from videoloader.indexing.mp4_boxes import iterate_boxes, iterate_file_boxes
+from videoloader.indexing.mp4_samples import Samples, read_samples
+
+FILE_SIZE = 1 << 40
+MANY = 0xFFFFFFFF
+
+
+def read(*boxes: bytes, file_size: int = FILE_SIZE) -> Samples:
+    data = b"".join(boxes)
+    return read_samples(data, {each.type: each for each in iterate_boxes(data, 0, len(data))}, file_size, "a file")
+
+
+def sizes_box(sizes: list[int]) -> bytes:
+    return box(b"stsz", struct.pack(f">4xII{len(sizes)}I", 0, len(sizes), *sizes))
+
+
+def uniform_sizes_box(size: int, count: int) -> bytes:
+    return box(b"stsz", struct.pack(">4xII", size, count))
+
+
+def compact_sizes_box(bits: int, sizes: list[int]) -> bytes:
+    if bits == 4:
+        padded = [*sizes, 0]
+        body = bytes(padded[i] << 4 | padded[i + 1] for i in range(0, len(sizes), 2))
+    else:
+        body = struct.pack(f">{len(sizes)}{'B' if bits == 8 else 'H'}", *sizes)
+    return box(b"stz2", struct.pack(">7xBI", bits, len(sizes)) + body)
+
+
+def one_chunk(count: int, offset: int = 0) -> bytes:
+    return table(b"stsc", "III", [(1, count, 1)]) + table(b"stco", "I", [(offset,)])
+
+
+@st.composite
+def runs(draw, count, values):
+    """Rows (number of samples, value) for ``count`` samples; the same value may come in several rows."""
+    rows = []
+    while count:
+        length = draw(st.integers(1, count))
+        rows.append((length, draw(values)))
+        count -= length
+    return rows
+
+
+def expand(rows):
+    return [value for length, value in rows for _ in range(length)]
+
+
+counts = st.integers(1, 40)
+tables_of = counts.flatmap
+
+
+@given(st.data(), counts, st.integers(0, 255))
+def test_sizes_read_back_from_every_kind_of_size_table(data, count, uniform):
+    for limit, write in (
+        (2**31 - 1, sizes_box),
+        (15, lambda sizes: compact_sizes_box(4, sizes)),
+        (255, lambda sizes: compact_sizes_box(8, sizes)),
+        (65535, lambda sizes: compact_sizes_box(16, sizes)),
+    ):
+        sizes = data.draw(st.lists(st.integers(0, limit), min_size=count, max_size=count))
+        assert read(write(sizes), one_chunk(count)).size.tolist() == sizes
+    if uniform:
+        assert read(uniform_sizes_box(uniform, count), one_chunk(count)).size.tolist() == [uniform] * count
+
+
+@given(tables_of(lambda count: runs(count, st.integers(0, 10_000))))
+def test_decode_times_are_the_sums_of_the_durations_before(rows):
+    durations = expand(rows)
+    samples = read(sizes_box([1] * len(durations)), one_chunk(len(durations)), table(b"stts", "II", rows))
+    assert samples.dts.tolist() == [0, *accumulate(durations)][: len(durations)]
+
+
+@given(tables_of(lambda count: runs(count, st.integers(0, 1000))), st.integers(0, 20))
+def test_the_last_duration_goes_on_where_the_table_ends_early(rows, more):
+    durations = expand(rows) + [rows[-1][1]] * more
+    samples = read(sizes_box([1] * len(durations)), one_chunk(len(durations)), table(b"stts", "II", rows))
+    assert samples.dts.tolist() == [0, *accumulate(durations)][: len(durations)]
+
+
+@given(tables_of(lambda count: runs(count, st.integers(-5000, 5000))), st.integers(-20, 20), st.sampled_from([0, 1]))
+def test_composition_offsets_are_signed_and_zero_beyond_their_table(rows, more, version):
+    offsets = expand(rows)
+    expected = (offsets + [0] * more)[: max(len(offsets) + more, 1)]
+    samples = read(
+        sizes_box([1] * len(expected)), one_chunk(len(expected)), table(b"ctts", "Ii", rows, version=version)
+    )
+    assert samples.composition.tolist() == expected
+
+
+class Chunk(NamedTuple):
+    offset: int
+    sizes: list[int]
+    description: int
+
+
+chunk_lists = st.lists(
+    st.builds(
+        Chunk,
+        st.integers(0, 2**32 - 1),
+        st.lists(st.integers(1, 5000), min_size=1, max_size=5),
+        st.integers(1, 3),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def chunk_boxes(chunks: list[Chunk], kind: bytes) -> bytes:
+    rows = []
+    for number, chunk in enumerate(chunks, 1):
+        if not rows or rows[-1][1:] != (len(chunk.sizes), chunk.description):
+            rows.append((number, len(chunk.sizes), chunk.description))
+    offsets = table(kind, "I" if kind == b"stco" else "Q", [(chunk.offset,) for chunk in chunks])
+    return table(b"stsc", "III", rows) + offsets
+
+
+@given(chunk_lists, st.sampled_from([b"stco", b"co64"]))
+def test_samples_lie_one_after_another_in_their_chunks(chunks, kind):
+    offsets, descriptions = [], []
+    for chunk in chunks:
+        position = chunk.offset
+        for size in chunk.sizes:
+            offsets.append(position)
+            descriptions.append(chunk.description - 1)
+            position += size
+    samples = read(sizes_box([size for chunk in chunks for size in chunk.sizes]), chunk_boxes(chunks, kind))
+    assert samples.offset.tolist() == offsets
+    assert samples.config.tolist() == descriptions
+
+
+@given(chunk_lists, st.integers(1, 4))
+def test_chunks_after_the_last_sample_are_ignored(chunks, extra):
+    sizes = [size for chunk in chunks for size in chunk.sizes]
+    chunks = [*chunks, *[chunks[-1]] * extra]
+    samples = read(sizes_box(sizes), chunk_boxes(chunks, b"stco"))
+    assert len(samples.offset) == len(sizes)
+
+
+def test_offsets_beyond_four_gigabytes_need_co64():
+    far = 2**33 + 5
+    samples = read(sizes_box([7, 8]), table(b"stsc", "III", [(1, 2, 1)]), table(b"co64", "Q", [(far,)]))
+    assert samples.offset.tolist() == [far, far + 7]
+
+
+@given(tables_of(lambda count: st.tuples(st.just(count), st.sets(st.integers(0, count - 1)), st.booleans())))
+def test_keyframes_are_those_of_both_sync_tables(drawn):
+    count, keys, split = drawn
+    numbers = [(number + 1,) for number in sorted(keys)]
+    sync, partial = (numbers[::2], numbers[1::2]) if split else (numbers, [])
+    samples = read(sizes_box([1] * count), one_chunk(count), table(b"stss", "I", sync), table(b"stps", "I", partial))
+    # A table that names none cannot be right: the first sample is taken.
+    assert set(np.flatnonzero(samples.key).tolist()) == (keys or {0})
+
+
+def test_every_sample_is_a_keyframe_without_a_sync_table():
+    assert read(sizes_box([1] * 5), one_chunk(5)).key.all()
+
+
+def test_sync_samples_that_do_not_exist_are_ignored():
+    samples = read(sizes_box([1] * 3), one_chunk(3), table(b"stss", "I", [(0,), (2,), (4,), (MANY,)]))
+    assert samples.key.tolist() == [False, True, False]
+
+
+@given(st.lists(st.integers(0, 255), min_size=1, max_size=20), st.integers(0, 5))
+def test_disposable_is_what_sdtp_says_nothing_depends_on(flags, missing):
+    count = len(flags) + missing
+    names = {0: DISPOSABLE_UNKNOWN, 1: DISPOSABLE_NO, 2: DISPOSABLE_YES, 3: DISPOSABLE_UNKNOWN}
+    samples = read(sizes_box([1] * count), one_chunk(count), box(b"sdtp", bytes(4) + bytes(flags)))
+    assert samples.disposable.tolist() == [names[flag >> 2 & 3] for flag in flags] + [DISPOSABLE_UNKNOWN] * missing
+
+
+def test_a_track_without_sizes_has_no_samples():
+    samples = read(table(b"stts", "II", []), table(b"stsc", "III", []), table(b"stco", "I", []))
+    assert [len(column) for column in samples] == [0] * 8
+
+
+@pytest.mark.parametrize(
+    ("lie", "file_size"),
+    [
+        (uniform_sizes_box(1, MANY), 1000),
+        (uniform_sizes_box(MANY, 1), 1000),
+        (uniform_sizes_box(MANY, MANY), 1 << 60),
+        (sizes_box([2000]), 1000),
+        (compact_sizes_box(16, [2000]), 1000),
+        (box(b"stz2", struct.pack(">7xBI", 5, 1) + b"\1"), 1000),
+        (box(b"stz2"), 1000),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(lie, file_size):
+    with pytest.raises(IndexingError, match="a file"):
+        read(lie, one_chunk(1), file_size=file_size)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        b"",
+        table(b"stsc", "III", []) + table(b"stco", "I", [(0,)]),
+        table(b"stsc", "III", [(1, 3, 1)]) + table(b"stco", "I", []),
+        table(b"stsc", "III", [(1, 2, 1)]) + table(b"stco", "I", [(0,)]),
+        table(b"stsc", "III", [(2, 3, 1)]) + table(b"stco", "I", [(0,)]),
+        table(b"stsc", "III", [(1, 1, 1), (1, 3, 1)]) + table(b"stco", "I", [(0,)] * 3),
+        table(b"stsc", "III", [(1, 1, 1), (MANY, 3, 1)]) + table(b"stco", "I", [(0,)] * 3),
+        table(b"stsc", "III", [(1, 0, 1)]) + table(b"stco", "I", [(0,)] * 3),
+    ],
+)
+def test_chunks_that_cannot_hold_the_samples_are_refused(lie):
+    with pytest.raises(IndexingError, match="a file"):
+        read(sizes_box([1] * 3), lie)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        sizes_box([1, 1, 1]).replace(b"\0\0\0\3", b"\xff\xff\xff\xff"),
+        compact_sizes_box(4, [1, 1, 1]).replace(b"\0\0\0\3", b"\xff\xff\xff\xff"),
+        compact_sizes_box(16, [1, 1, 1]).replace(b"\0\0\0\3", b"\xff\xff\xff\xff"),
+        table(b"stsc", "III", [(1, MANY, MANY)], count=MANY),
+        table(b"stco", "I", [(0,)], count=MANY),
+        table(b"co64", "Q", [(0,)], count=MANY),
+        table(b"stts", "II", [(MANY, 1)], count=MANY),
+        table(b"stts", "Ii", [(MANY, -1)], count=MANY),
+        table(b"ctts", "Ii", [(MANY, 1), (2**31 - 1, 2)], count=MANY),
+        table(b"stss", "I", [(1,)], count=MANY),
+        table(b"stps", "I", [(1,)], count=MANY),
+        box(b"sdtp", bytes(1000)),
+    ],
+    ids=lambda lie: lie[4:8].decode(),
+)
+def test_lying_counts_are_clipped_and_cost_no_memory(lie):
+    honest = [sizes_box([1] * 3), table(b"stsc", "III", [(1, 4, 1)]), table(b"stco", "I", [(0,)])]
+    replaced = {b"stz2": b"stsz", b"co64": b"stco"}.get(lie[4:8], lie[4:8])
+    tracemalloc.start()
+    samples = read(lie, *(each for each in honest if each[4:8] != replaced))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert {len(column) for column in samples} <= {3, 4}
+    assert peak < 1 << 20
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([b"stsz", b"stz2", b"stsc", b"stco", b"co64", b"stts", b"ctts", b"stss", b"stps", b"sdtp"]),
+        st.binary(max_size=60)
+        | st.lists(st.integers(0, 4), max_size=20).map(lambda numbers: struct.pack(f">{len(numbers)}I", *numbers)),
+    )
+)
+def test_any_bytes_give_columns_of_one_length_or_an_error(payloads):
+    try:
+        samples = read(*(box(kind, payload) for kind, payload in payloads.items()), file_size=1000)
+    except IndexingError:
+        return
+    assert len({len(column) for column in samples}) == 1
+
+
+payloads = st.binary(max_size=40)
+
+
+@given(st.lists(st.tuples(payloads, st.booleans()), min_size=1), st.booleans(), st.binary(max_size=7))
+def test_boxes_are_walked_in_a_buffer_and_in_a_file(contents, open_end, rest):
+    written = b"".join(box(b"abcd", payload, wide=wide) for payload, wide in contents)
+    expected = [payload for payload, _ in contents]
+    if open_end:  # a size of zero: up to the end
+        written += struct.pack(">I4s", 0, b"last") + b"to the end"
+        expected.append(b"to the end" + rest)
+    written += rest
+    assert [written[each.start : each.stop] for each in iterate_boxes(written, 0, len(written))] == expected
+    assert [written[each.start : each.stop] for each in iterate_file_boxes(MemorySource(written))] == expected
+
+
+@given(payloads, st.booleans(), st.data())
+def test_a_box_cut_off_is_left_out_of_a_buffer_and_clipped_in_a_file(payload, wide, data):
+    whole = box(b"abcd", b"whole")
+    cut = box(b"abcd", payload, wide=wide)
+    cut = cut[: data.draw(st.integers(0, len(cut) - 1))]
+    written = whole + cut
+    assert [each.stop for each in iterate_boxes(written, 0, len(written))] == [len(whole)]
+    header = 16 if wide else 8
+    clipped = [len(whole), len(written)] if len(cut) >= header else [len(whole)]
+    assert [each.stop for each in iterate_file_boxes(MemorySource(written))] == clipped
+
+
+@pytest.mark.parametrize("size", [*range(2, 8), MANY])
+def test_a_size_that_cannot_be_ends_the_walk(size):
+    written = struct.pack(">I4s", size, b"abcd") + box(b"next")
+    assert not list(iterate_boxes(written, 0, len(written)))
+
+
+@pytest.mark.parametrize("size", [8, 15, 2**63, 2**64 - 1])
+def test_a_64_bit_size_that_cannot_be_ends_the_walk(size):
+    written = struct.pack(">I4sQ", 1, b"abcd", size) + box(b"next")
+    assert not list(iterate_boxes(written, 0, len(written)))
+    assert len(list(iterate_file_boxes(MemorySource(written)))) == (size > 15)

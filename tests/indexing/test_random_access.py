@@ -1,0 +1,177 @@
+"""Walking NAL units, and which packets decoding can truly start at."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_videos import RECIPES
+
+from videoloader.indexing import build_index, open_source
+from videoloader.indexing.random_access import is_random_access, iterate_nals, nal_length_size
+
+AVCC = bytes([1, 100, 0, 10, 0xFF, 0xE1, 0])
+HVCC = bytes([1]) + bytes(20) + bytes([3, 0])
+IDR, SLICE, SEI, AUD = b"\x65\x88", b"\x41\x9a", b"\x06", b"\x09\xf0"
+
+nals = st.lists(st.binary(min_size=1, max_size=40), max_size=6)
+# Within a NAL unit no start code can stand, and at its end no zero.
+coded = st.lists(
+    st.binary(min_size=1, max_size=40).map(lambda data: data.replace(b"\0", b"\2") + b"\0\3"), min_size=1, max_size=6
+)
+length_sizes = st.sampled_from([1, 2, 3, 4])
+
+
+def with_lengths(units, size):
+    return b"".join(len(unit).to_bytes(size, "big") + unit for unit in units)
+
+
+def with_start_codes(units, zeros=2):
+    return b"".join(bytes(zeros) + b"\1" + unit for unit in units)
+
+
+def walk(payload, length_size):
+    return [bytes(payload[start:stop]) for start, stop in iterate_nals(payload, length_size)]
+
+
+@given(nals, length_sizes, st.booleans())
+def test_units_after_their_lengths(units, size, as_view):
+    payload = with_lengths(units, size)
+    assert walk(memoryview(payload) if as_view else payload, size) == units
+
+
+@given(nals, length_sizes)
+def test_empty_units_are_passed_over(units, size):
+    padded = [each for unit in units for each in (b"", unit)]
+    assert walk(with_lengths(padded, size), size) == units
+
+
+@given(coded, st.data())
+def test_units_after_start_codes_of_three_and_four_bytes(units, data):
+    zeros = data.draw(st.lists(st.integers(2, 4), min_size=len(units), max_size=len(units)))
+    payload = b"".join(with_start_codes([unit], count) for unit, count in zip(units, zeros, strict=True))
+    # The extra zero before a start code counts to the unit before it, which ends in no zero of its own.
+    assert [unit.rstrip(b"\0") for unit in walk(payload, 0)] == units
+
+
+@given(nals.filter(bool), length_sizes, st.data())
+def test_a_unit_cut_off_is_not_given_out(units, size, data):
+    payload = with_lengths(units, size)
+    kept = walk(payload[: data.draw(st.integers(0, len(payload) - 1))], size)
+    assert kept == units[: len(kept)]
+    assert len(kept) < len(units)
+
+
+@given(st.binary(max_size=60), st.integers(0, 4))
+def test_any_bytes_can_be_walked(payload, size):
+    assert sum(len(unit) for unit in walk(payload, size)) <= len(payload)
+
+
+@pytest.mark.parametrize(
+    ("codec", "config", "size"),
+    [
+        ("h264", AVCC, 4),
+        ("h264", AVCC[:4] + b"\xfc" + AVCC[5:], 1),
+        ("h264", AVCC[:6], 0),
+        ("h264", b"\0\0\0\1\x67" + bytes(9), 0),
+        ("h264", b"", 0),
+        ("hevc", HVCC, 4),
+        ("hevc", HVCC[:21] + b"\1\0", 2),
+        ("hevc", HVCC[:22], 0),
+        ("hevc", b"\0\0\0\1\x40" + bytes(30), 0),
+        ("vp9", AVCC, 0),
+    ],
+)
+def test_the_length_size_is_in_the_configuration_record(codec, config, size):
+    assert nal_length_size(codec, config) == size
+
+
+def h264(*units):
+    return is_random_access("h264", AVCC, with_lengths(units, 4))
+
+
+def sei(*messages):
+    """An SEI unit, emulation prevention and all."""
+    body = bytearray()
+    for kind, payload in messages:
+        body += b"\xff" * (kind // 255) + bytes([kind % 255]) + b"\xff" * (len(payload) // 255)
+        body += bytes([len(payload) % 255]) + payload
+    escaped, zeros = bytearray(), 0
+    for byte in bytes(body) + b"\x80":
+        if zeros == 2 and byte < 4:
+            escaped.append(3)
+            zeros = 0
+        escaped.append(byte)
+        zeros = zeros + 1 if byte == 0 else 0
+    return SEI + bytes(escaped)
+
+
+def recovery_point(frames):
+    """The message that says after how many frames all is right: Exp-Golomb coded, then four more bits."""
+    number = f"{frames + 1:b}"
+    bits = "0" * (len(number) - 1) + number + "1000" + "1"
+    bits += "0" * (-len(bits) % 8)
+    return 6, int(bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+def test_h264_starts_at_idr_pictures():
+    assert h264(AUD, IDR)
+    assert h264(AUD, sei((5, b"made by")), IDR, IDR)
+    assert not h264(AUD, SLICE)
+    assert not h264(SLICE, IDR)
+    assert not h264()
+
+
+other_kinds = st.integers(0, 600).filter(lambda kind: kind != 6)
+messages = st.lists(st.tuples(other_kinds, st.binary(max_size=300) | st.just(bytes(20))), max_size=3)
+
+
+@given(messages, st.integers(0, 40), messages)
+def test_h264_starts_at_a_recovery_point_only_if_it_recovers_at_once(before, frames, after):
+    unit = sei(*before, recovery_point(frames), *after)
+    assert h264(unit, SLICE) is (frames == 0)
+
+
+@given(messages)
+def test_h264_does_not_start_at_other_messages(others):
+    assert not h264(sei(*others), SLICE)
+
+
+@given(st.binary(max_size=40))
+def test_a_damaged_message_is_no_start_nor_an_error(body):
+    h264(SEI + body, SLICE)
+    assert not h264(SEI + b"\6", SLICE)
+
+
+@pytest.mark.parametrize("kind", range(64))
+def test_hevc_starts_at_irap_pictures(kind):
+    payload = with_lengths([bytes([32 << 1, 1]), bytes([kind << 1, 1, 0])], 4)
+    assert is_random_access("hevc", HVCC, payload) is (16 <= kind <= 23)
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_mpeg4_starts_at_intra_pictures(kind):
+    assert is_random_access("mpeg4", b"", b"\0\0\1\xb6" + bytes([kind << 6])) is (kind == 0)
+
+
+def test_mpeg4_without_a_picture_is_no_start():
+    assert not is_random_access("mpeg4", b"", b"\0\0\1\xb0\1")
+    assert not is_random_access("mpeg4", b"", b"\0\0\1\xb6")
+
+
+def test_other_codecs_start_where_the_container_says():
+    assert is_random_access("vp9", b"", b"anything")
+
+
+@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.suffix != "ts"])
+def test_encoders_keyframes_are_told_from_their_recovery_points(sample, name):
+    index, source = build_index(sample(name)), open_source(sample(name))
+    starts = [
+        is_random_access(index.stream.codec, index.stream.codec_configs[0], source.read(offset, size))
+        for offset, size in zip(index.packet_offset.tolist(), index.packet_size.tolist(), strict=True)
+    ]
+    keys = np.flatnonzero(index.packet_key).tolist()
+    if name == "h264_mp4_intra_refresh":  # its later "keyframes" recover after a dozen frames
+        assert len(keys) > 1
+        keys = [0]
+    if index.stream.codec in ("h264", "hevc", "mpeg4"):
+        assert np.flatnonzero(starts).tolist() == keys

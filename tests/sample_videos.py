@@ -1,0 +1,78 @@
+"""Small encoded videos, one for each way a container or codec can be hard to index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+
+X264 = {"preset": "veryfast", "bf": "3", "g": "12", "x264-params": "scenecut=0:b-pyramid=normal"}
+VP9 = {"g": "12", "cpu-used": "8", "deadline": "realtime", "lag-in-frames": "8"}
+X265 = {"preset": "ultrafast", "x265-params": "log-level=none:keyint=12:bframes=3:pools=1:frame-threads=1"}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make a video; ``pts`` are in units of ``time_base``."""
+
+    suffix: str
+    encoder: str
+    options: dict[str, str] = field(default_factory=dict)
+    container_options: dict[str, str] = field(default_factory=dict)
+    pix_fmt: str = "yuv420p"
+    size: tuple[int, int] = (160, 128)
+    frames: int = 60
+    time_base: Fraction = Fraction(1, 25)
+    variable_rate: bool = False
+
+    def pts(self) -> list[int]:
+        if not self.variable_rate:
+            return list(range(self.frames))
+        steps = np.random.default_rng(0).integers(1000, 6000, self.frames - 1)
+        return [0, *np.cumsum(steps).tolist()]
+
+
+RECIPES = {
+    "h264_mp4": Recipe("mp4", "libx264", X264),
+    "h264_mp4_tables_first": Recipe("mp4", "libx264", X264, {"movflags": "faststart"}),
+    "h264_mp4_open_gop": Recipe("mp4", "libx264", X264 | {"x264-params": "scenecut=0:open-gop=1:b-pyramid=normal"}),
+    "h264_mp4_intra_refresh": Recipe("mp4", "libx264", {"x264-params": "intra-refresh=1:keyint=12"}),
+    "h264_mp4_vfr": Recipe("mp4", "libx264", X264, time_base=Fraction(1, 90000), variable_rate=True),
+    "h264_mp4_fragmented": Recipe("mp4", "libx264", X264, {"movflags": "frag_keyframe+empty_moov"}),
+    "h264_mkv": Recipe("mkv", "libx264", X264),
+    "h264_ts": Recipe("ts", "libx264", X264),
+    "hevc_mp4": Recipe("mp4", "libx265", X265),
+    "hevc_mkv": Recipe("mkv", "libx265", X265),
+    "vp9_webm": Recipe("webm", "libvpx-vp9", VP9),
+    "av1_mp4": Recipe("mp4", "libsvtav1", {"preset": "12", "g": "12", "svtav1-params": "lp=1"}),
+    "mpeg2_ts": Recipe("ts", "mpeg2video", {"bf": "2", "g": "12"}),
+    "mpeg4_avi": Recipe("avi", "mpeg4", {"bf": "2", "g": "12"}),
+    "mpeg4_mp4": Recipe("mp4", "mpeg4", {"g": "12"}),
+}
+
+
+def write_video(path: Path, recipe: Recipe) -> Path:
+    """Encode a picture that moves on with every frame."""
+    with av.open(str(path), "w", container_options=recipe.container_options) as container:
+        stream = container.add_stream(recipe.encoder, rate=25, options=recipe.options)
+        stream.width, stream.height = recipe.size
+        stream.pix_fmt = recipe.pix_fmt
+        stream.codec_context.time_base = stream.time_base = recipe.time_base
+        stream.codec_context.thread_count = 1
+        if recipe.encoder == "libx265" and recipe.suffix == "mp4":
+            stream.codec_context.codec_tag = "hvc1"
+        for number, pts in enumerate(recipe.pts()):
+            frame = av.VideoFrame.from_ndarray(_picture(number, *recipe.size), format="rgb24")
+            frame.pts, frame.time_base = pts, recipe.time_base
+            container.mux(stream.encode(frame.reformat(format=recipe.pix_fmt)))
+        container.mux(stream.encode())
+    return path
+
+
+def _picture(number: int, width: int, height: int) -> np.ndarray:
+    y, x = np.ogrid[:height, :width]
+    waves = [np.sin((x + 3 * number + shift) / 9) + np.sin((y - 2 * number + shift) / 7) for shift in (0, 5, 11)]
+    return (128 + 55 * np.stack(waves, 2)).astype(np.uint8)
