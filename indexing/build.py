@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.index import VideoIndex
@@ -48,7 +49,9 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
         except (IndexError, ValueError, OverflowError) as error:
             # A number that no table can hold, or a box too short for what should be in it.
             raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
-        if index is not None and _shows_what_it_cannot_start(index, opened):
+        if index is not None and index.stream.encrypted:
+            warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
+        elif index is not None and _shows_what_it_cannot_start(index, opened):
             index = index_by_decoding(opened)
     if index is None:
         index = index_by_demuxing(opened)

@@ -34,6 +34,7 @@ class StreamInfo:
         frame_rate: nominal frames a second where the container tells, else 0.
         reorder_depth: frames a decoder must hold back to give them out in display order.
         size_varies: whether pictures are known to come in several sizes; then width and height are the first's.
+        encrypted: whether packets are encrypted, so that decoders make noise of them.
         codec_tag, pixel_format: what libavcodec needs to open codecs that carry no header of their own.
     """
 
@@ -54,6 +55,7 @@ class StreamInfo:
     frame_rate: Fraction = Fraction(0)
     reorder_depth: int = 0
     size_varies: bool = False
+    encrypted: bool = False
     codec_tag: str = ""
     pixel_format: str = ""
 

@@ -77,9 +77,13 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
             index = None
         else:
             index = _assemble_demuxed(packets, stream, source, container.format.name)
-    if index is None or not _head_decodes_as_indexed(index, source):
+    if index is None:
         return index_by_decoding(source)
-    return index
+    head = _decode_head(source)
+    expected = np.sort(index.packet_pts[np.intersect1d(index.frame_packet, np.arange(_CHECKED_PACKETS))])
+    if not head or [frame.pts for frame in head] != expected.tolist():
+        return index_by_decoding(source)
+    return replace(index, stream=replace(index.stream, rotation=_rotation(head[0])))
 
 
 def _read_packets(
@@ -215,19 +219,20 @@ def _chroma(pixel_format: str) -> str:
     return next((chroma for chroma in ("420", "422", "444") if chroma in pixel_format), "")
 
 
-def _head_decodes_as_indexed(index: VideoIndex, source: ByteSource) -> bool:
-    """Whether the first packets, decoded, become just the frames the index says."""
-    expected = np.sort(index.packet_pts[np.intersect1d(index.frame_packet, np.arange(_CHECKED_PACKETS))])
-    decoded: list[int | None] = []
+def _decode_head(source: ByteSource) -> list[av.VideoFrame]:
+    """The frames that the first packets become; none where one of these does not decode."""
     with open_video(source) as (container, stream):
-        head = itertools.islice(container.demux(stream), _CHECKED_PACKETS)
+        packets = [packet for packet in itertools.islice(container.demux(stream), _CHECKED_PACKETS) if packet.size]
         try:
-            for packet in [packet for packet in head if packet.size]:
-                decoded += [frame.pts for frame in packet.decode()]
-            decoded += [frame.pts for frame in stream.codec_context.decode(None)]
+            frames = [frame for packet in packets for frame in packet.decode()]
+            return [*frames, *stream.codec_context.decode(None)]
         except av.error.FFmpegError:
-            return False
-    return bool(decoded == expected.tolist())
+            return []
+
+
+def _rotation(frame: av.VideoFrame) -> int:
+    """Degrees clockwise, of the quarter turns; libav counts them the other way."""
+    return -frame.rotation % 360 if frame.rotation % 90 == 0 else 0
 
 
 def index_by_decoding(source: ByteSource) -> VideoIndex:
@@ -244,7 +249,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         offsets = packets.offset
         frames: list[int] = []
         starts: list[bool] = []
-        sizes: dict[tuple[int, int], None] = {}
+        sizes: dict[tuple[int, int], int] = {}
         codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
         for packet in container.demux(stream):
             number = len(packets.pts)
@@ -268,7 +273,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                     assert isinstance(frame, av.VideoFrame)
                     if frame.pts is not None:
                         frames.append(frame.pts)
-                        sizes.setdefault((frame.width, frame.height))
+                        sizes.setdefault((frame.width, frame.height), _rotation(frame))
                         packets.key[frame.pts] = frame.key_frame and starts[frame.pts]
             except av.error.FFmpegError as error:
                 raise DecodeError(f"packet {number} does not decode: {error.strerror}", source.name) from None
@@ -292,8 +297,11 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
             frame_packet,
             frame_pts,
         )
-        width, height = next(iter(sizes))
-        return replace(index, stream=replace(index.stream, width=width, height=height, size_varies=len(sizes) > 1))
+        (width, height), rotation = next(iter(sizes.items()))
+        return replace(
+            index,
+            stream=replace(index.stream, width=width, height=height, rotation=rotation, size_varies=len(sizes) > 1),
+        )
 
 
 def _presentation_times(pts: list[int | None], stream: av.video.stream.VideoStream) -> npt.NDArray[np.int64]:

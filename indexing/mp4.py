@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.index import DISPOSABLE_NO, StreamInfo, VideoIndex
 from videoloader.indexing.mp4_boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4_description import Description, read_descriptions
 from videoloader.indexing.mp4_edits import Edit, leading_offset, read_edits, shown_frames
@@ -157,6 +157,13 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
     frame_packet, frame_pts = shown_frames(samples, track.edits)
     count = len(samples.offset)
     packet_pts = samples.dts + samples.composition
+    key, disposable = samples.key, samples.disposable
+    if description.facts["encrypted"]:
+        # What a decoder makes of noise depends on all that it decoded before.
+        key, disposable = np.arange(count) == 0, np.full(count, DISPOSABLE_NO, np.uint8)
+    elif description.codec == "av1":
+        # Writers copy an AV1 encoder's own idea of "disposable" into sdtp; frames do depend on such packets.
+        disposable = np.zeros(count, np.uint8)
     seconds = Fraction(int(samples.dts[-1] - samples.dts[0]), track.time_scale)
     stream = StreamInfo(
         codec=description.codec,
@@ -180,9 +187,8 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
         packet_offset=samples.offset,
         packet_size=samples.size,
         packet_pts=packet_pts,
-        packet_key=samples.key,
-        # Writers copy an AV1 encoder's own idea of "disposable" into sdtp; frames do depend on such packets.
-        packet_disposable=np.zeros(count, np.uint8) if description.codec == "av1" else samples.disposable,
+        packet_key=key,
+        packet_disposable=disposable,
         packet_config=np.minimum(samples.config, min(len(track.descriptions), 256) - 1),
         frame_packet=frame_packet.astype(np.int32),
         frame_pts=frame_pts,

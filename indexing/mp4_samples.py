@@ -95,7 +95,8 @@ def _decode_times(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.in
         return np.zeros(count, np.int64)
     delta: npt.NDArray[np.int64] = table["value"].astype(np.int64)
     if len(delta) == 1 and delta[0] >= 0:
-        return np.arange(count) * delta[0]
+        regular: npt.NDArray[np.int64] = np.arange(count) * delta[0]
+        return regular
     if delta.min() < 0:
         delta = _correct_negative_deltas(table["count"].astype(np.int64), delta)
     dts = np.zeros(count, np.int64)

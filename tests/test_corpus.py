@@ -18,12 +18,6 @@ from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.packets import read_packets
 from videoloader.planning import plan_frames
 
-# Files whose frames cannot be compared, each with the reason.
-NOT_COMPARABLE = {
-    "h264-fragmented__media__sample_fragmented_sgpd_v2.mp4": "encrypted: libav decodes noise, which depends on "
-    "everything that it decoded before",
-}
-
 
 @pytest.mark.parametrize("name", GOOD_FILES)
 def test_frames_are_those_of_a_full_decode(name: str, corpus: Path) -> None:
@@ -33,8 +27,6 @@ def test_frames_are_those_of_a_full_decode(name: str, corpus: Path) -> None:
     assert not truth.error
     assert len(index) == len(truth.hashes)
     assert_same_times(index, truth)
-    if name in NOT_COMPARABLE:
-        pytest.skip(NOT_COMPARABLE[name])
     rng = random.Random(name)
     wanted = chosen_frames(index, rng)
     decoder = CpuDecoder()

@@ -136,9 +136,10 @@ class VideoLoader:
             skip_unreadable=on_error != "raise",
             on_indexed=on_indexed,
         )
-        if not len(self._table):
-            raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos")
         self.unreadable = list(self._table.unreadable)
+        if not len(self._table):
+            reason = f"; {len(self.unreadable)} cannot be read: {self.unreadable[0][1]}" if self.unreadable else ""
+            raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
         self._epoch, self._start = 0, 0
         self._position = 0
         self._stats = LoaderStats()

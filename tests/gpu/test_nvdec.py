@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from corpus_files import GOOD_FILES
-from test_corpus import NOT_COMPARABLE, chosen_frames
+from test_corpus import chosen_frames
 from truth import planes
 
 from videoloader.clips import ClipReader
@@ -76,8 +76,8 @@ def test_samples_are_those_of_the_cpu(name: str, corpus: Path, sessions: Session
     source = FileSource(corpus / name)
     index = build_index(source)
     reason = why_not_nvdec(index, 0)
-    if reason or name in NOT_COMPARABLE:
-        pytest.skip(reason or NOT_COMPARABLE[name])
+    if reason:
+        pytest.skip(reason)
     frames = chosen_frames(index, random.Random(name))[:60]
     cpu = decoded_by(sessions.cpu.decode, index, source, frames, planes)
     try:
@@ -108,8 +108,6 @@ def test_colours_are_those_of_the_cpu(
 ) -> None:
     source = FileSource(corpus / name)
     index = build_index(source)
-    if name in NOT_COMPARABLE:
-        pytest.skip(NOT_COMPARABLE[name])
     frames = np.array(random.Random(name).sample(range(len(index)), min(len(index), 3)))
     geometry = full_geometry(index.stream)
     outputs = []

@@ -98,6 +98,8 @@ def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
         gpu: CUDA device number.
     """
     stream = index.stream
+    if stream.encrypted:
+        return "it is encrypted"
     if stream.size_varies:
         return "its pictures change their size"
     if index.method == "decoded" and (stream.codec == "mpeg4" or not index.packet_has_frame.all()):

@@ -1,0 +1,80 @@
+"""A video as a sequence of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import av
+import pytest
+import torch
+
+import videoloader as vl
+
+Sample = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def video(sample: Sample) -> vl.Video:
+    return vl.Video(sample("h264_mp4"), device="cpu")
+
+
+def test_frames_by_number_slice_and_list(video: vl.Video) -> None:
+    assert len(video) == 60
+    assert video[7].shape == (3, 128, 160)
+    assert torch.equal(video[-1], video[59])
+    assert torch.equal(video[10:20:3], torch.stack([video[number] for number in (10, 13, 16, 19)]))
+    assert torch.equal(video[5:2:-1], torch.stack([video[5], video[4], video[3]]))
+    assert video[60:70].shape == (0, 3, 128, 160)
+    clip = video.read([0, 10, 5, 10, -1])
+    assert clip.frame_numbers.tolist() == [0, 10, 5, 10, 59]
+    assert torch.equal(clip.frames[1], clip.frames[3])
+    assert torch.equal(clip.frames[4], video[59])
+    assert not clip.corrupt.any()
+
+
+@pytest.mark.parametrize("number", [60, -61, 10**12])
+def test_a_frame_outside_the_video_is_an_index_error(video: vl.Video, number: int) -> None:
+    with pytest.raises(vl.FrameRangeError, match="60 frames") as caught:
+        video[number]
+    assert isinstance(caught.value, IndexError)
+    assert caught.value.source == video.index.source
+    with pytest.raises(vl.FrameRangeError):
+        video.read([number])
+
+
+def test_a_random_clip_is_the_same_for_the_same_seed(video: vl.Video) -> None:
+    mode = vl.RandomWindow(8, stride=2)
+    one, again = (video.read(mode, seed=1) for _ in range(2))
+    assert torch.equal(one.frames, again.frames)
+    assert len({int(video.read(mode, seed=seed).frame_numbers[0]) for seed in range(10)}) > 4
+    assert one.timestamps.tolist() == video.timestamps[one.frame_numbers].tolist()
+
+
+def test_bytes_are_a_source_too(video: vl.Video, sample: Sample) -> None:
+    assert torch.equal(vl.Video(sample("h264_mp4").read_bytes(), device="cpu")[30], video[30])
+
+
+def test_timestamps_of_a_variable_rate(sample: Sample) -> None:
+    path = sample("h264_mp4_vfr")
+    with av.open(str(path)) as container:
+        times = [float(frame.pts * frame.time_base) for frame in container.decode(video=0)]
+    assert vl.Video(path, device="cpu").timestamps.tolist() == pytest.approx(times, abs=1e-9)
+
+
+def test_a_rotated_video_stands_upright(corpus: Path) -> None:
+    path = corpus / "h264-rotation__decord__video_90.mov"
+    turned = vl.Video(path, device="cpu")
+    assert turned.index.stream.rotation == 90
+    as_stored = replace(turned.index, stream=replace(turned.index.stream, rotation=0))
+    stored = vl.Video(path, device="cpu", index=as_stored)[0]
+    assert stored.shape == (3, 320, 568)
+    # A player turns it clockwise.
+    assert torch.equal(turned[0], torch.rot90(stored, -1, (1, 2)))
+
+
+def test_a_video_that_changes_its_size_keeps_the_size_of_its_first_frame(corpus: Path) -> None:
+    video = vl.Video(corpus / "h264-resolution-change__VideoProcessingFramework__test_res_change.h264", device="cpu")
+    assert video.index.stream.size_varies
+    assert video[:].shape == (96, 3, 464, 848)
