@@ -20,6 +20,8 @@ class PictureFormat(NamedTuple):
         bit_depth: of luma and chroma.
         color_matrix: ITU-T H.273 code point; 2 is "unspecified".
         full_range: whether samples use the full range; None where the header does not tell.
+        buffering: how many pictures the stream may make a decoder hold, by each number in its headers that
+            says so: H.264 reference frames, limit of the level, limit stated; HEVC stated, limit of the level.
     """
 
     width: int
@@ -28,6 +30,7 @@ class PictureFormat(NamedTuple):
     bit_depth: int
     color_matrix: int = 2
     full_range: bool | None = None
+    buffering: tuple[int, ...] = ()
 
 
 @lru_cache(4096)
@@ -110,7 +113,8 @@ def _read_h264_sps(sps: bytes) -> PictureFormat | None:
     try:
         bits = _Bits(sps)
         profile = bits.u(8)
-        bits.u(16)
+        bits.u(8)
+        level = bits.u(8)
         bits.ue()
         chroma, depth, separate = 1, 8, 0
         if profile in (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135):
@@ -133,12 +137,13 @@ def _read_h264_sps(sps: bytes) -> PictureFormat | None:
             bits.se()
             for _ in range(bits.ue()):
                 bits.se()
-        bits.ue()
+        references = bits.ue()
         bits.u(1)
         width = (bits.ue() + 1) * 16
         map_units = bits.ue() + 1
         frame_only = bits.u(1)
         height = map_units * 16 * (2 - frame_only)
+        limit = min(_H264_DPB_BLOCKS.get(level, _H264_LARGEST_DPB) // (width * height // 256), 16)
         if not frame_only:
             bits.u(1)
         bits.u(1)
@@ -148,10 +153,49 @@ def _read_h264_sps(sps: bytes) -> PictureFormat | None:
             left, right, top, bottom = (bits.ue() for _ in range(4))
             width -= (left + right) * unit_x
             height -= (top + bottom) * unit_y
-        matrix, full = _read_vui_colour(bits) if bits.u(1) else (2, None)
-    except (ValueError, IndexError):
+        matrix, full, stated = 2, None, limit
+        if bits.u(1):
+            matrix, full = _read_vui_colour(bits)
+            stated = _read_h264_stated_buffering(bits, limit)
+    except (ValueError, IndexError, ZeroDivisionError):
         return None
-    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full)
+    buffering = (references, limit, stated)
+    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering)
+
+
+# MaxDpbMbs by level_idc (ITU-T H.264, table A-1).
+_H264_DPB_BLOCKS = {
+    9: 396, 10: 396, 11: 900, 12: 2376, 13: 2376, 20: 2376, 21: 4752, 22: 8100, 30: 8100, 31: 18000, 32: 20480,
+    40: 32768, 41: 32768, 42: 34816, 50: 110400, 51: 184320, 52: 184320,
+}  # fmt: skip
+_H264_LARGEST_DPB = 696320
+
+
+def _read_h264_stated_buffering(bits: _Bits, unstated: int) -> int:
+    """max_dec_frame_buffering of vui_parameters, from after the colours on (ITU-T H.264, E.1.1)."""
+    if bits.u(1):
+        bits.ue()
+        bits.ue()
+    if bits.u(1):
+        bits.u(65)
+    with_hrd = 0
+    for _ in range(2):
+        if bits.u(1):
+            with_hrd = 1
+            schedules = bits.ue() + 1
+            bits.u(8)
+            for _ in range(schedules):
+                bits.ue()
+                bits.ue()
+                bits.u(1)
+            bits.u(20)
+    bits.u(with_hrd + 1)
+    if not bits.u(1):
+        return unstated
+    bits.u(1)
+    for _ in range(5):
+        bits.ue()
+    return bits.ue()
 
 
 def _skip_h264_scaling_list(bits: _Bits, size: int) -> None:
@@ -185,7 +229,7 @@ def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
         bits.u(4)
         layers = bits.u(3)
         bits.u(1)
-        _skip_profile_tier_level(bits, layers)
+        level = _read_profile_tier_level(bits, layers)
         bits.ue()
         chroma = bits.ue()
         separate = bits.u(1) if chroma == 3 else 0
@@ -198,28 +242,53 @@ def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
             height -= (top + bottom) * unit_y
         depth = 8 + bits.ue()
         bits.ue()
-        matrix, full = _read_hevc_colour(bits, layers)
+        order_bits = bits.ue() + 4
+        buffering = (_read_hevc_stated_buffering(bits, layers), _hevc_limit(level, width * height))
+        matrix, full = _read_hevc_colour(bits, order_bits)
     except (ValueError, IndexError):
         return None
-    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full)
+    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering)
 
 
-def _skip_profile_tier_level(bits: _Bits, layers: int) -> None:
+# MaxLumaPs by general_level_idc (ITU-T H.265, table A.8).
+_HEVC_LUMA_SAMPLES = {
+    30: 36864, 60: 122880, 63: 245760, 90: 552960, 93: 983040, 120: 2228224, 123: 2228224,
+    150: 8912896, 153: 8912896, 156: 8912896,
+}  # fmt: skip
+
+
+def _hevc_limit(level: int, samples: int) -> int:
+    """MaxDpbSize (ITU-T H.265, A.4.2): smaller pictures than the level allows may be more."""
+    largest = _HEVC_LUMA_SAMPLES.get(level, 35651584)
+    if samples <= largest // 4:
+        return 16
+    return 12 if samples <= largest // 2 else 8 if samples <= largest * 3 // 4 else 6
+
+
+def _read_hevc_stated_buffering(bits: _Bits, layers: int) -> int:
+    """sps_max_dec_pic_buffering of the highest sub-layer."""
+    pictures = 0
+    for _ in range(layers + 1 if bits.u(1) else 1):
+        pictures = bits.ue() + 1
+        bits.ue()
+        bits.ue()
+    return pictures
+
+
+def _read_profile_tier_level(bits: _Bits, layers: int) -> int:
+    """general_level_idc; what follows it is skipped."""
     bits.u(88)
-    bits.u(8)
+    general_level = bits.u(8)
     present = [(bits.u(1), bits.u(1)) for _ in range(layers)]
     if layers:
         bits.u(2 * (8 - layers))
     for profile, level in present:
         bits.u(88 * profile + 8 * level)
+    return general_level
 
 
-def _read_hevc_colour(bits: _Bits, layers: int) -> tuple[int, bool | None]:
-    """The colour part of the VUI, after all that stands between it and the bit depths."""
-    order_bits = bits.ue() + 4
-    for _ in range(layers + 1 if bits.u(1) else 1):
-        for _ in range(3):
-            bits.ue()
+def _read_hevc_colour(bits: _Bits, order_bits: int) -> tuple[int, bool | None]:
+    """The colour part of the VUI, after all that stands between it and the buffering numbers."""
     for _ in range(6):
         bits.ue()
     if bits.u(1) and bits.u(1):

@@ -86,7 +86,7 @@ def test_format_is_that_of_the_decoded_frames(tmp_path, name):
         expected = (*expected[:2], "400", *expected[3:])
     found = picture_format(index.stream)
     if index.stream.codec in ("h264", "hevc"):
-        assert found == expected
+        assert found[:6] == expected
     else:  # colours are only in the frames
         assert found[:4] == expected[:4]
 

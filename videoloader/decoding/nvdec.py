@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import cache
 from heapq import heappop, heappush
@@ -47,10 +47,14 @@ class _SessionKey(NamedTuple):
 
 
 class _Session:
+    """A PyNvVideoCodec decoder and the video it was last set up for."""
+
     def __init__(self, key: _SessionKey, gpu: int, cuda_stream: int) -> None:
         nvc = _pynvvideocodec()
         self._packet = nvc.PacketData
+        self.key = key
         self.picture: PictureFormat | None = None
+        self._buffering: tuple[int, ...] = ()
         self.decoder = nvc.CreateDecoder(
             gpuid=gpu,
             codec=getattr(nvc.cudaVideoCodec, _CODECS[key.codec]),
@@ -61,6 +65,27 @@ class _Session:
             maxheight=key.max_height,
         )
 
+    def fits(self, picture: PictureFormat) -> bool:
+        """Whether the session gives right pictures of a video.
+
+        It sets itself up anew only for another coded size. A video of the same coded size that is cut
+        differently, or lets the decoder hold more pictures than the session has room for, comes out wrong,
+        without an error.
+        """
+        if self.picture is None or _coded_size(self.picture) != _coded_size(picture):
+            return True
+        same_cut = (self.picture.width, self.picture.height) == (picture.width, picture.height)
+        return same_cut and all(new <= had for new, had in zip(picture.buffering, self._buffering, strict=True))
+
+    def show(self, picture: PictureFormat) -> None:
+        """Make ready for a video that fits."""
+        last, self.picture = self.picture, picture
+        if last is None or _coded_size(last) != _coded_size(picture):
+            self._buffering = picture.buffering
+            if last is not None:
+                # Without this the session goes on cutting pictures to the shape of its last video.
+                self.decoder.setReconfigParams(picture.width, picture.height)
+
     def feed(self, payload: bytes) -> list[Any]:
         """Decode one or several packets, flush with none. The surfaces live until the next call."""
         packet = self._packet()
@@ -68,6 +93,11 @@ class _Session:
         packet.bsl = len(payload)
         surfaces: list[Any] = self.decoder.Decode(packet)
         return surfaces
+
+
+def _coded_size(picture: PictureFormat) -> tuple[int, int]:
+    """In blocks of 16; coded sizes that differ by less pass for the same, which is the safe side."""
+    return (picture.width + 15) // 16, (picture.height + 15) // 16
 
 
 def _pynvvideocodec() -> Any:
@@ -138,7 +168,7 @@ class NvdecDecoder:
     def __init__(self, *, gpu: int, cuda_stream: int) -> None:
         self._gpu = gpu
         self._cuda_stream = cuda_stream
-        self._sessions: OrderedDict[_SessionKey, _Session] = OrderedDict()
+        self._sessions: list[_Session] = []  # the one used last is the last
 
     def decode(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink) -> int:
         """Decode one run, from a keyframe on. See ``CpuDecoder.decode``; surfaces are valid inside ``sink`` only.
@@ -153,8 +183,7 @@ class NvdecDecoder:
         key = _SessionKey(
             codec, picture.chroma, picture.bit_depth, _size_class(picture.width), _size_class(picture.height)
         )
-        # Not in the cache while it is in use: a session that fails is not used again.
-        session = self._sessions.pop(key, None) or _Session(key, self._gpu, self._cuda_stream)
+        session = self._take_session(key, picture)
         order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder(index)
         expected: set[int] = set()
         fed = 0
@@ -167,10 +196,6 @@ class NvdecDecoder:
                     sink(number, _describe(surface, picture))
 
         try:
-            if session.picture is not None and session.picture != picture:
-                # Without this the session goes on cutting pictures to the shape of its first video.
-                session.decoder.setReconfigParams(picture.width, picture.height)
-            session.picture = picture
             packets = iter(packets)
             while group := list(islice(packets, 1 if codec in _NEVER_REORDERED else _PACKETS_A_CALL)):
                 record = index.stream.codec_configs[index.packet_config[group[0].number]]
@@ -189,10 +214,20 @@ class NvdecDecoder:
             raise DecodeError(f"NVDEC refuses it: {str(error).strip().splitlines()[0]}", index.source) from error
         if order.outstanding:
             raise DecodeError(f"NVDEC gave {order.outstanding} pictures less than it should", index.source)
-        self._sessions[key] = session
-        if len(self._sessions) > _OPEN_SESSIONS:
-            self._sessions.popitem(last=False)
+        self._sessions.append(session)
+        del self._sessions[:-_OPEN_SESSIONS]
         return fed
+
+    def _take_session(self, key: _SessionKey, picture: PictureFormat) -> _Session:
+        """A session set up for the picture; out of the list while it is in use, since one that fails is done with."""
+        fitting = [session for session in self._sessions if session.key == key and session.fits(picture)]
+        session = next((session for session in fitting if session.picture == picture), fitting[0] if fitting else None)
+        if session is None:
+            session = _Session(key, self._gpu, self._cuda_stream)
+        else:
+            self._sessions.remove(session)
+        session.show(picture)
+        return session
 
 
 class _DisplayOrder:

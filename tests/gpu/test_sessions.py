@@ -1,0 +1,64 @@
+"""One NVDEC session for many videos: sizes, crops and numbers of reference frames change, frames stay right."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sample_videos import Recipe, write_video
+
+import videoloader as vl
+from videoloader.clips import ClipReader
+from videoloader.convert import OutputSpec, full_geometry
+from videoloader.indexing import FileSource, build_index
+
+pytestmark = pytest.mark.gpu
+if not torch.cuda.is_available():
+    pytest.skip("no CUDA device", allow_module_level=True)
+
+SIZES = [(320, 240), (320, 238), (336, 240), (176, 144)]
+REFERENCES = [1, 4, 16]
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Every size with few and with many reference frames."""
+    folder = tmp_path_factory.mktemp("sessions")
+    paths = []
+    for size in SIZES:
+        for references in REFERENCES:
+            options = {"x264-params": f"ref={references}:bframes=3:keyint=24:b-pyramid=normal"}
+            recipe = Recipe("mp4", "libx264", options, size=size, frames=48)
+            paths.append(write_video(folder / f"{size[0]}x{size[1]}_{references}.mp4", recipe))
+    return paths
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("seed", range(6))
+def test_frames_are_right_in_any_order_of_videos(videos: list[Path], seed: int) -> None:
+    rng = random.Random(seed)
+    cpu, gpu = ClipReader(torch.device("cpu")), ClipReader(torch.device("cuda", 0))
+    for path in rng.sample(videos * 2, 2 * len(videos)):
+        index, source = build_index(path), FileSource(path)
+        frames = np.array(rng.sample(range(48), 12))
+        geometry = full_geometry(index.stream)
+        pictures = []
+        for reader in (cpu, gpu):
+            slots = torch.empty((12, 3, *geometry.size), dtype=torch.uint8, device=reader.device)
+            reader.read(source, index, frames, geometry, OutputSpec(), slots)
+            torch.cuda.synchronize()
+            pictures.append(slots.cpu().int())
+        assert (pictures[0] - pictures[1]).abs().max() <= 2, path.name
+
+
+def test_threads_of_one_process_decode_on_their_own_sessions(videos: list[Path]) -> None:
+    data = vl.VideoDataset.from_paths(videos * 4)
+    settings = {"batch_size": 6, "transforms": [vl.Resize((96, 96))], "seed": 1, "shuffle": True}
+    mode = vl.RandomWindow(6, stride=3, clips=2)
+    cpu = vl.VideoLoader(data, mode, device="cpu", **settings)
+    gpu = vl.VideoLoader(data, mode, device="cuda", num_workers=16, **settings)
+    for expected, batch in zip(cpu, gpu, strict=True):
+        assert (batch.frames.cpu().int() - expected.frames.int()).abs().max() <= 2
