@@ -69,7 +69,9 @@ def test_an_empty_file(tmp_path):
         Video(b"", device="cpu")
 
 
-@pytest.mark.parametrize("content", [b"Dear diary, today I made a video.\n" * 99, b"\0", b"\0" * 5000, b"#EXTM3U\nmissing.ts"])
+@pytest.mark.parametrize(
+    "content", [b"Dear diary, today I made a video.\n" * 99, b"\0", b"\0" * 5000, b"#EXTM3U\nmissing.ts"]
+)
 def test_a_file_of_something_else(tmp_path, content):
     path = tmp_path / "diary.mp4"
     path.write_bytes(content)
@@ -93,7 +95,7 @@ def test_a_file_that_may_not_be_read(sample, tmp_path):
 @pytest.mark.parametrize("percent", [25, 50, 75])
 def test_a_file_cut_off_before_its_tables(sample, percent):
     data = sample("h264_mp4").read_bytes()
-    with pytest.raises(IndexingError, match="some file: has no moov box: .*cut off"):
+    with pytest.raises(IndexingError, match=r"some file: has no moov box: .*cut off"):
         Video(MemorySource(data[: len(data) * percent // 100], NAME), device="cpu")
 
 
@@ -184,7 +186,7 @@ def test_damaged_real_files_give_the_frames_of_a_full_decode_or_an_error(corpus,
             Video(path, device="cpu", index=index).read(frames)
         except VideoLoaderError as error:
             assert error.source == str(path)  # noqa: PT017 - it may as well go well
-            assert str(error).startswith(f"{path}: ")
+            assert str(error).startswith(f"{path}: ")  # noqa: PT017
             return
     hashes = {}
     decoder = CpuDecoder()
@@ -196,7 +198,7 @@ def test_damaged_real_files_give_the_frames_of_a_full_decode_or_an_error(corpus,
     for frame in frames:
         if frame < len(truth.hashes):
             assert hashes[int(index.frame_packet[frame])] == truth.hashes[frame]
-            assert index.frame_pts[frame] == truth.pts[frame]
+            assert truth.pts[frame] in (None, index.frame_pts[frame])
     assert (np.diff(index.frame_pts) >= 0).all()
 
 
@@ -206,7 +208,7 @@ def test_a_file_without_video(tmp_path):
     path = tmp_path / "sound.mp4"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("aac", rate=44100)
-        frame = av.AudioFrame(format="fltp", layout="mono", samples=1024)
+        frame = av.AudioFrame.from_ndarray(np.zeros((2, 1024), np.float32), format="fltp", layout="stereo")
         frame.rate = 44100
         container.mux(stream.encode(frame))
         container.mux(stream.encode())

@@ -43,9 +43,7 @@ def video(size, first=0):
 
 
 def all_clips(mode, of, seed=0):
-    return [
-        clip_frames(mode, of, clip, clip_rng(seed, 0, clip))[0].tolist() for clip in range(mode.num_clips(of))
-    ]
+    return [clip_frames(mode, of, clip, clip_rng(seed, 0, clip))[0].tolist() for clip in range(mode.num_clips(of))]
 
 
 def test_every_window_of_ten_frames_length_3_stride_2_step_1_starts_at_0_to_5():
@@ -79,8 +77,7 @@ def test_every_window_with_padding_gives_all_that_hold_a_real_frame(pad, size, f
     mode = EveryWindow(length, stride=stride, step=step, pad=pad)
     grid = range(first, first + size, step or length * stride)
     assert all_clips(mode, of) == [
-        padding.pad([start + i * stride for i in range(length)], of.first, of.stop, pad)[0].tolist()
-        for start in grid
+        padding.pad([start + i * stride for i in range(length)], of.first, of.stop, pad)[0].tolist() for start in grid
     ]
 
 
@@ -161,9 +158,7 @@ def test_padding_aliases_work_in_every_mode(alias):
     mode = padding.check_mode(alias)
     for make in (EveryWindow, RandomWindow):
         assert all_clips(make(7, pad=alias), video(4)) == all_clips(make(7, pad=mode), video(4))
-    assert all_clips(FrameList([9, -9], pad=alias), video(4)) == all_clips(
-        FrameList([9, -9], pad=mode), video(4)
-    )
+    assert all_clips(FrameList([9, -9], pad=alias), video(4)) == all_clips(FrameList([9, -9], pad=mode), video(4))
 
 
 @pytest.mark.parametrize("clip", [-1, 2])

@@ -65,7 +65,9 @@ def test_bad_surfaces(source: tuple[int, int, int, str, int], name: str) -> None
 
 def test_bad_slot_and_matrix() -> None:
     with pytest.raises(ConfigurationError, match="identity"):
-        cuda._launch((64, 48, 64, "nv12", 8), ColorSpec("identity", True), 0, False, GEOMETRY, OutputSpec(), (64, 8, 1), 0)
+        cuda._launch(
+            (64, 48, 64, "nv12", 8), ColorSpec("identity", True), 0, False, GEOMETRY, OutputSpec(), (64, 8, 1), 0
+        )
     surface = cuda.CudaSurface(0, 64, 48, 64, "nv12", 8)
     with pytest.raises(ConfigurationError, match="slot"):
         cuda.convert_surface(surface, COLOR, 0, False, GEOMETRY, OutputSpec(), torch.empty(3, 8, 8), 0)
