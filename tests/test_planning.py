@@ -69,7 +69,11 @@ def test_a_plan_costs_no_more_than_each_frame_alone_and_the_delays_of_the_seeks_
     index, frames = drawn
     plan = plan_frames(index, frames)
     alone = sum(plan_frames(index, [frame]).packets for frame in set(frames))
-    assert plan.packets <= alone + index.stream.reorder_depth * (plan.frames_wanted - len(plan.runs))
+    seeks_saved = plan.frames_wanted - len(plan.runs)
+    # A run that goes on over a keyframe of HEVC decodes its leading frames, which one that starts there need not.
+    pts, keys = index.packet_pts, np.flatnonzero(index.packet_key)
+    leading = sum(int((pts[key:] < pts[key]).sum()) for key in keys) if index.stream.codec == "hevc" else 0
+    assert plan.packets <= alone + index.stream.reorder_depth * seeks_saved + leading
 
 
 def test_a_gap_longer_than_the_reordering_delay_is_skipped():
