@@ -116,6 +116,14 @@ def test_a_state_of_other_clips_is_refused(data: vl.VideoDataset) -> None:
         make(data, seed=6).load_state_dict(state)
 
 
+def test_a_loop_left_early_can_be_saved_afterwards(data: vl.VideoDataset) -> None:
+    whole, loader, resumed = list(make(data)), make(data), make(data)
+    for _ in loader:
+        break
+    resumed.load_state_dict(loader.state_dict())
+    assert same(list(resumed), whole[1:])
+
+
 def test_leaving_a_loop_early_does_no_harm(data: vl.VideoDataset) -> None:
     loader = make(data)
     for batch in loader:

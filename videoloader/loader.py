@@ -140,8 +140,8 @@ class VideoLoader:
         if not len(self._table):
             reason = f"; {len(self.unreadable)} cannot be read: {self.unreadable[0][1]}" if self.unreadable else ""
             raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
-        self._epoch, self._start = 0, 0
-        self._position = 0
+        self._epoch, self._start, self._position = 0, 0, 0
+        self._left_early = False
         self._stats = LoaderStats()
         self._check_batches()
         # Kept from epoch to epoch, since its threads own the open decoders.
@@ -162,6 +162,7 @@ class VideoLoader:
     def set_epoch(self, epoch: int) -> None:
         """Begin with this epoch next. Not needed in a plain loop: epochs follow one another by themselves."""
         self._epoch, self._start, self._position = epoch, 0, 0
+        self._left_early = False
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: after the batch given out last. Valid for any number of shards."""
@@ -177,6 +178,7 @@ class VideoLoader:
             raise ConfigurationError("the state is of another data set, frame mode, order or seed than this loader")
         self._epoch, self._start = int(state["epoch"]), int(state["position"])
         self._position = self._start
+        self._left_early = False
         self._check_batches()
 
     def _fingerprint(self) -> str:
@@ -193,6 +195,8 @@ class VideoLoader:
             DecodeError, SourceError: a clip cannot be made (with ``on_error="raise"``).
             ConfigurationError: clips of one batch differ in their size or number of frames.
         """
+        if self._left_early:
+            self.set_epoch(self._epoch + 1)
         epoch, start = self._epoch, self._start
         clips, shards = len(self._table), self._num_shards
         setting = (clips, self._batch_size, shards, self._last_batch)
@@ -216,9 +220,8 @@ class VideoLoader:
         finally:
             left = [clip for each in pending for clip in each.clips if not clip.cancel()]
             wait(left)
-            if self._epoch == epoch and self._position != self._start:
-                # The loop was left early. A state taken before stays valid; the next loop is a new epoch.
-                self.set_epoch(epoch + 1)
+            # A loop that was left early can still be saved and resumed; a new loop is a new epoch.
+            self._left_early = self._epoch == epoch and self._position != start
 
     def _submit(self, positions: npt.NDArray[np.int64], epoch: int, next_position: int) -> _Pending:
         clips = self._clips_at(positions, epoch)
