@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_videos import RECIPES
+from sample_videos import RECIPES, Recipe, write_video
 from truth import full_decode, hash_of
 
 from videoloader import Video
@@ -56,6 +56,13 @@ def test_any_frames_of_any_video_are_those_of_a_full_decode(decoded, name, frame
     source, index, truth, decoder = decoded(name)
     hashes, _ = read_frames(source, index, frames, decoder)
     assert hashes == [truth[frame] for frame in frames]
+
+
+def test_still_pictures_are_not_taken_for_differences_to_the_last(tmp_path):
+    path = write_video(tmp_path / "stills.mov", Recipe("mov", "png", pix_fmt="rgb24", frames=6))
+    hashes, _ = read_frames(open_source(path), build_index(path), [4, 1, 3], CpuDecoder())
+    truth = full_decode(path).hashes
+    assert hashes == [truth[4], truth[1], truth[3]]
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES.keys() - {FALSE_KEYFRAMES}))

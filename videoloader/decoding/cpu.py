@@ -68,6 +68,8 @@ class CpuDecoder:
                 packet = av.Packet(len(data))
                 packet.update(data)  # type: ignore[arg-type]  # any buffer will do
                 packet.pts = number
+                # Some decoders (PNG's) take packets without the mark for differences to the last picture.
+                packet.is_keyframe = bool(index.packet_key[number])
                 fed += 1
                 self._give(context.decode(packet), expected, sink)
             if context is not None:
