@@ -105,6 +105,12 @@ class VideoIndex:
     byte_ranges: bool
     stream: StreamInfo
 
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
     def __len__(self) -> int:
         """Number of frames."""
         return len(self.frame_packet)

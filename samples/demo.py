@@ -192,7 +192,7 @@ def main() -> int:
         return 1
     stats = loader.stats()
     cost = stats.packets / max(stats.frames, 1)
-    console.print(f"{cost:.2f} packets decoded per frame wanted")
+    console.print(f"decode cost: {stats.packets / stats.clips:.1f} packets per clip, {cost:.2f} per frame wanted")
 
     summary = (
         f"{len(data) - broken} videos, clips of {LENGTH} frames {STRIDE} apart ({COLUMNS} shown), "
