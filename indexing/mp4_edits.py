@@ -18,6 +18,8 @@ from videoloader.indexing.mp4_boxes import Box
 from videoloader.indexing.mp4_samples import Samples
 
 EMPTY = -1
+# A long list of long spans is a small file's way to ask for more memory than there is.
+_MOST_FRAMES = 1 << 22
 
 
 class Edit(NamedTuple):
@@ -63,16 +65,17 @@ def shown_frames(samples: Samples, edits: list[Edit]) -> tuple[npt.NDArray[np.in
 
     Returns:
         (samples int64[N], pts int64[N]), in display order; a sample stands twice where two edits show it.
+
+    Raises:
+        ValueError: the list shows more frames than any video has.
     """
     pts = samples.dts + samples.composition
     if not edits or not len(pts):
         shown = np.flatnonzero(~samples.discarded)
         return _in_display_order(shown, pts[shown])
-    # Decode times run ahead by the largest negative composition offset, so that pts >= dts holds again.
-    shift = max(0, -int(samples.composition[:-2].min(initial=0)))
     key = np.flatnonzero(samples.key)
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
-    clock, gap, first_span = -shift, 0, True
+    clock, gap, first_span, frames = 0, 0, True, 0
     for media_time, duration in edits:
         start_clock = clock
         clock += duration
@@ -84,16 +87,23 @@ def shown_frames(samples: Samples, edits: list[Edit]) -> tuple[npt.NDArray[np.in
         in_span = begin + np.flatnonzero((pts[begin:] >= media_time) & (pts[begin:] < media_time + duration))
         if not len(in_span):
             continue
+        frames += len(in_span)
+        if frames > max(_MOST_FRAMES, len(pts)):
+            raise ValueError(f"the edit list shows more than {_MOST_FRAMES} frames")
         # The span's first sample in decode order starts the span's decode clock.
-        shown_pts = start_clock + shift + samples.dts[in_span] - samples.dts[in_span[0]] + samples.composition[in_span]
-        parts.append(_in_display_order(in_span, shown_pts))
+        shown_pts = start_clock + samples.dts[in_span] - samples.dts[in_span[0]] + samples.composition[in_span]
+        parts.append((in_span, shown_pts))
     if not parts:
         none = np.empty(0, np.int64)
         return none, none
+    # A composition delay must not look like a late start: without a gap the first frame lies at zero. Times before
+    # zero come from negative composition offsets; libavformat's minimum forgets all up to the last of them.
+    times = np.concatenate([times for _, times in parts])
+    times = times[np.flatnonzero(np.append(-1, times) < 0)[-1] :]
+    delay = max(int(times.min(initial=2**62)) - gap, 0) if len(times) else 0
+    parts = [_in_display_order(*part) for part in parts]
     shown = np.concatenate([part[0] for part in parts])
-    shown_at = np.concatenate([part[1] for part in parts])
-    # A composition delay must not look like a late start: without a gap the first frame lies at zero.
-    shown_at -= max(int(shown_at.min()) - gap, 0)
+    shown_at = np.concatenate([part[1] for part in parts]) - delay
     kept = ~samples.discarded[shown]
     # Spans are shown one after another, even where reordering makes libavformat start one before the last one's end.
     return shown[kept], np.maximum.accumulate(shown_at[kept])

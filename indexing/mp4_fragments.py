@@ -39,10 +39,14 @@ def read_defaults(data: bytes, mvex: Box, track_id: int) -> Defaults:
 
 
 class _Clock:
-    """Where the next run starts: decode time unless a tfdt says otherwise, and the last sample's time."""
+    """Where the next run starts: decode time unless a tfdt says otherwise, and the last sample's time.
 
-    def __init__(self, head: Samples, offset: int) -> None:
+    ``bytes_left`` bounds the samples of all runs that have no bytes of their own in the tables.
+    """
+
+    def __init__(self, head: Samples, offset: int, file_size: int) -> None:
         self.offset = offset
+        self.bytes_left = file_size
         self.last_dts = int(head.dts[-1]) if len(head.dts) else None
         step = int(head.dts[-1] - head.dts[-2]) if len(head.dts) > 1 else 0
         self.next_dts = self.last_dts + step if self.last_dts is not None else -offset
@@ -65,7 +69,7 @@ def read_fragments(
         IndexingError: a run tells of more samples than it has bytes for, or of empty ones.
     """
     runs = [head]
-    clock = _Clock(head, time_offset)
+    clock = _Clock(head, time_offset, source.size)
     shift = 0
     for moof in moofs:
         data = source.read(moof.header, moof.stop - moof.header)
@@ -122,16 +126,23 @@ def _read_track_fragment(
     position = base
     for box in iterate_boxes(data, traf.start, traf.stop):
         if box.type == b"trun":
-            run, position = _read_run(data, box, base, position, local, clock if track == track_id else None, source)
+            run, position = _read_run(data, box, base, position, local, clock, track == track_id, source)
             if track == track_id:
                 runs.append(run)
     return runs, position
 
 
 def _read_run(
-    data: bytes, trun: Box, base: int, position: int, defaults: Defaults, clock: _Clock | None, source: ByteSource
+    data: bytes,
+    trun: Box,
+    base: int,
+    position: int,
+    defaults: Defaults,
+    clock: _Clock,
+    of_track: bool,
+    source: ByteSource,
 ) -> tuple[Samples, int]:
-    """One trun as columns, and the offset after its last sample. Without a clock only the offset is right."""
+    """One trun as columns, and the offset after its last sample. Of other tracks only the offset is right."""
     flags = int.from_bytes(data[trun.start + 1 : trun.start + 4], "big")
     count = int.from_bytes(data[trun.start + 4 : trun.start + 8], "big")
     cursor = trun.start + 8
@@ -149,12 +160,14 @@ def _read_run(
     ]
     row = np.dtype(fields)
     # Rows without fields have no bytes behind them; the file's size still bounds how many there can be.
-    fits = (trun.stop - cursor) // row.itemsize if fields else source.size // max(defaults.size, 1)
+    fits = (trun.stop - cursor) // row.itemsize if fields else clock.bytes_left // max(defaults.size, 1)
     if count > fits:
         raise IndexingError(
             f"the run at byte {trun.start} of a fragment has {count} samples in the space of {max(fits, 0)}",
             source.name,
         )
+    if not fields:
+        clock.bytes_left -= count * max(defaults.size, 1)
     table = np.frombuffer(data, row, count, cursor) if fields else np.empty(count, row)
 
     def column(name: str, default: int) -> npt.NDArray[np.int64]:
@@ -170,7 +183,7 @@ def _read_run(
     ends = np.cumsum(sizes)
     dts = np.zeros(count, np.int64)
     discarded = np.zeros(count, np.bool_)
-    if clock is not None and count:
+    if of_track and count:
         dts[1:] = np.cumsum(durations[:-1])
         dts += clock.next_dts
         # A fragment that goes back in time repeats what was shown already.

@@ -41,7 +41,11 @@ RECIPES = {
     "h264_mp4_open_gop": Recipe("mp4", "libx264", X264 | {"x264-params": "scenecut=0:open-gop=1:b-pyramid=normal"}),
     "h264_mp4_intra_refresh": Recipe("mp4", "libx264", {"x264-params": "intra-refresh=1:keyint=12"}),
     "h264_mp4_vfr": Recipe("mp4", "libx264", X264, time_base=Fraction(1, 90000), variable_rate=True),
+    "h264_mp4_negative_offsets": Recipe("mp4", "libx264", X264, {"movflags": "negative_cts_offsets"}),
     "h264_mp4_fragmented": Recipe("mp4", "libx264", X264, {"movflags": "frag_keyframe+empty_moov"}),
+    "h264_mp4_fragmented_negative_offsets": Recipe(
+        "mp4", "libx264", X264, {"movflags": "frag_keyframe+empty_moov+negative_cts_offsets"}
+    ),
     "h264_mkv": Recipe("mkv", "libx264", X264),
     "h264_ts": Recipe("ts", "libx264", X264),
     "hevc_mp4": Recipe("mp4", "libx265", X265),

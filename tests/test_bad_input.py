@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 import time
+import tracemalloc
 from contextlib import contextmanager
 
+import av
 import numpy as np
 import pytest
 from corpus_files import CORRUPT_FILES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mp4_writing import find_box
+from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
 from truth import full_decode, hash_of
 
 from videoloader import Video
@@ -136,6 +139,23 @@ def flip(data: bytes, start: int, stop: int, flips) -> bytes:
     return bytes(damaged)
 
 
+def overwrite(data: bytes, start: int, stop: int, words) -> bytes:
+    damaged = bytearray(data)
+    for at, word in words:
+        at = start + at % (stop - start - 3)
+        damaged[at : at + 4] = word.to_bytes(4, "big")
+    return bytes(damaged)
+
+
+# Numbers at the edges of their types do most harm.
+words = st.lists(
+    st.tuples(
+        st.integers(0, 1 << 20),
+        st.sampled_from([0, 1, 2, 8, 12, 0x7F, 0xFF, 0x7FFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF]),
+    ),
+    min_size=1,
+    max_size=3,
+)
 flips = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_size=1, max_size=6)
 
 
@@ -145,6 +165,22 @@ flips = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_si
 def test_bytes_flipped_in_the_tables_of_an_mp4(sample, name, flips):
     data = sample(name).read_bytes()
     read_some(flip(data, *find_box(data, [b"moov"]), flips))
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=150)
+@given(st.sampled_from(["h264_mp4", "hevc_mp4", "av1_mp4", "mpeg4_mp4", "h264_mp4_fragmented"]), words)
+def test_extreme_numbers_in_the_tables_of_an_mp4(sample, name, words):
+    data = sample(name).read_bytes()
+    read_some(overwrite(data, *find_box(data, [b"moov"]), words))
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=100)
+@given(words)
+def test_extreme_numbers_in_the_tables_of_a_fragment(sample, words):
+    data = sample("h264_mp4_fragmented").read_bytes()
+    read_some(overwrite(data, *find_box(data, [b"moof"]), words))
 
 
 @pytest.mark.timeout(120)
@@ -171,6 +207,72 @@ def test_bytes_flipped_in_the_packets(sample, name, flips):
     index = build_index(data)
     first = int(index.packet_offset.min())
     read_some(flip(data, first, int((index.packet_offset + index.packet_size).max()), flips))
+
+
+def test_timestamps_out_of_all_order_do_not_end_the_process(sample):
+    data = sample("h264_mp4").read_bytes()
+    backwards = table(b"ctts", "II", [(1, 0), *((1, 1000 * (60 - number)) for number in range(1, 60))])
+    data = replace_box(replace_box(data, (*TABLES, b"ctts"), backwards), (*TRACK, b"edts"), box(b"free"))
+    assert build_index(data).stream.reorder_depth > 16  # H.264 allows no more, libavcodec aborts
+    read_some(data)
+
+
+@pytest.mark.parametrize(("kind", "at"), [(b"tfdt", 4), (b"tfhd", 8)])
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 2**64 - 1])
+def test_times_and_offsets_of_fragments_that_no_integer_holds(sample, kind, at, number):
+    data = bytearray(sample("h264_mp4_fragmented").read_bytes())
+    start, _ = find_box(data, (b"moof", b"traf", kind))
+    if kind == b"tfhd":
+        data[start + 3] |= 1  # a base data offset follows
+    data[start + at : start + at + 8] = number.to_bytes(8, "big")
+    read_some(bytes(data))
+
+
+def test_fragments_of_more_samples_than_the_file_has_bytes(sample):
+    data = sample("h264_mp4_fragmented").read_bytes()
+    # Samples of one byte each, that cost the file nothing to tell of.
+    header = box(b"tfhd", struct.pack(">III", 0x20010, 1, 1))
+    runs = box(b"trun", struct.pack(">II", 0, 9000)) * 1000
+    data += box(b"moof", box(b"traf", header + runs))
+    tracemalloc.start()
+    assert read_some(data) == 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 << 20
+
+
+def test_an_edit_list_of_more_frames_than_memory_holds(sample):
+    data = sample("h264_mp4").read_bytes()
+    edits = box(b"elst", struct.pack(">8x") + struct.pack(">IiI", 10**6, 0, 1 << 16) * 100_000)
+    with soon(), pytest.raises(IndexingError, match="the edit list shows more than"):
+        build_index(replace_box(data, (*TRACK, b"edts"), box(b"edts", edits)))
+
+
+@pytest.mark.parametrize("size", [(0, 128), (160, 0), (0, 0), (65535, 65535)])
+@pytest.mark.parametrize("name", ["h264_mp4", "hevc_mp4", "mpeg4_mp4", "av1_mp4"])
+def test_a_size_in_the_sample_description_that_cannot_be(sample, name, size):
+    data = bytearray(sample(name).read_bytes())
+    entry = find_box(data, (*TABLES, b"stsd"))[0] + 16
+    data[entry + 24 : entry + 28] = struct.pack(">HH", *size)
+    # The codec's own header tells; where it does not, the file is refused.
+    assert read_some(bytes(data)) in ((60,) if name[:4] in ("h264", "hevc") else (0, 60))
+    if name in ("h264_mp4", "hevc_mp4"):
+        stream = build_index(bytes(data)).stream
+        assert (stream.width, stream.height) == (160, 128)
+
+
+def test_colours_that_cannot_be_converted_name_the_file(tmp_path):
+    path = tmp_path / "colours.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        context = stream.codec_context
+        context.color_primaries, context.color_trc, context.colorspace = 1, 1, 5
+        container.mux(stream.encode(av.VideoFrame(64, 48, "yuv420p")))
+        container.mux(stream.encode())
+    data = path.read_bytes().replace(struct.pack(">4sHHH", b"nclx", 1, 1, 5), struct.pack(">4sHHH", b"nclx", 1, 1, 200))
+    with pytest.raises(UnsupportedError, match=f"{NAME}: colour matrix 200"):
+        Video(MemorySource(data, NAME), device="cpu")[0]
 
 
 @pytest.mark.timeout(60)
@@ -203,8 +305,6 @@ def test_damaged_real_files_give_the_frames_of_a_full_decode_or_an_error(corpus,
 
 
 def test_a_file_without_video(tmp_path):
-    import av
-
     path = tmp_path / "sound.mp4"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("aac", rate=44100)

@@ -15,7 +15,7 @@ import torch
 
 from videoloader.convert import CudaSurface, Geometry, OutputSpec, color_spec, convert_frame, convert_surface
 from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
-from videoloader.errors import DecodeError
+from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.random_access import is_random_access
 from videoloader.packets import PacketBytes, read_packets
@@ -163,13 +163,19 @@ class ClipReader:
             FrameRangeError: a frame number lies outside the video.
             DecodeError: a frame cannot be decoded.
             SourceError: the source cannot be read.
+            UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
         real = frame_numbers[frame_numbers != CONSTANT_FRAME]
         index.check_range(real)
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
-        with on_device:
-            clip = _Slots(index, frame_numbers, geometry, output, slots, self.stream)
-            packets, index = self._decode(source, index, real, clip)
+        try:
+            with on_device:
+                clip = _Slots(index, frame_numbers, geometry, output, slots, self.stream)
+                packets, index = self._decode(source, index, real, clip)
+        except UnsupportedError as error:
+            if error.source is None:  # the conversion knows pictures, not files
+                raise UnsupportedError(str(error), index.source) from None
+            raise
         if missing := sorted(clip.positions.keys() - clip.done):
             frame = int(frame_numbers[clip.positions[missing[0]][0]])
             raise DecodeError(f"frame {frame} (packet {missing[0]}) did not come out of the decoder", index.source)

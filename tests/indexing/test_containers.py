@@ -24,6 +24,8 @@ EXPECTED = {
     "h264_mp4_intra_refresh": ("tables", True),
     "h264_mp4_vfr": ("tables", True),
     "h264_mp4_fragmented": ("tables", True),
+    "h264_mp4_negative_offsets": ("tables", True),
+    "h264_mp4_fragmented_negative_offsets": ("tables", True),
     "h264_mkv": ("demuxed", True),
     "h264_ts": ("demuxed", False),
     "hevc_mp4": ("tables", True),

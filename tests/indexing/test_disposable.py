@@ -69,6 +69,7 @@ def h264(*units):
 def test_h264_looks_at_the_first_slice():
     assert h264(b"\x09\xf0", b"\x06\x05", b"\x01\x9a")
     assert not h264(b"\x09\xf0", b"\x41\x9a")
+    assert not h264(b"\x21\x9a")
     assert not h264(b"\x65\x88")
     assert not h264(b"\x06\x05")
     assert not h264()

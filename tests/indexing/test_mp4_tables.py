@@ -106,6 +106,11 @@ def test_composition_offsets_are_signed_and_zero_beyond_their_table(rows, more, 
     assert samples.composition.tolist() == expected
 
 
+def test_composition_offsets_beyond_the_samples_are_ignored():
+    longer = table(b"ctts", "Ii", [(2, 10), (1, 20), (1, 30)])
+    assert read(sizes_box([1] * 3), one_chunk(3), longer).composition.tolist() == [10, 10, 20]
+
+
 class Chunk(NamedTuple):
     offset: int
     sizes: list[int]

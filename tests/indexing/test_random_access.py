@@ -131,6 +131,12 @@ def test_h264_starts_at_a_recovery_point_only_if_it_recovers_at_once(before, fra
     assert h264(unit, SLICE) is (frames == 0)
 
 
+def test_sizes_of_messages_do_not_count_emulation_prevention():
+    before = 0, b"\0\0\1" + b"\xff" * 5
+    assert b"\0\0\3\1" in sei(before)
+    assert h264(sei(before, recovery_point(0)), SLICE)
+
+
 @given(messages)
 def test_h264_does_not_start_at_other_messages(others):
     assert not h264(sei(*others), SLICE)

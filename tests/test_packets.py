@@ -1,0 +1,63 @@
+"""From packet numbers to their bytes: whatever lies between them, and in whatever order they lie."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_index import make_index
+
+from videoloader.indexing import MemorySource
+from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
+from videoloader.packets import read_packets
+from videoloader.planning import Run, plan_frames
+
+# One NAL unit after its length: a picture that others refer to, and one that none does.
+REFERENCE, DISPOSABLE = b"\0\0\0\2\x41\x9a", b"\0\0\0\2\x01\x9a"
+AVCC = bytes([1, 100, 0, 10, 0xFF, 0xE1, 0])
+
+
+@given(st.permutations(range(8)), st.lists(st.sampled_from([0, 3, 70_000]), min_size=8, max_size=8), st.data())
+def test_packets_are_their_bytes_in_decode_order(layout, gaps, data):
+    payloads = [bytes([number]) * (number + 1) for number in range(8)]
+    content, offsets = b"", np.zeros(8, np.int64)
+    for number, gap in zip(layout, gaps, strict=True):
+        content += b"\xee" * gap
+        offsets[number] = len(content)
+        content += payloads[number]
+    index = replace(
+        make_index(list(range(8)), {0}, codec="mjpeg"),
+        packet_offset=offsets,
+        packet_size=np.arange(1, 9, dtype=np.int32),
+    )
+    chosen = np.array(sorted(data.draw(st.sets(st.integers(0, 7), min_size=1))))
+    wanted = chosen[-1:]
+    packets = list(read_packets(MemorySource(content), index, Run(chosen, wanted)))
+    assert [(packet.number, bytes(packet.data)) for packet in packets] == [(k, payloads[k]) for k in chosen.tolist()]
+    assert [packet.wanted for packet in packets] == [False] * (len(chosen) - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    ("payload", "said", "method", "kept"),
+    [
+        (DISPOSABLE, DISPOSABLE_UNKNOWN, "tables", False),
+        (REFERENCE, DISPOSABLE_UNKNOWN, "tables", True),
+        (DISPOSABLE, DISPOSABLE_NO, "tables", True),  # the container knows better
+        (REFERENCE, DISPOSABLE_YES, "tables", False),
+        (DISPOSABLE, DISPOSABLE_UNKNOWN, "decoded", True),  # it may carry a part of another frame
+    ],
+)
+def test_disposable_packets_are_told_by_the_container_then_by_their_own_bytes(payload, said, method, kept):
+    index = make_index([0, 1, 2], {0}, disposable=[DISPOSABLE_UNKNOWN, said, DISPOSABLE_UNKNOWN], method=method)
+    index = replace(
+        index,
+        packet_offset=np.array([0, 6, 12]),
+        packet_size=np.full(3, 6, np.int32),
+        stream=replace(index.stream, codec_configs=(AVCC,)),
+    )
+    source = MemorySource(REFERENCE + payload + DISPOSABLE)
+    (run,) = plan_frames(index, [2]).runs
+    assert [packet.number for packet in read_packets(source, index, run)] == ([0, 1, 2] if kept else [0, 2])
+    (run,) = plan_frames(index, [1, 2]).runs
+    assert [packet.number for packet in read_packets(source, index, run)] == [0, 1, 2]
