@@ -122,7 +122,7 @@ def measure_ceiling(files: list[str], seconds: float) -> float:
     from videoloader.decoding.annexb import parameter_sets, to_annex_b
     from videoloader.decoding.nvdec import _Session, _SessionKey, _size_class
     from videoloader.indexing import build_index, open_source
-    from videoloader.indexing.picture import picture_format
+    from videoloader.indexing.bitstream.picture import picture_format
 
     index, source = build_index(files[0]), open_source(files[0])
     headers = parameter_sets("h264", index.stream.codec_configs[0])

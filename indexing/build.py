@@ -6,11 +6,11 @@ import os
 import warnings
 
 from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mp4 import index_mp4
-from videoloader.indexing.random_access import is_random_access
-from videoloader.indexing.source import ByteSource, open_source
+from videoloader.indexing.sources import ByteSource, open_source
 
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}

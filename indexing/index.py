@@ -65,6 +65,21 @@ class StreamInfo:
         return (self.width, self.height) if self.rotation in (90, 270) else (self.height, self.width)
 
 
+@dataclass(frozen=True)
+class TransportLayout:
+    """How the packets of a video lie in an MPEG transport stream (ISO/IEC 13818-1, 2.4.3).
+
+    Attributes:
+        pid: of the transport packets that carry the video.
+        stride: bytes from one transport packet to the next: 188, 192 (m2ts) or 204.
+        first: byte offset of the first transport packet's sync byte.
+    """
+
+    pid: int
+    stride: int
+    first: int
+
+
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
     """Where every packet and every frame of a video is. Immutable, plain numpy arrays.
@@ -87,8 +102,10 @@ class VideoIndex:
         frame_packet: int32[N], the packet each frame is decoded from.
         frame_pts: int64[N], presentation timestamp in ``stream.time_base`` units, never decreasing.
         byte_ranges: whether a packet is exactly the bytes ``[offset, offset + size)`` of the source; if not,
-            packets must come from a demuxer.
+            packets must come from a demuxer, or by ``transport``.
         stream: facts of the stream.
+        transport: of packets cut into the packets of a transport stream; ``packet_offset`` is then where the
+            first byte of each stands, and ``packet_size`` counts its own bytes only.
     """
 
     source: str
@@ -104,6 +121,7 @@ class VideoIndex:
     frame_pts: npt.NDArray[np.int64]
     byte_ranges: bool
     stream: StreamInfo
+    transport: TransportLayout | None = None
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import DecodeError, IndexingError, UnsupportedError
+from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import StreamInfo, VideoIndex
-from videoloader.indexing.random_access import is_random_access
 from videoloader.indexing.reordering import reorder_depth
-from videoloader.indexing.source import ByteSource, FileSource
+from videoloader.indexing.sources import ByteSource, FileSource
 
 # Headers between where libavformat says a packet is and its first byte: an Ogg page header is the longest.
 _LONGEST_PACKET_HEADER = 27 + 255

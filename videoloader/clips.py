@@ -17,7 +17,7 @@ from videoloader.convert import CudaSurface, Geometry, OutputSpec, color_spec, c
 from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
 from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.random_access import is_random_access
+from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.packets import PacketBytes, read_packets
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import Run, plan_frames

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from videoloader.errors import SourceError
-from videoloader.indexing.disposable import is_disposable
+from videoloader.indexing.bitstream.disposable import is_disposable
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, VideoIndex
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.source import ByteSource
+from videoloader.indexing.sources import ByteSource
 from videoloader.planning import Run
 
 # Audio between two packets is read along when it is shorter than this: a read costs more than its bytes.

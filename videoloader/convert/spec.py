@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.errors import ConfigurationError, UnsupportedError
+from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.index import StreamInfo
-from videoloader.indexing.picture import picture_format
 
 Box = tuple[int, int, int, int]
 Matrix = Literal["identity", "bt709", "fcc", "bt601", "smpte240m", "bt2020"]

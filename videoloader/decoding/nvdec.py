@@ -11,11 +11,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from videoloader.convert.cuda import CudaSurface, Layout
-from videoloader.decoding.annexb import parameter_sets, to_annex_b
+from videoloader.decoding.annexb import annex_b_headers, to_annex_b
 from videoloader.errors import DecodeError
+from videoloader.indexing.bitstream.nal import nal_length_size
+from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.picture import PictureFormat, picture_format
-from videoloader.indexing.random_access import nal_length_size
 from videoloader.packets import PacketBytes
 
 # Names in PyNvVideoCodec's cudaVideoCodec; its cudaVideoChromaFormat has "420" and "444" as here.
@@ -205,7 +205,7 @@ class NvdecDecoder:
                     order.feed(packet.number)
                     if packet.wanted:
                         expected.add(packet.number)
-                give(session.feed(payload if fed else parameter_sets(codec, record) + payload))
+                give(session.feed(payload if fed else annex_b_headers(codec, record) + payload))
                 fed += len(group)
             give(session.feed(b""))
         except DecodeError as error:

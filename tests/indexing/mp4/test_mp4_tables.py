@@ -16,8 +16,8 @@ from mp4_writing import box, table
 from videoloader.errors import IndexingError
 from videoloader.indexing import MemorySource
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
-from videoloader.indexing.mp4_boxes import iterate_boxes, iterate_file_boxes
-from videoloader.indexing.mp4_samples import Samples, read_samples
+from videoloader.indexing.mp4.boxes import iterate_boxes, iterate_file_boxes
+from videoloader.indexing.mp4.samples import Samples, read_samples
 
 FILE_SIZE = 1 << 40
 MANY = 0xFFFFFFFF

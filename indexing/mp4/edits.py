@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.mp4_boxes import Box
-from videoloader.indexing.mp4_samples import Samples
+from videoloader.indexing.mp4.boxes import Box
+from videoloader.indexing.mp4.samples import Samples
 
 EMPTY = -1
 # A long list of long spans is a small file's way to ask for more memory than there is.

@@ -5,7 +5,7 @@ import pytest
 from sample_videos import RECIPES
 from truth import hash_of
 
-from videoloader.indexing.disposable import is_disposable
+from videoloader.indexing.bitstream.disposable import is_disposable
 
 AVCC = bytes([1, 100, 0, 10, 0xFF, 0xE1, 0])
 # Streams with packets that nothing depends on, and how many of their 60 packets are such, at least.

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.index import DISPOSABLE_NO, StreamInfo, VideoIndex
-from videoloader.indexing.mp4_boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
-from videoloader.indexing.mp4_description import Description, read_descriptions
-from videoloader.indexing.mp4_edits import Edit, leading_offset, read_edits, shown_frames
-from videoloader.indexing.mp4_fragments import read_defaults, read_fragments
-from videoloader.indexing.mp4_samples import Samples, read_samples
-from videoloader.indexing.picture import picture_format
+from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
+from videoloader.indexing.mp4.description import Description, read_descriptions
+from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
+from videoloader.indexing.mp4.fragments import read_defaults, read_fragments
+from videoloader.indexing.mp4.samples import Samples, read_samples
 from videoloader.indexing.reordering import reorder_depth
-from videoloader.indexing.source import ByteSource
+from videoloader.indexing.sources import ByteSource
 
 
 class _Track(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from videoloader.indexing.mp4_boxes import Box, children, iterate_boxes
+from videoloader.indexing.mp4.boxes import Box, children, iterate_boxes
 
 # libavcodec's decoder for each sample entry type whose samples it takes with nothing but the configuration
 # record. Files with other types are indexed through libavformat, which knows them all.

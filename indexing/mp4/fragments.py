@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.mp4_boxes import Box, FileBox, children, iterate_boxes
-from videoloader.indexing.mp4_samples import DISPOSABLE_FROM_DEPENDED_ON, Samples
-from videoloader.indexing.source import ByteSource
+from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes
+from videoloader.indexing.mp4.samples import DISPOSABLE_FROM_DEPENDED_ON, Samples
+from videoloader.indexing.sources import ByteSource
 
 # Flags of tfhd, then of trun; sample flags.
 _BASE_DATA_OFFSET, _DESCRIPTION, _DEFAULT_DURATION, _DEFAULT_SIZE, _DEFAULT_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from videoloader.indexing.random_access import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 
 
 def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
@@ -45,18 +45,9 @@ def _hevc_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
 
 
 def _hevc_has_one_layer(config: bytes) -> bool:
-    """Whether sps_max_sub_layers_minus1 is 0 in the first SPS of an hvcC record (ISO/IEC 14496-15, 8.3.3)."""
-    position = 23
-    for _ in range(config[22] if len(config) > 22 and nal_length_size("hevc", config) else 0):
-        if position + 3 > len(config):
-            return False
-        kind = config[position] & 63
-        count = int.from_bytes(config[position + 1 : position + 3], "big")
-        position += 3
-        for _ in range(count):
-            size = int.from_bytes(config[position : position + 2], "big")
-            if kind == 33 and position + 4 < len(config):
-                # After the two-byte NAL header: vps id (4 bits), max sub layers minus 1 (3 bits).
-                return config[position + 4] >> 1 & 7 == 0
-            position += 2 + size
+    """Whether sps_max_sub_layers_minus1 is 0 in the first SPS (ITU-T H.265, 7.3.2.2.1)."""
+    for unit in parameter_sets("hevc", config):
+        if len(unit) > 2 and unit[0] >> 1 & 63 == 33:
+            # After the two-byte NAL header: vps id (4 bits), max sub layers minus 1 (3 bits).
+            return unit[2] >> 1 & 7 == 0
     return False

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from videoloader.indexing.source import ByteSource
+from videoloader.indexing.sources import ByteSource
 
 _HEADER = struct.Struct(">I4s")
 _LARGE_SIZE = struct.Struct(">Q")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.nal import parameter_sets
 from videoloader.indexing.index import StreamInfo
-from videoloader.indexing.random_access import iterate_nals, nal_length_size
 
 _CHROMA = ("400", "420", "422", "444")
 
@@ -62,56 +63,18 @@ def _read_av1c(config: bytes) -> tuple[int, str]:
 
 
 def _find_sps(codec: str, config: bytes) -> bytes | None:
-    """The first sequence parameter set of avcC, hvcC or Annex B headers, without its NAL unit header."""
+    """The first sequence parameter set of a configuration record, without its NAL unit header."""
     kind, header = (7, 1) if codec == "h264" else (33, 2)
-    if not nal_length_size(codec, config):
-        nals = [bytes(config[start:stop]) for start, stop in iterate_nals(config, 0)]
-    elif codec == "h264":
-        nals = [config[8 : 8 + int.from_bytes(config[6:8], "big")]] if config[5] & 31 else []
-    else:
-        nals, position = [], 23
-        for _ in range(config[22]):
-            count = int.from_bytes(config[position + 1 : position + 3], "big")
-            position += 3
-            for _ in range(count):
-                size = int.from_bytes(config[position : position + 2], "big")
-                nals.append(config[position + 2 : position + 2 + size])
-                position += 2 + size
-    for nal in nals:
+    for nal in parameter_sets(codec, config):
         if nal and (nal[0] & 31 if codec == "h264" else nal[0] >> 1 & 63) == kind:
             return nal[header:]
     return None
 
 
-class _Bits:
-    """Reads a raw byte sequence payload, emulation prevention removed (ITU-T H.264, 7.3.1 and 9.1)."""
-
-    def __init__(self, payload: bytes) -> None:
-        data = payload[:4096].replace(b"\0\0\3", b"\0\0")  # no real one is longer, and a wild one would take hours
-        self._value = int.from_bytes(data, "big")
-        self._left = len(data) * 8
-
-    def u(self, bits: int) -> int:
-        self._left -= bits
-        if self._left < 0:
-            raise ValueError("a parameter set ends too early")
-        return self._value >> self._left & ((1 << bits) - 1)
-
-    def ue(self) -> int:
-        zeros = 0
-        while not self.u(1):
-            zeros += 1
-        return (1 << zeros) - 1 + self.u(zeros)
-
-    def se(self) -> int:
-        value = self.ue()
-        return (value + 1) // 2 if value & 1 else -(value // 2)
-
-
 def _read_h264_sps(sps: bytes) -> PictureFormat | None:
     """seq_parameter_set_data of ITU-T H.264, 7.3.2.1.1."""
     try:
-        bits = _Bits(sps)
+        bits = BitReader(sps)
         profile = bits.u(8)
         bits.u(8)
         level = bits.u(8)
@@ -171,7 +134,7 @@ _H264_DPB_BLOCKS = {
 _H264_LARGEST_DPB = 696320
 
 
-def _read_h264_stated_buffering(bits: _Bits, unstated: int) -> int:
+def _read_h264_stated_buffering(bits: BitReader, unstated: int) -> int:
     """max_dec_frame_buffering of vui_parameters, from after the colours on (ITU-T H.264, E.1.1)."""
     if bits.u(1):
         bits.ue()
@@ -198,7 +161,7 @@ def _read_h264_stated_buffering(bits: _Bits, unstated: int) -> int:
     return bits.ue()
 
 
-def _skip_h264_scaling_list(bits: _Bits, size: int) -> None:
+def _skip_h264_scaling_list(bits: BitReader, size: int) -> None:
     last = following = 8
     for _ in range(size):
         if following:
@@ -206,7 +169,7 @@ def _skip_h264_scaling_list(bits: _Bits, size: int) -> None:
         last = following or last
 
 
-def _read_vui_colour(bits: _Bits) -> tuple[int, bool | None]:
+def _read_vui_colour(bits: BitReader) -> tuple[int, bool | None]:
     """(matrix_coefficients, video_full_range_flag) of vui_parameters; H.264 and HEVC begin alike (annex E of each)."""
     if bits.u(1) and bits.u(8) == 255:
         bits.u(32)
@@ -225,7 +188,7 @@ def _read_vui_colour(bits: _Bits) -> tuple[int, bool | None]:
 def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
     """seq_parameter_set_rbsp of ITU-T H.265, 7.3.2.2.1."""
     try:
-        bits = _Bits(sps)
+        bits = BitReader(sps)
         bits.u(4)
         layers = bits.u(3)
         bits.u(1)
@@ -265,7 +228,7 @@ def _hevc_limit(level: int, samples: int) -> int:
     return 12 if samples <= largest // 2 else 8 if samples <= largest * 3 // 4 else 6
 
 
-def _read_hevc_stated_buffering(bits: _Bits, layers: int) -> int:
+def _read_hevc_stated_buffering(bits: BitReader, layers: int) -> int:
     """sps_max_dec_pic_buffering of the highest sub-layer."""
     pictures = 0
     for _ in range(layers + 1 if bits.u(1) else 1):
@@ -275,7 +238,7 @@ def _read_hevc_stated_buffering(bits: _Bits, layers: int) -> int:
     return pictures
 
 
-def _read_profile_tier_level(bits: _Bits, layers: int) -> int:
+def _read_profile_tier_level(bits: BitReader, layers: int) -> int:
     """general_level_idc; what follows it is skipped."""
     bits.u(88)
     general_level = bits.u(8)
@@ -287,7 +250,7 @@ def _read_profile_tier_level(bits: _Bits, layers: int) -> int:
     return general_level
 
 
-def _read_hevc_colour(bits: _Bits, order_bits: int) -> tuple[int, bool | None]:
+def _read_hevc_colour(bits: BitReader, order_bits: int) -> tuple[int, bool | None]:
     """The colour part of the VUI, after all that stands between it and the buffering numbers."""
     for _ in range(6):
         bits.ue()
@@ -307,7 +270,7 @@ def _read_hevc_colour(bits: _Bits, order_bits: int) -> tuple[int, bool | None]:
     return _read_vui_colour(bits) if bits.u(1) else (2, None)
 
 
-def _skip_hevc_scaling_lists(bits: _Bits) -> None:
+def _skip_hevc_scaling_lists(bits: BitReader) -> None:
     for size in range(4):
         for _ in range(0, 6, 3 if size == 3 else 1):
             if not bits.u(1):
@@ -319,7 +282,7 @@ def _skip_hevc_scaling_lists(bits: _Bits) -> None:
                 bits.se()
 
 
-def _skip_reference_picture_sets(bits: _Bits) -> None:
+def _skip_reference_picture_sets(bits: BitReader) -> None:
     """The short-term reference picture sets (ITU-T H.265, 7.3.7); each may be told by how it differs from the last."""
     pictures = 0
     for number in range(bits.ue()):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sample_videos import RECIPES
 
 from videoloader.indexing import build_index, open_source
-from videoloader.indexing.random_access import is_random_access, iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.random_access import is_random_access
 
 AVCC = bytes([1, 100, 0, 10, 0xFF, 0xE1, 0])
 HVCC = bytes([1]) + bytes(20) + bytes([3, 0])

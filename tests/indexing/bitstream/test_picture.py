@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sample_videos import RECIPES, Recipe, write_video
 
 from videoloader.indexing import StreamInfo, build_index
-from videoloader.indexing.picture import picture_format
+from videoloader.indexing.bitstream.picture import picture_format
 
 X264, X265 = "libx264", "libx265"
 QUIET = {"preset": "ultrafast", "x265-params": "log-level=none:pools=1:frame-threads=1"}

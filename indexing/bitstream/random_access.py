@@ -2,40 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-_ANNEX_B_CONFIG = 0  # a NAL length size of zero stands for start codes
-
-
-def nal_length_size(codec: str, config: bytes) -> int:
-    """Bytes of the length before each NAL unit by avcC or hvcC (ISO/IEC 14496-15); 0 for Annex B start codes."""
-    if codec == "h264" and len(config) >= 7 and config[0] == 1:
-        return (config[4] & 3) + 1
-    if codec in ("hevc", "vvc") and len(config) >= 23 and config[:3] != b"\0\0\1" and config[:4] != b"\0\0\0\1":
-        return (config[21] & 3) + 1
-    return _ANNEX_B_CONFIG
-
-
-def iterate_nals(payload: bytes | memoryview, length_size: int) -> Iterator[tuple[int, int]]:
-    """(start, stop) of each NAL unit in a packet, header byte included. Ends at the first that does not fit."""
-    if length_size:
-        position = 0
-        while position + length_size < len(payload):
-            start = position + length_size
-            position = start + int.from_bytes(payload[position:start], "big")
-            if position > len(payload):
-                return
-            if position > start:
-                yield start, position
-        return
-    data = bytes(payload)
-    start = data.find(b"\0\0\1") + 3
-    while start > 2:
-        following = data.find(b"\0\0\1", start)
-        stop = len(data) if following < 0 else following
-        if stop > start:
-            yield start, stop
-        start = following + 3
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 
 
 def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> bool:

@@ -1,33 +1,12 @@
-"""Where the bytes of a video come from: one small interface, read by position, safe to share between threads."""
+"""Bytes of this machine: files and memory."""
 
 from __future__ import annotations
 
 import io
 import os
 from pathlib import Path
-from typing import Protocol
 
 from videoloader.errors import SourceError
-
-
-class ByteSource(Protocol):
-    """Random access to the bytes of one video.
-
-    Attributes:
-        name: path or other name, for messages.
-        size: number of bytes.
-    """
-
-    name: str
-    size: int
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset``; fewer only where the source ends."""
-        ...
-
-    def open(self) -> io.BufferedIOBase:
-        """An independent file object over the same bytes."""
-        ...
 
 
 class FileSource:
@@ -73,20 +52,3 @@ class MemorySource:
 
     def open(self) -> io.BufferedIOBase:
         return io.BytesIO(self._data)
-
-
-def open_source(source: str | os.PathLike[str] | bytes | ByteSource) -> ByteSource:
-    """A ByteSource for a path or for bytes; a ByteSource is returned as it is.
-
-    Raises:
-        SourceError: the file does not exist, cannot be read, or is empty.
-    """
-    if isinstance(source, bytes):
-        opened: ByteSource = MemorySource(source)
-    elif isinstance(source, str | os.PathLike):
-        opened = FileSource(source)
-    else:
-        opened = source
-    if opened.size == 0:
-        raise SourceError("is empty", opened.name)
-    return opened

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from videoloader.errors import IndexingError
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
-from videoloader.indexing.mp4_boxes import Box
+from videoloader.indexing.mp4.boxes import Box
 
 
 class Samples(NamedTuple):

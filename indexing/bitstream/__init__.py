@@ -1,0 +1,1 @@
+"""What the codecs' own headers tell of packets and pictures."""

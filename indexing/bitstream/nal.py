@@ -1,0 +1,72 @@
+"""NAL units of H.264 and HEVC: in packets, with lengths or start codes, and in configuration records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_ANNEX_B_CONFIG = 0  # a NAL length size of zero stands for start codes
+
+
+def nal_length_size(codec: str, config: bytes) -> int:
+    """Bytes of the length before each NAL unit by avcC or hvcC (ISO/IEC 14496-15); 0 for Annex B start codes."""
+    if codec == "h264" and len(config) >= 7 and config[0] == 1:
+        return (config[4] & 3) + 1
+    if codec in ("hevc", "vvc") and len(config) >= 23 and config[:3] != b"\0\0\1" and config[:4] != b"\0\0\0\1":
+        return (config[21] & 3) + 1
+    return _ANNEX_B_CONFIG
+
+
+def iterate_nals(payload: bytes | memoryview, length_size: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of each NAL unit in a packet, header byte included. Ends at the first that does not fit."""
+    if length_size:
+        position = 0
+        while position + length_size < len(payload):
+            start = position + length_size
+            position = start + int.from_bytes(payload[position:start], "big")
+            if position > len(payload):
+                return
+            if position > start:
+                yield start, position
+        return
+    data = bytes(payload)
+    start = data.find(b"\0\0\1") + 3
+    while start > 2:
+        following = data.find(b"\0\0\1", start)
+        stop = len(data) if following < 0 else following
+        if stop > start:
+            yield start, stop
+        start = following + 3
+
+
+def parameter_sets(codec: str, config: bytes) -> list[bytes]:
+    """The NAL units of a configuration record, header bytes included: avcC, hvcC or start codes.
+
+    Sources: ISO/IEC 14496-15, 5.3.3.1 (avcC) and 8.3.3.1 (hvcC). A record cut off gives the units before the cut.
+    """
+    if not nal_length_size(codec, config):
+        return [bytes(config[start:stop]) for start, stop in iterate_nals(config, 0)]
+    units: list[bytes] = []
+    if codec == "h264":
+        position = 5
+        for mask in (0x1F, 0xFF):  # the number of SPS has five bits, that of PPS eight
+            if position < len(config):
+                position = _read_units(config, position + 1, config[position] & mask, units)
+    else:
+        position = 23
+        for _ in range(config[22]):
+            if position + 3 > len(config):
+                break
+            position = _read_units(
+                config, position + 3, int.from_bytes(config[position + 1 : position + 3], "big"), units
+            )
+    return units
+
+
+def _read_units(config: bytes, position: int, count: int, units: list[bytes]) -> int:
+    for _ in range(count):
+        start = position + 2
+        position = start + int.from_bytes(config[position:start], "big")
+        if position > len(config) or start > len(config):
+            return len(config)
+        units.append(config[start:position])
+    return position
