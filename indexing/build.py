@@ -6,11 +6,11 @@ import os
 import warnings
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
+from videoloader.indexing.libav import index_by_demuxing
 from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.sources import ByteSource, open_source
+from videoloader.indexing.start import without_lost_frames
 
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
@@ -51,8 +51,8 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
             raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
         if index is not None and index.stream.encrypted:
             warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
-        elif index is not None and _shows_what_it_cannot_start(index, opened):
-            index = index_by_decoding(opened)
+        elif index is not None:
+            index = without_lost_frames(index, opened)
     if index is None:
         index = index_by_demuxing(opened)
     if not len(index):
@@ -61,20 +61,3 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
     if min(width, height) < 1 or width * height > _LARGEST_PICTURE:
         raise UnsupportedError(f"has pictures of {width}×{height} pixels", opened.name)
     return index
-
-
-def _shows_what_it_cannot_start(index: VideoIndex, source: ByteSource) -> bool:
-    """Whether frames come before the first true keyframe, in decode or display order.
-
-    A decoder gives out some of those and not others, depending on what they refer to: only a decode tells.
-    """
-    if not len(index):
-        return False
-    if not index.packet_key[: int(index.frame_packet.min()) + 1].any():
-        return True
-    first_key = int(index.packet_key.argmax())
-    config = index.stream.codec_configs[index.packet_config[first_key]]
-    start = source.read(int(index.packet_offset[first_key]), int(index.packet_size[first_key]))
-    if not is_random_access(index.stream.codec, config, start):
-        return True
-    return bool((index.packet_pts[index.frame_packet] < index.packet_pts[first_key]).any())

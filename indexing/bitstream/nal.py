@@ -8,10 +8,12 @@ _ANNEX_B_CONFIG = 0  # a NAL length size of zero stands for start codes
 
 
 def nal_length_size(codec: str, config: bytes) -> int:
-    """Bytes of the length before each NAL unit by avcC or hvcC (ISO/IEC 14496-15); 0 for Annex B start codes."""
+    """Bytes of the length before each NAL unit by avcC, hvcC or vvcC (ISO/IEC 14496-15); 0 for start codes."""
     if codec == "h264" and len(config) >= 7 and config[0] == 1:
         return (config[4] & 3) + 1
-    if codec in ("hevc", "vvc") and len(config) >= 23 and config[:3] != b"\0\0\1" and config[:4] != b"\0\0\0\1":
+    if codec == "vvc" and len(config) > 1 and config[0] >> 3 == 31:
+        return (config[0] >> 1 & 3) + 1
+    if codec == "hevc" and len(config) >= 23 and config[:3] != b"\0\0\1" and config[:4] != b"\0\0\0\1":
         return (config[21] & 3) + 1
     return _ANNEX_B_CONFIG
 

@@ -9,8 +9,8 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
     """Whether a decoder that knows nothing before this packet gives right frames from it on.
 
     H.264: an IDR picture, or a recovery point that recovers at once (ITU-T H.264, 7.4.1.2.4 and D.2.8).
-    HEVC: an IRAP picture (ITU-T H.265, 3.69). MPEG-4 part 2: an I-VOP (ISO/IEC 14496-2, 6.3.5).
-    Other codecs: as the container says.
+    HEVC: an IRAP picture (ITU-T H.265, 3.69). VVC: an IDR or CRA picture (ITU-T H.266, 7.4.2.2).
+    MPEG-4 part 2: an I-VOP (ISO/IEC 14496-2, 6.3.5). Other codecs: as the container says.
     """
     if codec == "h264":
         for start, stop in iterate_nals(payload, nal_length_size(codec, config)):
@@ -25,6 +25,12 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
             kind = payload[start] >> 1 & 63
             if kind < 32:
                 return 16 <= kind <= 23
+        return False
+    if codec == "vvc":
+        for start, stop in iterate_nals(payload, nal_length_size(codec, config)):
+            kind = payload[start + 1] >> 3 if stop - start > 1 else 0
+            if kind < 12:
+                return 7 <= kind <= 9
         return False
     if codec == "mpeg4":
         vop = bytes(payload[:4096]).find(b"\0\0\1\xb6")

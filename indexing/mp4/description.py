@@ -54,6 +54,8 @@ def _read_entry(data: bytes, entry: Box) -> Description:
     encrypted = entry.type == b"encv"
     codec = _CODECS.get(kind, "")
     config = next((data[boxes[box].start : boxes[box].stop] for box in _CONFIG_BOXES if box in boxes), b"")
+    if codec == "vvc":
+        config = config[4:]  # its box alone has a version and flags before the record
     if kind == b"mp4v" and b"esds" in boxes:
         object_type, config = _read_esds(data[boxes[b"esds"].start + 4 : boxes[b"esds"].stop])
         codec = _MP4V_CODECS.get(object_type, "")

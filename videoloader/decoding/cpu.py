@@ -9,15 +9,12 @@ import av
 import av.error
 import av.video.codeccontext
 
-from videoloader.errors import DecodeError, UnsupportedError
+from videoloader.errors import DecodeError
+from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.packets import PacketBytes
 
-# libavcodec's decoder of the codec's own name cannot decode on a CPU; this one can.
-_DECODER_NAMES = {"av1": "libdav1d"}
 _OPEN_CONTEXTS = 8
-# libavcodec ends the process when told of more.
-_DEEPEST_H264_REORDERING = 16
 
 Sink = Callable[[int, av.VideoFrame], None]
 
@@ -63,13 +60,7 @@ class CpuDecoder:
                     context.flush_buffers()
                 if wanted:
                     expected.add(number)
-                # Made by size, the packet has the zeros after its end that decoders read on into; a packet
-                # made around our buffer would show them the bytes that happen to follow.
-                packet = av.Packet(len(data))
-                packet.update(data)  # type: ignore[arg-type]  # any buffer will do
-                packet.pts = number
-                # Some decoders (PNG's) take packets without the mark for differences to the last picture.
-                packet.is_keyframe = bool(index.packet_key[number])
+                packet = make_packet(data, number, bool(index.packet_key[number]))
                 fed += 1
                 self._give(context.decode(packet), expected, sink)
             if context is not None:
@@ -87,30 +78,12 @@ class CpuDecoder:
                 sink(number, frame)
 
     def _context(self, index: VideoIndex, config: int) -> av.video.codeccontext.VideoCodecContext:
-        stream = index.stream
-        key = (stream, config)
+        key = (index.stream, config)
         context = self._contexts.get(key)
         if context is not None:
             self._contexts.move_to_end(key)
             return context
-        try:
-            created = av.CodecContext.create(_DECODER_NAMES.get(stream.codec, stream.codec), "r")
-        except (av.error.FFmpegError, ValueError) as error:
-            raise UnsupportedError(f"libavcodec has no decoder for {stream.codec} ({error})", index.source) from None
-        assert isinstance(created, av.video.codeccontext.VideoCodecContext)
-        context = created
-        context.extradata = stream.codec_configs[config] or None
-        context.thread_count = self._threads
-        context.thread_type = "SLICE"
-        if stream.codec == "h264":
-            # Streams that do not state their reorder depth start at zero and would lose the first frames
-            # that come out of order.
-            context.options = {"has_b_frames": str(min(stream.reorder_depth, _DEEPEST_H264_REORDERING))}
-        if stream.codec_tag:
-            context.codec_tag = stream.codec_tag
-        if stream.pixel_format:
-            context.width, context.height = stream.width, stream.height
-            context.pix_fmt = stream.pixel_format
+        context = open_decoder(index, config, self._threads)
         self._contexts[key] = context
         if len(self._contexts) > _OPEN_CONTEXTS:
             self._contexts.popitem(last=False)

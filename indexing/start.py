@@ -1,0 +1,87 @@
+"""The start of a video: frames that stand before its first true keyframe, and which of them a decoder can make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import av
+import av.error
+import numpy as np
+
+from videoloader.errors import DecodeError, IndexingError
+from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.decoder import make_packet, open_decoder
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.sources import ByteSource
+
+# A container that calls so many bytes of packets keyframes wrongly is not asked again.
+_MOST_FALSE_KEYFRAMES = 64 << 20
+
+
+def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """The index without the frames at its start that refer to what is not there.
+
+    A decoder gives out some frames of those before the first true keyframe, in decode or display order, and not
+    others, depending on what they refer to. Only a decode tells; it goes from the first packet to that keyframe.
+
+    Args:
+        index: of packets that are byte ranges.
+        source: of the same video.
+
+    Raises:
+        DecodeError: a packet does not decode.
+    """
+    keyframe, false_keyframes = _first_true_keyframe(index, source)
+    if not len(index) or (keyframe <= index.frame_packet.min() and _shown_first(index, keyframe)):
+        return index
+    last = index.packet_pts[: keyframe + 1].max() if keyframe < len(index.packet_pts) else index.packet_pts.max()
+    came_out = _decode_until(index, source, int(last))
+    safe = (index.frame_packet >= keyframe) & (index.packet_pts[index.frame_packet] >= last)
+    kept = safe | np.isin(index.frame_packet, list(came_out))
+    key = index.packet_key.copy()
+    key[false_keyframes] = False
+    return replace(index, packet_key=key, frame_packet=index.frame_packet[kept], frame_pts=index.frame_pts[kept])
+
+
+def _first_true_keyframe(index: VideoIndex, source: ByteSource) -> tuple[int, list[int]]:
+    """The first packet that decoding can start at, and those before it that are called so wrongly."""
+    false: list[int] = []
+    looked_at = 0
+    for packet in np.flatnonzero(index.packet_key).tolist():
+        config = index.stream.codec_configs[index.packet_config[packet]]
+        data = source.read(int(index.packet_offset[packet]), int(index.packet_size[packet]))
+        if is_random_access(index.stream.codec, config, data):
+            return packet, false
+        false.append(packet)
+        looked_at += 1024 + len(data)
+        if looked_at > _MOST_FALSE_KEYFRAMES:
+            break
+    return len(index.packet_key), false
+
+
+def _shown_first(index: VideoIndex, keyframe: int) -> bool:
+    return bool((index.packet_pts[index.frame_packet] >= index.packet_pts[keyframe]).all())
+
+
+def _decode_until(index: VideoIndex, source: ByteSource, last_pts: int) -> set[int]:
+    """The packets whose frames come out of a decoder that starts with the first, up to one shown after ``last_pts``."""
+    came_out: set[int] = set()
+    number = fed = 0
+    context = open_decoder(index, int(index.packet_config[0]), 1)
+    try:
+        for number, offset in enumerate(index.packet_offset.tolist()):
+            if index.packet_config[number] != index.packet_config[0]:
+                break
+            data = source.read(offset, int(index.packet_size[number]))
+            fed += len(data)
+            if fed > source.size:
+                raise IndexingError(f"its first {number + 1} packets are more bytes than the file has", index.source)
+            frames = context.decode(make_packet(data, number, bool(index.packet_key[number])))
+            numbers = [frame.pts for frame in frames if frame.pts is not None]
+            came_out.update(numbers)
+            if any(index.packet_pts[number] > last_pts for number in numbers):
+                return came_out
+        came_out.update(frame.pts for frame in context.decode(None) if frame.pts is not None)
+    except av.error.FFmpegError as error:
+        raise DecodeError(f"packet {number} does not decode: {error.strerror}", index.source) from None
+    return came_out
