@@ -66,16 +66,23 @@ class LoaderStats:
 
 
 def allocate_frames(
-    clips: int, shape: tuple[int, int, int], layout: str, dtype: torch.dtype, device: torch.device
+    clips: int,
+    shape: tuple[int, int, int],
+    layout: str,
+    dtype: torch.dtype,
+    device: torch.device,
+    stream: torch.cuda.Stream | None,
 ) -> torch.Tensor:
-    """Memory for a batch: [B, T, 3, H, W] or, with layout ``"CTHW"``, [B, 3, T, H, W]."""
+    """Memory for a batch: [B, T, 3, H, W] or, with layout ``"CTHW"``, [B, 3, T, H, W].
+
+    Args:
+        stream: a CUDA stream that nothing ever runs on, so that memory taken for it waits for no work: PyTorch
+            gives a block out again only when all streams recorded for its last tensor are done with it.
+    """
     length, height, width = shape
     size = (clips, length, 3, height, width) if layout == "TCHW" else (clips, 3, length, height, width)
-    frames = torch.empty(size, dtype=dtype, device=device)
-    if frames.is_cuda:
-        # Workers write on streams of their own: the memory's last user on this stream must be done.
-        torch.cuda.current_stream(device).synchronize()
-    return frames
+    with torch.cuda.stream(stream):
+        return torch.empty(size, dtype=dtype, device=device)
 
 
 def collate(

@@ -144,6 +144,8 @@ class VideoLoader:
         self._left_early = False
         self._stats = LoaderStats()
         self._check_batches()
+        on_cuda = self.device.type == "cuda"
+        self._memory = torch.cuda.Stream(self.device) if on_cuda else None  # type: ignore[no-untyped-call]
         # Kept from epoch to epoch, since its threads own the open decoders.
         self._pool = ThreadPoolExecutor(self._num_workers, "videoloader-decode")
 
@@ -231,7 +233,7 @@ class VideoLoader:
                 f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): "
                 "add a Resize, CenterCrop or RandomResizedCrop, and a padding mode to the frame mode"
             )
-        frames = allocate_frames(len(clips), shapes.pop(), self._layout, self._output.dtype, self.device)
+        frames = allocate_frames(len(clips), shapes.pop(), self._layout, self._output.dtype, self.device, self._memory)
         pending = _Pending(next_position, frames)
         for row, clip in enumerate(clips):
             slots = frames[row] if self._layout == "TCHW" else frames[row].transpose(0, 1)

@@ -52,3 +52,27 @@ def test_frames_are_ready_on_the_callers_stream(sample_folder: Path) -> None:
         first = video[0:8].float().mean((1, 2, 3))
     stream.synchronize()
     assert torch.equal(first, vl.Video(path, device="cuda")[0:8].float().mean((1, 2, 3)))
+
+
+def test_a_batch_lives_until_the_callers_stream_is_done_with_it(sample_folder: Path) -> None:
+    data = vl.VideoDataset.from_folder(sample_folder)
+
+    def sums(busy_cycles: int) -> list[float]:
+        loader = vl.VideoLoader(
+            data,
+            vl.EveryWindow(4, step=4),
+            batch_size=2,
+            device="cuda",
+            transforms=[vl.Resize((96, 96))],
+            shuffle=True,
+            last_batch="drop",
+        )
+        found = []
+        for batch in loader:
+            # The caller is far behind: the sum runs long after the batch is dropped here.
+            torch.cuda._sleep(busy_cycles)
+            found.append(batch.frames.sum(dtype=torch.int64))
+            del batch
+        return [int(each) for each in found]
+
+    assert sums(50_000_000) == sums(0)
