@@ -14,6 +14,8 @@ from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource
 
+# Most packets show what they are at once.
+_PACKET_HEAD = 4 << 10
 # A container that calls so many bytes of packets keyframes wrongly is not asked again.
 _MOST_FALSE_KEYFRAMES = 64 << 20
 
@@ -48,15 +50,20 @@ def _first_true_keyframe(index: VideoIndex, source: ByteSource) -> tuple[int, li
     false: list[int] = []
     looked_at = 0
     for packet in np.flatnonzero(index.packet_key).tolist():
-        config = index.stream.codec_configs[index.packet_config[packet]]
-        data = source.read(int(index.packet_offset[packet]), int(index.packet_size[packet]))
-        if is_random_access(index.stream.codec, config, data):
+        if _is_keyframe(index, packet, source, _PACKET_HEAD) or _is_keyframe(index, packet, source, None):
             return packet, false
         false.append(packet)
-        looked_at += 1024 + len(data)
+        looked_at += 1024 + int(index.packet_size[packet])
         if looked_at > _MOST_FALSE_KEYFRAMES:
             break
     return len(index.packet_key), false
+
+
+def _is_keyframe(index: VideoIndex, packet: int, source: ByteSource, most: int | None) -> bool:
+    config = index.stream.codec_configs[index.packet_config[packet]]
+    size = int(index.packet_size[packet])
+    head = source.read(int(index.packet_offset[packet]), size if most is None else min(most, size))
+    return is_random_access(index.stream.codec, config, head)
 
 
 def _shown_first(index: VideoIndex, keyframe: int) -> bool:

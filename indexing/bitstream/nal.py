@@ -19,16 +19,14 @@ def nal_length_size(codec: str, config: bytes) -> int:
 
 
 def iterate_nals(payload: bytes | memoryview, length_size: int) -> Iterator[tuple[int, int]]:
-    """(start, stop) of each NAL unit in a packet, header byte included. Ends at the first that does not fit."""
+    """(start, stop) of each NAL unit in a packet, header byte included; the last may be cut off with the payload."""
     if length_size:
         position = 0
         while position + length_size < len(payload):
             start = position + length_size
             position = start + int.from_bytes(payload[position:start], "big")
-            if position > len(payload):
-                return
             if position > start:
-                yield start, position
+                yield start, min(position, len(payload))
         return
     data = bytes(payload)
     start = data.find(b"\0\0\1") + 3

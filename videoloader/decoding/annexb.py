@@ -20,6 +20,8 @@ def annex_b_headers(codec: str, config: bytes) -> bytes:
 def to_annex_b(payload: bytes | memoryview, length_size: int) -> bytes | bytearray | memoryview:
     """The packet with a start code before each NAL unit; as it is where it has them already.
 
+    A unit that is cut off is left out.
+
     Args:
         payload: one packet.
         length_size: from ``nal_length_size``; 0 for packets with start codes.
@@ -31,7 +33,12 @@ def to_annex_b(payload: bytes | memoryview, length_size: int) -> bytes | bytearr
         converted = bytearray(payload)
         whole = 0
         for start, stop in iterate_nals(payload, 4):
-            converted[start - 4 : start] = _START_CODE
-            whole = stop
+            if stop - start == int.from_bytes(payload[start - 4 : start], "big"):
+                converted[start - 4 : start] = _START_CODE
+                whole = stop
         return converted[:whole]
-    return b"".join(_START_CODE + bytes(payload[start:stop]) for start, stop in iterate_nals(payload, length_size))
+    return b"".join(
+        _START_CODE + bytes(payload[start:stop])
+        for start, stop in iterate_nals(payload, length_size)
+        if stop - start == int.from_bytes(payload[start - length_size : start], "big")
+    )
