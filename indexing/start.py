@@ -9,7 +9,7 @@ import av.error
 import numpy as np
 
 from videoloader.errors import DecodeError, IndexingError
-from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.bitstream.random_access import is_random_access, is_skipped_leading
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource
@@ -24,7 +24,8 @@ def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
     """The index without the frames at its start that refer to what is not there.
 
     A decoder gives out some frames of those before the first true keyframe, in decode or display order, and not
-    others, depending on what they refer to. Only a decode tells; it goes from the first packet to that keyframe.
+    others, depending on what they refer to. HEVC and VVC say so in the packets' headers; for other codecs only a
+    decode tells: it goes from the first packet to that keyframe.
 
     Args:
         index: of packets that are byte ranges.
@@ -37,7 +38,10 @@ def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
     if not len(index) or (keyframe <= index.frame_packet.min() and _shown_first(index, keyframe)):
         return index
     last = index.packet_pts[: keyframe + 1].max() if keyframe < len(index.packet_pts) else index.packet_pts.max()
-    came_out = _decode_until(index, source, int(last))
+    if index.stream.codec in ("hevc", "vvc") and keyframe <= index.frame_packet.min():
+        came_out = _shown_leading(index, source, int(last))
+    else:
+        came_out = _decode_until(index, source, int(last))
     safe = (index.frame_packet >= keyframe) & (index.packet_pts[index.frame_packet] >= last)
     kept = safe | np.isin(index.frame_packet, list(came_out))
     key = index.packet_key.copy()
@@ -68,6 +72,20 @@ def _is_keyframe(index: VideoIndex, packet: int, source: ByteSource, most: int |
 
 def _shown_first(index: VideoIndex, keyframe: int) -> bool:
     return bool((index.packet_pts[index.frame_packet] >= index.packet_pts[keyframe]).all())
+
+
+def _shown_leading(index: VideoIndex, source: ByteSource, pts: int) -> set[int]:
+    """The packets shown before ``pts`` that need nothing from before the first keyframe, by their own headers."""
+    leading = index.frame_packet[index.packet_pts[index.frame_packet] < pts]
+    return {
+        packet
+        for packet in np.unique(leading).tolist()
+        if not is_skipped_leading(
+            index.stream.codec,
+            index.stream.codec_configs[index.packet_config[packet]],
+            source.read(int(index.packet_offset[packet]), int(index.packet_size[packet])),
+        )
+    }
 
 
 def _decode_until(index: VideoIndex, source: ByteSource, last_pts: int) -> set[int]:

@@ -21,21 +21,31 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
                 return False
         return False
     if codec == "hevc":
-        for start, _ in iterate_nals(payload, nal_length_size(codec, config)):
-            kind = payload[start] >> 1 & 63
-            if kind < 32:
-                return 16 <= kind <= 23
-        return False
+        return 16 <= _picture_type(codec, config, payload) <= 23
     if codec == "vvc":
-        for start, stop in iterate_nals(payload, nal_length_size(codec, config)):
-            kind = payload[start + 1] >> 3 if stop - start > 1 else 0
-            if kind < 12:
-                return 7 <= kind <= 9
-        return False
+        return 7 <= _picture_type(codec, config, payload) <= 9
     if codec == "mpeg4":
         vop = bytes(payload[:4096]).find(b"\0\0\1\xb6")
         return 0 <= vop < len(payload) - 4 and payload[vop + 4] >> 6 == 0
     return True
+
+
+def is_skipped_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
+    """Whether a picture of HEVC or VVC may refer to pictures before the keyframe it follows, and is not shown without.
+
+    Such RASL pictures are not given out after the first keyframe (ITU-T H.265, 8.1.3; ITU-T H.266, 8.1.1).
+    """
+    return _picture_type(codec, config, payload) in ((8, 9) if codec == "hevc" else (3,))
+
+
+def _picture_type(codec: str, config: bytes, payload: bytes | memoryview) -> int:
+    """nal_unit_type of the first slice (ITU-T H.265, 7.4.2.2; ITU-T H.266, 7.4.2.2); -1 without any."""
+    for start, stop in iterate_nals(payload, nal_length_size(codec, config)):
+        if codec == "hevc" and payload[start] >> 1 & 63 < 32:
+            return payload[start] >> 1 & 63
+        if codec == "vvc" and stop - start > 1 and payload[start + 1] >> 3 < 12:
+            return payload[start + 1] >> 3
+    return -1
 
 
 def _recovers_at_once(sei: bytes) -> bool:

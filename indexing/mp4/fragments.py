@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes
+from videoloader.indexing.mp4.boxes import Box, FileBox, iterate_boxes
 from videoloader.indexing.mp4.samples import DISPOSABLE_FROM_DEPENDED_ON, Samples
 from videoloader.indexing.sources import ByteSource
 
@@ -17,6 +18,7 @@ _BASE_DATA_OFFSET, _DESCRIPTION, _DEFAULT_DURATION, _DEFAULT_SIZE, _DEFAULT_FLAG
 _DEFAULT_BASE_IS_MOOF = 0x20000
 _DATA_OFFSET, _FIRST_FLAGS, _DURATION, _SIZE, _FLAGS, _COMPOSITION = 0x1, 0x4, 0x100, 0x200, 0x400, 0x800
 _NOT_SYNC, _DEPENDS_ON_OTHERS = 0x10000, 0x1000000
+_NEVER = -(1 << 62)
 
 
 class Defaults(NamedTuple):
@@ -38,18 +40,41 @@ def read_defaults(data: bytes, mvex: Box, track_id: int) -> Defaults:
     return Defaults()
 
 
-class _Clock:
-    """Where the next run starts: decode time unless a tfdt says otherwise, and the last sample's time.
+class _Run(NamedTuple):
+    """A trun as it stands in the file: its table's bytes, and what its samples have that the table does not tell.
 
-    ``bytes_left`` bounds the samples of all runs that have no bytes of their own in the tables.
+    Attributes:
+        of_track: whether it is the wanted track's; of others only the size matters, for what follows them.
+        moof: number of its fragment.
+        fields: flags that say which columns the table has.
+        samples: how many.
+        table: the rows.
+        defaults: of the samples; ``first_flags`` those of the first.
+        base: where offsets of its traf count from, in a traf's first run; None where the last traf's data ends.
+        data_offset: where its data starts, from base; None right after the run before it, or at base.
+        is_first: whether it is its traf's first run.
+        decode_time: of its first sample by ``tfdt``.
     """
 
-    def __init__(self, head: Samples, offset: int, file_size: int) -> None:
-        self.offset = offset
-        self.bytes_left = file_size
-        self.last_dts = int(head.dts[-1]) if len(head.dts) else None
-        step = int(head.dts[-1] - head.dts[-2]) if len(head.dts) > 1 else 0
-        self.next_dts = self.last_dts + step if self.last_dts is not None else -offset
+    of_track: bool
+    moof: int
+    fields: int
+    samples: int
+    table: bytes
+    defaults: Defaults
+    first_flags: int
+    base: int | None
+    data_offset: int | None
+    is_first: bool
+    decode_time: int | None
+
+
+class _Fragments:
+    """Where the walk over the fragments is. ``bytes_left`` bounds the samples of runs without a table."""
+
+    def __init__(self, source: ByteSource, track_id: int, defaults: Defaults) -> None:
+        self.source, self.track_id, self.defaults = source, track_id, defaults
+        self.bytes_left = source.size
 
 
 def read_fragments(
@@ -68,136 +93,184 @@ def read_fragments(
     Raises:
         IndexingError: a run tells of more samples than it has bytes for, or of empty ones.
     """
-    runs = [head]
-    clock = _Clock(head, time_offset, source.size)
-    shift = 0
-    for moof in moofs:
-        data = source.read(moof.header, moof.stop - moof.header)
-        implicit = moof.header
-        fragment: list[Samples] = []
-        for traf in iterate_boxes(data, moof.start - moof.header, len(data)):
-            if traf.type == b"traf":
-                new, implicit = _read_track_fragment(
-                    data, traf, moof.header, implicit, track_id, defaults, clock, source
-                )
-                fragment += new
-        # Decode times of fragments are absolute, so unlike in moov the shift that keeps pts >= dts moves
-        # the pts: libavformat's timeline, and the one its users' annotations are made on.
-        shift = max([shift, *(-int(run.composition.min(initial=0)) for run in fragment)])
-        runs += [run._replace(composition=run.composition + shift) for run in fragment]
-    columns = zip(*runs, strict=True)
-    return Samples(*(np.concatenate(column) for column in columns))
+    walk = _Fragments(source, track_id, defaults)
+    runs = [run for number, moof in enumerate(moofs) for run in _read_fragment(walk, number, moof)]
+    if not any(run.samples for run in runs):
+        return head
+    parts = [head, _samples_of(runs, head, time_offset, source)]
+    return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _read_fragment(walk: _Fragments, number: int, moof: FileBox) -> Iterator[_Run]:
+    data = walk.source.read(moof.header, moof.stop - moof.header)
+    base: int | None = moof.header  # the first traf's data, unless stated, counts from here
+    for traf in iterate_boxes(data, moof.start - moof.header, len(data)):
+        if traf.type == b"traf":
+            yield from _read_track_fragment(walk, data, traf, number, moof.header, base)
+            base = None
 
 
 def _read_track_fragment(
-    data: bytes,
-    traf: Box,
-    moof_offset: int,
-    implicit: int,
-    track_id: int,
-    defaults: Defaults,
-    clock: _Clock,
-    source: ByteSource,
-) -> tuple[list[Samples], int]:
-    """The runs of one traf if it is the track's; and where data without a stated offset goes on after it."""
-    boxes = children(data, traf)
-    if b"tfhd" not in boxes:
-        raise IndexingError(f"the fragment at byte {moof_offset} has a traf without tfhd", source.name)
-    cursor = boxes[b"tfhd"].start
+    walk: _Fragments, data: bytes, traf: Box, number: int, moof_offset: int, implicit: int | None
+) -> Iterator[_Run]:
+    boxes = list(iterate_boxes(data, traf.start, traf.stop))
+    tfhd = next((box for box in boxes if box.type == b"tfhd"), None)
+    if tfhd is None:
+        raise IndexingError(f"the fragment at byte {moof_offset} has a traf without tfhd", walk.source.name)
+    cursor = tfhd.start
 
-    def number(size: int = 4, signed: bool = False) -> int:
+    def read(size: int = 4) -> int:
         nonlocal cursor
         cursor += size
-        return int.from_bytes(data[cursor - size : cursor], "big", signed=signed)
+        return int.from_bytes(data[cursor - size : cursor], "big")
 
-    flags = number() & 0xFFFFFF
-    track = number()
-    base = number(8) if flags & _BASE_DATA_OFFSET else moof_offset if flags & _DEFAULT_BASE_IS_MOOF else implicit
-    description = number() if flags & _DESCRIPTION else defaults.description
-    duration = number() if flags & _DEFAULT_DURATION else defaults.duration
-    size = number() if flags & _DEFAULT_SIZE else defaults.size
-    sample_flags = number() if flags & _DEFAULT_FLAGS else defaults.flags
-    local = Defaults(description, duration, size, sample_flags)
-    if b"tfdt" in boxes and track == track_id:
-        tfdt = boxes[b"tfdt"]
-        wide = data[tfdt.start] == 1
-        clock.next_dts = int.from_bytes(data[tfdt.start + 4 : tfdt.start + (12 if wide else 8)], "big") - clock.offset
-    runs = []
-    position = base
-    for box in iterate_boxes(data, traf.start, traf.stop):
+    flags = read() & 0xFFFFFF
+    of_track = read() == walk.track_id
+    base = read(8) if flags & _BASE_DATA_OFFSET else moof_offset if flags & _DEFAULT_BASE_IS_MOOF else implicit
+    defaults = Defaults(
+        read() if flags & _DESCRIPTION else walk.defaults.description,
+        read() if flags & _DEFAULT_DURATION else walk.defaults.duration,
+        read() if flags & _DEFAULT_SIZE else walk.defaults.size,
+        read() if flags & _DEFAULT_FLAGS else walk.defaults.flags,
+    )
+    decode_time = None
+    tfdt = next((box for box in boxes if box.type == b"tfdt"), None)
+    if tfdt is not None:
+        decode_time = int.from_bytes(data[tfdt.start + 4 : tfdt.start + (12 if data[tfdt.start] == 1 else 8)], "big")
+    # An empty run says where the traf is and when, whether it has runs of its own or not.
+    yield _Run(of_track, number, 0, 0, b"", defaults, 0, base, None, True, decode_time)
+    for box in boxes:
         if box.type == b"trun":
-            run, position = _read_run(data, box, base, position, local, clock, track == track_id, source)
-            if track == track_id:
-                runs.append(run)
-    return runs, position
+            yield _read_run(walk, data, box, number, of_track, defaults)
 
 
-def _read_run(
-    data: bytes,
-    trun: Box,
-    base: int,
-    position: int,
-    defaults: Defaults,
-    clock: _Clock,
-    of_track: bool,
-    source: ByteSource,
-) -> tuple[Samples, int]:
-    """One trun as columns, and the offset after its last sample. Of other tracks only the offset is right."""
+def _read_run(walk: _Fragments, data: bytes, trun: Box, number: int, of_track: bool, defaults: Defaults) -> _Run:
     flags = int.from_bytes(data[trun.start + 1 : trun.start + 4], "big")
     count = int.from_bytes(data[trun.start + 4 : trun.start + 8], "big")
     cursor = trun.start + 8
+    data_offset = None
     if flags & _DATA_OFFSET:
-        position = base + int.from_bytes(data[cursor : cursor + 4], "big", signed=True)
+        data_offset = int.from_bytes(data[cursor : cursor + 4], "big", signed=True)
         cursor += 4
     first_flags = defaults.flags
     if flags & _FIRST_FLAGS:
         first_flags = int.from_bytes(data[cursor : cursor + 4], "big")
         cursor += 4
-    fields = [
-        (name, ">i4" if name == "composition" else ">u4")
-        for name, bit in (("duration", _DURATION), ("size", _SIZE), ("flags", _FLAGS), ("composition", _COMPOSITION))
-        if flags & bit
-    ]
-    row = np.dtype(fields)
+    fields = flags & (_DURATION | _SIZE | _FLAGS | _COMPOSITION)
+    width = 4 * fields.bit_count()
     # Rows without fields have no bytes behind them; the file's size still bounds how many there can be.
-    fits = (trun.stop - cursor) // row.itemsize if fields else clock.bytes_left // max(defaults.size, 1)
+    fits = (trun.stop - cursor) // width if width else walk.bytes_left // max(defaults.size, 1)
     if count > fits:
         raise IndexingError(
             f"the run at byte {trun.start} of a fragment has {count} samples in the space of {max(fits, 0)}",
-            source.name,
+            walk.source.name,
         )
-    if not fields:
-        clock.bytes_left -= count * max(defaults.size, 1)
-    table = np.frombuffer(data, row, count, cursor) if fields else np.empty(count, row)
+    if not width:
+        walk.bytes_left -= count * max(defaults.size, 1)
+    table = data[cursor : cursor + count * width]
+    return _Run(of_track, number, fields, count, table, defaults, first_flags, None, data_offset, False, None)
 
-    def column(name: str, default: int) -> npt.NDArray[np.int64]:
-        return table[name].astype(np.int64) if name in (row.names or ()) else np.full(count, default, np.int64)
 
-    sizes = column("size", defaults.size)
-    if count and (sizes.min() <= 0 or sizes.max() > source.size):
-        raise IndexingError(f"a fragment's sample has {int(sizes.min())}…{int(sizes.max())} bytes", source.name)
-    durations = column("duration", defaults.duration)
-    sample_flags = column("flags", defaults.flags)
-    if not flags & _FLAGS:
-        sample_flags[:1] = first_flags
-    ends = np.cumsum(sizes)
-    dts = np.zeros(count, np.int64)
-    discarded = np.zeros(count, np.bool_)
-    if of_track and count:
-        dts[1:] = np.cumsum(durations[:-1])
-        dts += clock.next_dts
-        # A fragment that goes back in time repeats what was shown already.
-        if clock.last_dts is not None:
-            discarded = dts <= clock.last_dts
-        clock.next_dts, clock.last_dts = int(dts[-1] + durations[-1]), int(dts[-1])
-    run = Samples(
-        position + ends - sizes,
-        sizes.astype(np.int32),
+def _samples_of(runs: list[_Run], head: Samples, time_offset: int, source: ByteSource) -> Samples:
+    counts = np.array([run.samples for run in runs], np.int64)
+    stops = np.cumsum(counts)
+    firsts = stops - counts
+    columns = _read_columns(runs, counts)
+    size, duration, sample_flags, composition = (columns[bit] for bit in (_SIZE, _DURATION, _FLAGS, _COMPOSITION))
+    for_first = [run.samples > 0 and not run.fields & _FLAGS for run in runs]
+    sample_flags[firsts[for_first]] = [run.first_flags for run, chosen in zip(runs, for_first, strict=True) if chosen]
+    before, time_before = (np.concatenate([[0], np.cumsum(column)]) for column in (size, duration))
+    run_sizes, run_durations = (sums[stops] - sums[firsts] for sums in (before, time_before))
+    position, time, last_time = _place_runs(runs, run_sizes, run_durations, duration[stops - 1], head, time_offset)
+    run_of = np.repeat(np.arange(len(runs)), counts)
+    of_track = np.array([run.of_track for run in runs])[run_of]
+    wrong = of_track & ((size <= 0) | (size > source.size))
+    if wrong.any():
+        raise IndexingError(f"a fragment's sample has {int(size[wrong.argmax()])} bytes", source.name)
+    dts = time[run_of] + time_before[:-1] - time_before[firsts][run_of]
+    description = np.array([min(max(run.defaults.description - 1, 0), 255) for run in runs], np.uint8)
+    samples = Samples(
+        position[run_of] + before[:-1] - before[firsts][run_of],
+        size.astype(np.int32),
         dts,
-        column("composition", 0),
+        composition + _shifts(runs, run_of, np.where(of_track, composition, 0)),
         (sample_flags & (_NOT_SYNC | _DEPENDS_ON_OTHERS)) == 0,
         DISPOSABLE_FROM_DEPENDED_ON[(sample_flags >> 22) & 3],
-        np.full(count, min(max(defaults.description - 1, 0), 255), np.uint8),
-        discarded,
+        description[run_of],
+        # A fragment that goes back in time repeats what was shown already.
+        dts <= last_time[run_of],
     )
-    return run, position + int(ends[-1]) if count else position
+    return Samples(*(column[of_track] for column in samples))
+
+
+def _read_columns(runs: list[_Run], counts: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
+    """Each column over the samples of all runs: from the tables, read together where they are laid out alike."""
+    columns = {
+        bit: np.repeat(np.array([default(run.defaults) for run in runs], np.int64), counts)
+        for bit, default in _COLUMN_DEFAULTS.items()
+    }
+    layouts = np.array([run.fields for run in runs])
+    for layout in np.unique(layouts[layouts > 0]).tolist():
+        bits = [bit for bit in _COLUMN_DEFAULTS if layout & bit]
+        table = np.frombuffer(b"".join(run.table for run in runs if run.fields == layout), ">u4").reshape(-1, len(bits))
+        rows = np.repeat(layouts == layout, counts)
+        for place, bit in enumerate(bits):
+            column = table[:, place]
+            columns[bit][rows] = column.view(">i4") if bit == _COMPOSITION else column
+    return columns
+
+
+# Columns of a trun's table, in their order, and what stands for those it does not have.
+_COLUMN_DEFAULTS: dict[int, Callable[[Defaults], int]] = {
+    _DURATION: lambda defaults: defaults.duration,
+    _SIZE: lambda defaults: defaults.size,
+    _FLAGS: lambda defaults: defaults.flags,
+    _COMPOSITION: lambda defaults: 0,
+}
+
+
+def _place_runs(
+    runs: list[_Run],
+    sizes: npt.NDArray[np.int64],
+    durations: npt.NDArray[np.int64],
+    last_durations: npt.NDArray[np.int64],
+    head: Samples,
+    time_offset: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(byte offset, decode time, decode time of the last sample before it) of each run."""
+    last = int(head.dts[-1]) if len(head.dts) else _NEVER
+    step = int(head.dts[-1] - head.dts[-2]) if len(head.dts) > 1 else 0
+    following = last + step if len(head.dts) else -time_offset
+    base = position = 0
+    placed = []
+    columns = (sizes.tolist(), durations.tolist(), last_durations.tolist())
+    for run, size, duration, last_duration in zip(runs, *columns, strict=True):
+        if run.is_first:
+            base = position if run.base is None else run.base
+            position = base
+            if run.of_track and run.decode_time is not None:
+                following = run.decode_time - time_offset
+        elif run.data_offset is not None:
+            position = base + run.data_offset
+        placed.append((position, following, last))
+        position += size
+        if run.of_track and run.samples:
+            last = following + duration - last_duration
+            following += duration
+    offsets, times, last_times = np.array(placed, np.int64).T
+    return offsets, times, last_times
+
+
+def _shifts(
+    runs: list[_Run], run_of: npt.NDArray[np.int64], composition: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """What each sample's composition offset is moved up by.
+
+    Decode times of fragments are absolute, so unlike in moov the shift that keeps pts >= dts moves the pts:
+    libavformat's timeline, and the one its users' annotations are made on.
+    """
+    moof_of = np.array([run.moof for run in runs])
+    lowest = np.zeros(moof_of[-1] + 1, np.int64)
+    np.minimum.at(lowest, moof_of[run_of], composition)
+    shifts: npt.NDArray[np.int64] = np.maximum.accumulate(-lowest)
+    return np.take(shifts, moof_of[run_of])
