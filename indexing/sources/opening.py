@@ -1,0 +1,145 @@
+"""open_source: what a path, URL, file object or "archive::member" stands for."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from functools import lru_cache
+from typing import BinaryIO, TypeAlias
+from urllib.parse import unquote
+
+from videoloader.errors import SourceError, UnsupportedError
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.file_object import FileObjectSource
+from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
+from videoloader.indexing.sources.local import FileSource, MemorySource
+from videoloader.indexing.sources.recordio import is_recordio, open_recordio
+from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.sources.tar import is_tar, open_tar_member
+from videoloader.indexing.sources.tfrecord import is_tfrecord, open_tfrecord
+from videoloader.indexing.sources.zip_member import is_zip, open_zip_member
+
+# What ``open_source``, ``build_index`` and ``Video`` take.
+Openable: TypeAlias = "str | os.PathLike[str] | bytes | BinaryIO | ByteSource"
+
+_MEMBER = "::"
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
+# fsspec writes these in front of another URL, "zip://member::https://…", "simplecache::s3://…": it reads them whole.
+_CHAINED = re.compile(r"(?:zip|tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
+_HEAD_SIZE = 512
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+
+
+def open_source(source: Openable) -> ByteSource:
+    """A ByteSource for whatever holds the bytes of a video.
+
+    Args:
+        source: one of
+
+            - a path. One that exists is never taken for anything else. ``file://`` URLs are paths too.
+            - any URL that fsspec knows: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``).
+            - ``"archive::member"``, the archive a path or URL, by what it holds: tar (uncompressed) or zip and the
+              member's path; TFRecord and the record's number, ``"a.tfrecord::17"``, or a feature of the
+              ``tf.train.Example`` in it, ``"a.tfrecord::17/video/encoded"``; MXNet RecordIO and the record's number
+              (its key, with an ``.idx`` file beside), ``"a.rec::17"``, or without the header that
+              ``mxnet.recordio.pack`` writes, ``"a.rec::17/unpacked"``; LMDB (folder or file) and the key (needs
+              the extra ``lmdb``). Nothing is unpacked but deflated members of zip files. Directories of archives
+              are read once a process.
+            - bytes of a file, or a seekable binary file object, which must stay open and be left alone.
+            - a ByteSource, which is returned as it is.
+
+    Raises:
+        SourceError: there is no such file or member, it cannot be read, or is empty.
+        IndexingError: the archive is damaged or cut off.
+        UnsupportedError: no known kind of archive, or a compressed one.
+        ConfigurationError: a package that is needed is not installed.
+
+    Example:
+        >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size  # doctest: +SKIP
+        1048576
+    """
+    if isinstance(source, bytes):
+        opened: ByteSource = MemorySource(source)
+    elif isinstance(source, io.BytesIO):
+        opened = MemorySource(source.getvalue())
+    elif isinstance(source, str | os.PathLike):
+        opened = _open_name(os.fspath(source))
+        if isinstance(opened, RemoteSource):
+            return opened  # its size is not known before a request; it tells itself that it is empty
+    elif hasattr(source, "seek"):
+        opened = FileObjectSource(source)
+    else:
+        opened = source
+    if opened.size == 0:
+        raise SourceError("is empty", opened.name)
+    return opened
+
+
+def _open_name(name: str) -> ByteSource:
+    if os.path.exists(name):
+        return FileSource(name)
+    if _CHAINED.match(name):
+        return RemoteSource(name)
+    container, member = split_member(name)
+    if local := _LOCAL_URL.match(container):
+        container = unquote(container[local.end() :])
+    elif _URL.match(container):
+        return _open_member(_kept_remote(container, os.getpid()), member) if member else RemoteSource(container)
+    if not member:
+        return FileSource(container)
+    if is_lmdb(container):
+        return LmdbSource(container, member)
+    return _open_member(FileSource(container), member)
+
+
+def split_member(name: str) -> tuple[str, str]:
+    """The archive and the member that a name means; no member where it means no archive.
+
+    The archive of a local name is the shortest beginning that exists.
+    """
+    url = _URL.match(name)
+    if url and url[1].lower() != "file":
+        # The address before the path may hold two colons itself.
+        container, _, member = name[(path := max(name.find("/", url.end()), url.end())) :].partition(_MEMBER)
+        return name[:path] + container, member
+    at = name.find(_MEMBER)
+    first = at
+    while at >= 0:
+        path = _LOCAL_URL.sub("", name[:at])
+        if os.path.exists(unquote(path) if url else path):
+            return name[:at], name[at + len(_MEMBER) :]
+        at = name.find(_MEMBER, at + 1)
+    return (name[:first], name[first + len(_MEMBER) :]) if first >= 0 else (name, "")
+
+
+# Which version of a file a server has takes a request to learn: once for all its members. The number is that of the
+# process, since connections end at a fork.
+@lru_cache(maxsize=64)
+def _kept_remote(url: str, process: int) -> RemoteSource:
+    return RemoteSource(url)
+
+
+def _open_member(container: ByteSource, member: str) -> ByteSource:
+    head = container.read(0, _HEAD_SIZE)
+    if is_tfrecord(head):
+        return open_tfrecord(container, member)
+    if is_recordio(head):
+        return open_recordio(container, member)
+    if is_zip(head):
+        return open_zip_member(container, member)
+    if is_tar(head):
+        return open_tar_member(container, member)
+    for magic, method in _COMPRESSED.items():
+        if head.startswith(magic):
+            raise UnsupportedError(
+                f"is compressed ({method}): its members cannot be read in place, decompress it first", container.name
+            )
+    raise UnsupportedError("is no archive: neither tar, zip, TFRecord, RecordIO nor LMDB", container.name)
