@@ -61,17 +61,19 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tu
     part = np.cumsum(size + np.append(0, np.where(breaks, 0, gap))) // _LARGEST_READ
     first = np.append(0, np.flatnonzero(breaks | (part[1:] != part[:-1])) + 1)
     last = np.append(first[1:], len(offset))
-    begin, end = offset[first], offset[last - 1] + size[last - 1]
+    begin = offset[first]
+    length = offset[last - 1] + size[last - 1] - begin
     together = np.append(0, np.flatnonzero(np.diff(part[first])) + 1)
     for some, more in pairwise([*together.tolist(), len(first)]):
-        ranges = source.read_ranges(begin[some:more].tolist(), (end - begin)[some:more].tolist())
-        for number, data in enumerate(map(memoryview, ranges), some):
-            if len(data) < end[number] - begin[number]:
+        ranges = source.read_ranges(begin[some:more].tolist(), length[some:more].tolist())
+        for number, content in enumerate(ranges, some):
+            if len(content) < length[number]:
                 raise SourceError(
-                    f"is shorter than its index says: of the bytes {begin[number]} to {end[number]} "
-                    f"only {len(data)} are there",
+                    f"is shorter than its index says: of the bytes {begin[number]} to {begin[number] + length[number]} "
+                    f"only {len(content)} are there",
                     source.name,
                 )
+            data = memoryview(content)
             packets = slice(first[number], last[number])
             starts = offset[packets] - begin[number]
             for packet, at, stop in zip(

@@ -6,7 +6,7 @@ import io
 import os
 import re
 from functools import lru_cache
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias, cast
 from urllib.parse import unquote
 
 from videoloader.errors import SourceError, UnsupportedError
@@ -75,7 +75,7 @@ def open_source(source: Openable) -> ByteSource:
         if isinstance(opened, RemoteSource):
             return opened  # its size is not known before a request; it tells itself that it is empty
     elif hasattr(source, "seek"):
-        opened = FileObjectSource(source)
+        opened = FileObjectSource(cast(BinaryIO, source))
     else:
         opened = source
     if opened.size == 0:
@@ -108,8 +108,9 @@ def split_member(name: str) -> tuple[str, str]:
     url = _URL.match(name)
     if url and url[1].lower() != "file":
         # The address before the path may hold two colons itself.
-        container, _, member = name[(path := max(name.find("/", url.end()), url.end())) :].partition(_MEMBER)
-        return name[:path] + container, member
+        address = max(name.find("/", url.end()), url.end())
+        container, _, member = name[address:].partition(_MEMBER)
+        return name[:address] + container, member
     at = name.find(_MEMBER)
     first = at
     while at >= 0:

@@ -1,7 +1,7 @@
 """Records of TFRecord files, and the bytes features inside them, addressed in place.
 
-A record is ``uint64 length, uint32 masked CRC-32C of the length, data, uint32 masked CRC-32C of the data``, little-endian
-(tensorflow/core/lib/io/record_writer.h). The checksum of the data is not looked at: that would read all of it.
+A record is ``uint64 length, uint32 masked CRC-32C of the length, data, uint32 masked CRC-32C of the data``,
+little-endian (tensorflow/core/lib/io/record_writer.h). The checksum of the data is not looked at: that would read all of it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ class _Field(NamedTuple):
     stop: int
 
 
-# tensorflow/core/example: Example.features, Features.feature (a map), its key and value, Feature.bytes_list, BytesList.value
+# tensorflow/core/example: Example.features, Features.feature (a map), its key and value, Feature.bytes_list,
+# BytesList.value.
 _FEATURES, _FEATURE, _KEY, _VALUE, _BYTES_LIST, _BYTES = 1, 1, 1, 2, 1, 1
 _LENGTH_DELIMITED = 2
 _SIZE_OF_WIRE_TYPE = {1: 8, 5: 4}

@@ -78,7 +78,7 @@ def _inflate(archive: ByteSource, start: int, member: _Member, name: str) -> byt
 
 def _read_directory(archive: ByteSource) -> dict[str, _Member]:
     try:
-        with zipfile.ZipFile(archive.open()) as file:  # type: ignore[arg-type]
+        with zipfile.ZipFile(archive.open()) as file:
             return {
                 each.filename: _Member(
                     each.header_offset, each.compress_size, each.file_size, each.compress_type, each.flag_bits
