@@ -25,12 +25,17 @@ class _Environments:
     """The open databases of this process: LMDB allows each only once, and none may cross a fork."""
 
     def __init__(self) -> None:
-        self._clear()
-        os.register_at_fork(after_in_child=self._clear)
+        self._start()
+        os.register_at_fork(after_in_child=self._start_anew)
 
-    def _clear(self) -> None:
+    def _start(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, int, int], lmdb.Environment] = {}
+
+    def _start_anew(self) -> None:
+        for inherited in self._open.values():
+            inherited.close()
+        self._start()
 
     def get(self, path: str) -> lmdb.Environment:
         try:
@@ -94,6 +99,10 @@ class LmdbSource:
             near = bytes(cursor.key()) if cursor.set_range(self._key.encode()) or cursor.last() else b""
             hint = f"; there is {near.decode(errors='replace')!r}" if near else ""
             raise SourceError(f"no key {self._key!r} among {environment.stat()['entries']}{hint}", self._path)
+        file = os.path.join(self._path, "data.mdb") if os.path.isdir(self._path) else self._path
+        status = os.stat(file)
+        place = blake2b(self._key.encode(), digest_size=16).hexdigest()
+        self.fingerprint = f"{status.st_size}-{status.st_mtime_ns}-{place}"
         self._value = memoryview(value)
         self.size = len(self._value)
         self._pid = os.getpid()
@@ -102,13 +111,6 @@ class LmdbSource:
         if os.getpid() != self._pid:
             self._read()
         return self._value
-
-    @property
-    def fingerprint(self) -> str:
-        file = os.path.join(self._path, "data.mdb") if os.path.isdir(self._path) else self._path
-        status = os.stat(file)
-        key = blake2b(self._key.encode(), digest_size=16).hexdigest()
-        return f"{status.st_size}-{status.st_mtime_ns}-{key}-{self.size}"
 
     def read(self, offset: int, size: int) -> bytes:
         return bytes(self._mapped()[offset : offset + size])

@@ -9,14 +9,14 @@ from functools import lru_cache
 from typing import BinaryIO, TypeAlias, cast
 from urllib.parse import unquote
 
-from videoloader.errors import SourceError, UnsupportedError
+from videoloader.errors import SourceError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
 from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.recordio import is_recordio, open_recordio
 from videoloader.indexing.sources.remote import RemoteSource
-from videoloader.indexing.sources.tar import is_tar, open_tar_member
+from videoloader.indexing.sources.tar import open_tar_member
 from videoloader.indexing.sources.tfrecord import is_tfrecord, open_tfrecord
 from videoloader.indexing.sources.zip_member import is_zip, open_zip_member
 
@@ -29,13 +29,6 @@ _LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
 # fsspec writes these in front of another URL, "zip://member::https://…", "simplecache::s3://…": it reads them whole.
 _CHAINED = re.compile(r"(?:zip|tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
 _HEAD_SIZE = 512
-_COMPRESSED = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\0": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\x04\x22\x4d\x18": "lz4",
-}
 
 
 def open_source(source: Openable) -> ByteSource:
@@ -88,19 +81,35 @@ def _open_name(name: str) -> ByteSource:
         return FileSource(name)
     if _CHAINED.match(name):
         return RemoteSource(name)
-    container, member = split_member(name)
-    if local := _LOCAL_URL.match(container):
-        container = unquote(container[local.end() :])
-    elif _URL.match(container):
-        return _open_member(_kept_remote(container, os.getpid()), member) if member else RemoteSource(container)
+    container, member = _split_member(name)
     if not member:
-        return FileSource(container)
-    if is_lmdb(container):
-        return LmdbSource(container, member)
-    return _open_member(FileSource(container), member)
+        return RemoteSource(container) if _is_remote(container) else FileSource(_local_path(container))
+    if is_lmdb(_local_path(container)):
+        return LmdbSource(_local_path(container), member)
+    return _open_member(open_archive(container), member)
 
 
-def split_member(name: str) -> tuple[str, str]:
+def open_archive(name: str) -> ByteSource:
+    """The archive itself that lies at a path or URL.
+
+    Remote ones are shared by all that open them in this process, and taken for unchanged while they are.
+
+    Raises:
+        SourceError, ConfigurationError: as for ``open_source``.
+    """
+    return _kept_remote(name, os.getpid()) if _is_remote(name) else FileSource(_local_path(name))
+
+
+def _is_remote(name: str) -> bool:
+    return bool(_URL.match(name)) and not _LOCAL_URL.match(name) and not os.path.exists(name)
+
+
+def _local_path(name: str) -> str:
+    local = _LOCAL_URL.match(name)
+    return unquote(name[local.end() :]) if local else name
+
+
+def _split_member(name: str) -> tuple[str, str]:
     """The archive and the member that a name means; no member where it means no archive.
 
     The archive of a local name is the shortest beginning that exists.
@@ -114,8 +123,7 @@ def split_member(name: str) -> tuple[str, str]:
     at = name.find(_MEMBER)
     first = at
     while at >= 0:
-        path = _LOCAL_URL.sub("", name[:at])
-        if os.path.exists(unquote(path) if url else path):
+        if os.path.exists(_local_path(name[:at])):
             return name[:at], name[at + len(_MEMBER) :]
         at = name.find(_MEMBER, at + 1)
     return (name[:first], name[first + len(_MEMBER) :]) if first >= 0 else (name, "")
@@ -136,11 +144,4 @@ def _open_member(container: ByteSource, member: str) -> ByteSource:
         return open_recordio(container, member)
     if is_zip(head):
         return open_zip_member(container, member)
-    if is_tar(head):
-        return open_tar_member(container, member)
-    for magic, method in _COMPRESSED.items():
-        if head.startswith(magic):
-            raise UnsupportedError(
-                f"is compressed ({method}): its members cannot be read in place, decompress it first", container.name
-            )
-    raise UnsupportedError("is no archive: neither tar, zip, TFRecord, RecordIO nor LMDB", container.name)
+    return open_tar_member(container, member)

@@ -24,6 +24,13 @@ _BLOCK = 512
 # Of a name or of all pax records of a member: far beyond what paths and attributes take.
 _LONGEST_EXTENSION = 1 << 20
 _LONGEST_LINK_CHAIN = 40  # as in Linux
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+}
 # What stands for the offset of a member that has no bytes in one piece.
 _SPARSE, _DANGLING = -1, -2
 
@@ -69,15 +76,11 @@ class TarDirectory:
 _directories: DirectoryCache[TarDirectory] = DirectoryCache(1 << 21)
 
 
-def is_tar(head: bytes) -> bool:
-    """Whether a file begins with the header of a tar archive, or is an empty one."""
-    return len(head) >= _BLOCK and (not any(head[:_BLOCK]) or _has_checksum(head[:_BLOCK]))
-
-
 def tar_directory(archive: ByteSource) -> TarDirectory:
     """The files of an uncompressed archive. Reads headers only, and each archive once while it stays as it is.
 
     Raises:
+        UnsupportedError: the file is no tar archive, or a compressed one.
         IndexingError: a header is damaged, or the archive is cut off.
     """
     return _directories.get((archive.name, archive.fingerprint), lambda: _walk(archive))
@@ -88,7 +91,7 @@ def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
 
     Raises:
         SourceError: there is no such file.
-        UnsupportedError: its bytes do not lie in one piece (a sparse file).
+        UnsupportedError: its bytes do not lie in one piece (a sparse file), or as for ``tar_directory``.
         IndexingError: as for ``tar_directory``.
     """
     directory = tar_directory(archive)
@@ -105,7 +108,19 @@ def _plain(name: str) -> str:
     return posixpath.normpath(name).lstrip("/")
 
 
+def _check_kind(archive: ByteSource) -> None:
+    head = archive.read(0, _BLOCK)
+    for magic, method in _COMPRESSED.items():
+        if head.startswith(magic):
+            raise UnsupportedError(
+                f"is compressed ({method}): its members cannot be read in place, decompress it first", archive.name
+            )
+    if len(head) < _BLOCK or (any(head) and not _has_checksum(head)):
+        raise UnsupportedError("is no archive: neither tar, zip, TFRecord, RecordIO nor LMDB", archive.name)
+
+
 def _walk(archive: ByteSource) -> TarDirectory:
+    _check_kind(archive)
     names: list[str] = []
     offsets: list[int] = []
     sizes: list[int] = []

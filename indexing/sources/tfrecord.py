@@ -1,7 +1,8 @@
 """Records of TFRecord files, and the bytes features inside them, addressed in place.
 
 A record is ``uint64 length, uint32 masked CRC-32C of the length, data, uint32 masked CRC-32C of the data``,
-little-endian (tensorflow/core/lib/io/record_writer.h). The checksum of the data is not looked at: that would read all of it.
+little-endian (tensorflow/core/lib/io/record_writer.h). The checksum of the data is not looked at: that would read all
+of it.
 """
 
 from __future__ import annotations
