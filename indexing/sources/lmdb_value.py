@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
 from videoloader.indexing.sources.base import open_by_position
 
 if TYPE_CHECKING:
@@ -43,16 +43,26 @@ class _Environments:
         except ImportError:
             raise ConfigurationError("reading LMDB needs lmdb: pip install 'videoloader[lmdb]'", path) from None
         try:
-            status = os.stat(path)
+            status = os.stat(_data_file(path))
             key = (os.path.realpath(path), status.st_dev, status.st_ino)
             with self._lock:
                 if key not in self._open:
-                    self._open[key] = lmdb.open(
+                    opened = lmdb.open(
                         path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, create=False
                     )
+                    # Touching mapped memory beyond the end of the file would end the process.
+                    needed = (opened.info()["last_pgno"] + 1) * opened.stat()["psize"]
+                    if status.st_size < needed:
+                        opened.close()
+                        raise SourceError(f"is cut off: {status.st_size} bytes of {needed}", path)
+                    self._open[key] = opened
                 return self._open[key]
         except (OSError, lmdb.Error) as error:
             raise SourceError(f"cannot be opened as an LMDB database ({error})", path) from None
+
+
+def _data_file(path: str) -> str:
+    return os.path.join(path, "data.mdb") if os.path.isdir(path) else path
 
 
 _environments = _Environments()
@@ -61,7 +71,7 @@ _environments = _Environments()
 def is_lmdb(path: str) -> bool:
     """Whether a local path is an LMDB database: its folder, or its data file."""
     try:
-        with open(os.path.join(path, "data.mdb") if os.path.isdir(path) else path, "rb") as file:
+        with open(_data_file(path), "rb") as file:
             return file.read(_MAGIC_AT + len(_MAGIC)).endswith(_MAGIC)
     except OSError:
         return False
@@ -90,6 +100,14 @@ class LmdbSource:
         self._read()
 
     def _read(self) -> None:
+        try:
+            self._find()
+        except VideoLoaderError:
+            raise
+        except Exception as error:  # lmdb's errors have no common name that is known before it is imported
+            raise SourceError(f"key {self._key!r} cannot be read ({error})", self._path) from None
+
+    def _find(self) -> None:
         environment = _environments.get(self._path)
         # The transaction keeps the value in place.
         self._transaction = environment.begin(buffers=True)
@@ -99,8 +117,7 @@ class LmdbSource:
             near = bytes(cursor.key()) if cursor.set_range(self._key.encode()) or cursor.last() else b""
             hint = f"; there is {near.decode(errors='replace')!r}" if near else ""
             raise SourceError(f"no key {self._key!r} among {environment.stat()['entries']}{hint}", self._path)
-        file = os.path.join(self._path, "data.mdb") if os.path.isdir(self._path) else self._path
-        status = os.stat(file)
+        status = os.stat(_data_file(self._path))
         place = blake2b(self._key.encode(), digest_size=16).hexdigest()
         self.fingerprint = f"{status.st_size}-{status.st_mtime_ns}-{place}"
         self._value = memoryview(value)

@@ -28,13 +28,16 @@ class ReadAhead:
         with self._lock:
             head = self._kept(offset, size)
             start = offset + len(head)
-            length = 0 if len(head) == size else self._length(start)
-        if not length:
-            return head
-        fetched = fetch(start, max(size - len(head), length))
+            if len(head) == size:
+                return head
+            # Whoever begins shortly after the start of the file comes back for the start.
+            begin = 0 if start < _FIRST and 0 not in self._windows else start
+            length = self._length(begin)
+        stop = max(offset + size, begin + length)
+        fetched = fetch(begin, stop - begin)
         with self._lock:
-            self._keep(start, fetched)
-        return head + fetched[: size - len(head)]
+            self._keep(begin, fetched)
+        return head + fetched[start - begin : offset + size - begin]
 
     def kept(self, offset: int, size: int) -> bytes | None:
         """The bytes where all of them are in a window, else None."""

@@ -7,6 +7,7 @@ A record is ``uint32 magic, uint32 flag << 29 | length, data``, little-endian, f
 from __future__ import annotations
 
 import os
+import re
 import struct
 from array import array
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from videoloader.indexing.sources.remote import RemoteSource
 MAGIC = struct.pack("<I", 0xCED7230A)
 _HEADER = struct.Struct("<4sI")
 _LENGTH_BITS = 29
+_KEY_LINES = re.compile(rb"(?:\d{1,18}\t\d{1,18}\r?\n)*(?:\d{1,18}\t\d{1,18})?")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 # python/mxnet/recordio.py, IRHeader: flag, label, id, id2; with a flag, so many labels more.
 _IMAGE_HEADER = struct.Struct("<IfQQ")
@@ -107,10 +109,11 @@ def _keys_beside(file: ByteSource) -> dict[int, int] | None:
 
 def _read_keys(table: ByteSource) -> dict[int, int]:
     text = table.read(0, table.size)
-    try:
-        return {int(key): int(offset) for key, offset in (line.split(b"\t") for line in text.splitlines())}
-    except ValueError:
-        raise IndexingError("is no table of 'key<tab>offset' lines", table.name) from None
+    keys = _KEY_LINES.fullmatch(text)
+    if keys is None:
+        raise IndexingError("is no table of 'key<tab>offset' lines", table.name)
+    numbers = [int(number) for number in text.split()]
+    return dict(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _walk(file: ByteSource) -> array[int]:

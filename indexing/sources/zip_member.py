@@ -52,8 +52,8 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     full_name = f"{archive.name}::{name}"
     if member.flags & _ENCRYPTED or member.method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UnsupportedError(f"is encrypted, or packed by method {member.method}", full_name)
-    header = archive.read(member.header, _LOCAL_HEADER.size)
-    if len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
+    header = archive.read(max(member.header, 0), _LOCAL_HEADER.size)
+    if member.header < 0 or len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
         raise IndexingError(f"has no header at byte {member.header}", full_name)
     _, name_size, extra_size = _LOCAL_HEADER.unpack(header)
     start = member.header + _LOCAL_HEADER.size + name_size + extra_size
@@ -86,5 +86,5 @@ def _read_directory(archive: ByteSource) -> dict[str, _Member]:
                 for each in file.infolist()
                 if not each.is_dir()
             }
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error, OverflowError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError, struct.error) as error:
         raise IndexingError(f"is a damaged zip archive ({error})", archive.name) from None
