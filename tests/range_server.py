@@ -17,7 +17,7 @@ class RangeServer:
     Attributes:
         fault: ``""``; ``"no ranges"``, ``"no size"``, ``"short"`` (says less in its headers than is there),
             ``"long"`` (says more), ``"wrong range"`` (other bytes than asked for), ``"drops"`` (breaks off in the
-            middle), ``"500"``.
+            middle), ``"stalls"`` (there), ``"500"``.
     """
 
     files: dict[str, bytes]
@@ -36,7 +36,7 @@ class RangeServer:
 def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
     """The files at ``url + name`` while the context lasts."""
     state = RangeServer(files)
-    lock = threading.Lock()
+    lock, stopped = threading.Lock(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -75,13 +75,15 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
                 self.send_header("Content-Length", str(said))
             self.send_header("ETag", f'"{state.version}"')
             self.end_headers()
-            body = data[start:stop] if state.fault != "drops" else data[start : (start + stop) // 2]
+            body = data[start:stop] if state.fault not in ("drops", "stalls") else data[start : (start + stop) // 2]
             if state.fault in ("drops", "long", "short"):
                 self.close_connection = True
             for at in range(0, len(body), 1 << 16):
                 self.wfile.write(body[at : at + (1 << 16)])
                 with lock:
                     state.sent += len(body[at : at + (1 << 16)])
+            if state.fault == "stalls":
+                stopped.wait()
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
@@ -96,5 +98,6 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
     try:
         yield state
     finally:
+        stopped.set()
         server.shutdown()
         server.server_close()

@@ -43,7 +43,8 @@ class FileObjectSource:
             file, io.BufferedReader | io.FileIO
         )
         try:
-            if not file.seekable():
+            seekable = getattr(file, "seekable", None)
+            if seekable is not None and not seekable():
                 raise SourceError("is a file object that cannot seek", self.name)
             self.size = file.seek(0, io.SEEK_END)
             if not isinstance(file.read(0), bytes):

@@ -10,13 +10,26 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from aiohttp import ClientTimeout
+
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
     from fsspec.implementations.http import HTTPFileSystem
 
 # Of one source. Browsers are content with six; most servers take more.
 _AT_ONCE = 16
+# Seconds without a byte, unless the file system was told otherwise. (aiohttp's five minutes for a whole answer are too
+# many for a server that says nothing, and too few for a large range.)
+_PATIENCE = 60.0
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+
+
+class BeyondEndError(Exception):
+    """A range begins at or after the end of the file."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the file ends at byte {size}")
+        self.size = size
 
 
 class RangeReply(NamedTuple):
@@ -31,6 +44,7 @@ async def get_ranges(filesystem: HTTPFileSystem, url: str, ranges: list[tuple[in
     """The ranges ``[start, stop)`` of a URL, several at a time; each fewer bytes only where the file ends.
 
     Raises:
+        BeyondEndError: a range has no byte at all.
         OSError: the server does not answer, refuses, or sends something else than the range.
         aiohttp.ClientError: the connection cannot be made, or breaks.
     """
@@ -51,6 +65,8 @@ async def _get_range(filesystem: HTTPFileSystem, url: str, start: int, stop: int
     options = dict(filesystem.kwargs)
     # Ranges count the bytes that are sent, so these must be the file's own.
     headers = {**options.pop("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
+    if "timeout" not in filesystem.client_kwargs:
+        options.setdefault("timeout", ClientTimeout(total=None, sock_connect=_PATIENCE, sock_read=_PATIENCE))
     session = await filesystem.set_session()
     async with session.get(filesystem.encode_url(url), headers=headers, **options) as response:
         if response.status == 404:
@@ -72,7 +88,7 @@ def _range_sent(response: ClientResponse, start: int, stop: int) -> tuple[int, i
     said = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     body = response.headers.get("Content-Length")
     if response.status == 416 and said and said[3] != "*" and int(said[3]) <= start:
-        raise EOFError(int(said[3]))
+        raise BeyondEndError(int(said[3]))
     if response.status == 200:
         if body is None or not body.isdigit():
             raise OSError("the server does not tell the file's size (HTTP status 200 without Content-Length)")

@@ -68,13 +68,9 @@ def _data_file(path: str) -> str:
 _environments = _Environments()
 
 
-def is_lmdb(path: str) -> bool:
-    """Whether a local path is an LMDB database: its folder, or its data file."""
-    try:
-        with open(_data_file(path), "rb") as file:
-            return file.read(_MAGIC_AT + len(_MAGIC)).endswith(_MAGIC)
-    except OSError:
-        return False
+def is_lmdb(head: bytes) -> bool:
+    """Whether a file begins as the data file of a database does."""
+    return head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC
 
 
 class LmdbSource:

@@ -26,8 +26,9 @@ Openable: TypeAlias = "str | os.PathLike[str] | bytes | BinaryIO | ByteSource"
 _MEMBER = "::"
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
-# fsspec writes these in front of another URL, "zip://member::https://…", "simplecache::s3://…": it reads them whole.
-_CHAINED = re.compile(r"(?:zip|tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
+# fsspec writes these in front of another path or URL, "zip://member::https://…", "simplecache::s3://…".
+_CHAINED = re.compile(r"(?:tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
+_ZIPPED = re.compile(r"zip://(.+?)::(.+)")
 _HEAD_SIZE = 512
 
 
@@ -38,7 +39,8 @@ def open_source(source: Openable) -> ByteSource:
         source: one of
 
             - a path. One that exists is never taken for anything else. ``file://`` URLs are paths too.
-            - any URL that fsspec knows: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``).
+            - any URL that fsspec knows: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``). In
+              the path of a URL two colons of its own must be written ``%3A%3A``.
             - ``"archive::member"``, the archive a path or URL, by what it holds: tar (uncompressed) or zip and the
               member's path; TFRecord and the record's number, ``"a.tfrecord::17"``, or a feature of the
               ``tf.train.Example`` in it, ``"a.tfrecord::17/video/encoded"``; MXNet RecordIO and the record's number
@@ -79,12 +81,12 @@ def open_source(source: Openable) -> ByteSource:
 def _open_name(name: str) -> ByteSource:
     if os.path.exists(name):
         return FileSource(name)
-    if _CHAINED.match(name):
-        return RemoteSource(name)
-    container, member = _split_member(name)
+    if zipped := _ZIPPED.match(name):
+        return _open_member(open_archive(zipped[2]), zipped[1])
+    container, member = (name, "") if _CHAINED.match(name) else _split_member(name)
     if not member:
         return RemoteSource(container) if _is_remote(container) else FileSource(_local_path(container))
-    if is_lmdb(_local_path(container)):
+    if os.path.isdir(_local_path(container)):
         return LmdbSource(_local_path(container), member)
     return _open_member(open_archive(container), member)
 
@@ -101,7 +103,7 @@ def open_archive(name: str) -> ByteSource:
 
 
 def _is_remote(name: str) -> bool:
-    return bool(_URL.match(name)) and not _LOCAL_URL.match(name) and not os.path.exists(name)
+    return bool(_URL.match(name) or _CHAINED.match(name)) and not _LOCAL_URL.match(name) and not os.path.exists(name)
 
 
 def _local_path(name: str) -> str:
@@ -144,4 +146,6 @@ def _open_member(container: ByteSource, member: str) -> ByteSource:
         return open_recordio(container, member)
     if is_zip(head):
         return open_zip_member(container, member)
+    if is_lmdb(head) and isinstance(container, FileSource):
+        return LmdbSource(container.name, member)
     return open_tar_member(container, member)

@@ -223,12 +223,12 @@ class RemoteSource:
     def _request_http(self, connection: _Connection, ranges: list[tuple[int, int]]) -> list[bytes]:
         from fsspec.asyn import sync
 
-        from videoloader.indexing.sources.http_ranges import get_ranges
+        from videoloader.indexing.sources.http_ranges import BeyondEndError, get_ranges
 
         try:
             replies = sync(connection.filesystem.loop, get_ranges, connection.filesystem, connection.path, ranges)
-        except EOFError as end:  # read from beyond it, before its size was known
-            if end.args[0] == 0:
+        except BeyondEndError as end:  # before the size was known
+            if end.size == 0:
                 raise SourceError("is empty", self.name) from None
             self._request_http(connection, [(0, 1)])
             return self._fetch_ranges(ranges)

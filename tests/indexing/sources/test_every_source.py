@@ -72,7 +72,7 @@ def _deflated(data: bytes, folder: Path, url: str) -> object:
     return f"{_write(folder / 'x.zip', zip_bytes({'1.txt': b'1', 'clip.mp4': data}, method=8))}::clip.mp4"
 
 
-def _zip_of_fsspec(data: bytes, folder: Path, url: str) -> object:
+def _zip_as_fsspec_has_it(data: bytes, folder: Path, url: str) -> object:
     return f"zip://clip.mp4::{_write(folder / 'x.zip', zip_bytes({'clip.mp4': data}))}"
 
 
@@ -106,7 +106,7 @@ KINDS: dict[str, Callable[[bytes, Path, str], object]] = {
     "tar behind URL": _tar_url,
     "zip": _zip,
     "deflated zip": _deflated,
-    "zip by fsspec": _zip_of_fsspec,
+    "zip as fsspec has it": _zip_as_fsspec_has_it,
     "TFRecord": _tfrecord,
     "TFRecord feature": _tfrecord_feature,
     "RecordIO": _recordio,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import av
 import fsspec
+import fsspec.asyn
 import numpy as np
 import pytest
 import torch
@@ -148,6 +149,7 @@ def test_members_of_one_shard_cost_one_walk(server: RangeServer) -> None:
 def test_a_zip_behind_a_url_is_read_in_place(server: RangeServer) -> None:
     server.files["x.zip"] = zip_bytes({"1": DATA, "2": b"two", "3": DATA})
     assert open_source(f"{server.url}x.zip::2").read(0, 9) == b"two"
+    assert open_source(f"zip://2::{server.url}x.zip").read(0, 9) == b"two"
     assert server.sent < 200_000
 
 
@@ -187,6 +189,15 @@ def test_a_wrong_answer_is_an_error_that_names_the_url_and_the_byte(server: Rang
     with soon(), pytest.raises(VideoLoaderError, match="data: cannot be read"):
         Video(server.url + "data", device="cpu")
     assert server.sent < 10 * len(DATA)
+
+
+def test_a_server_that_falls_silent_is_waited_for_no_longer_than_allowed(
+    server: RangeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoloader.indexing.sources.http_ranges._PATIENCE", 0.2)
+    server.fault = "stalls"
+    with soon(), pytest.raises(SourceError, match="data: cannot be read at byte 0 "):
+        open_source(server.url + "data").read(10, 4)
 
 
 @pytest.mark.parametrize("fault", WRONG_ANSWERS)
@@ -264,6 +275,29 @@ def test_file_systems_with_a_cache_of_their_own_fetch_no_more_than_is_read() -> 
     fsspec.register_implementation("blocked", _BlockedFileSystem, clobber=True)
     assert open_source("blocked://x").read_ranges([500_000], [10]) == [DATA[500_000:500_010]]
     assert _BlockedFile.fetched == [(500_000, 500_010)]
+
+
+class _AsyncFileSystem(fsspec.asyn.AsyncFileSystem):
+    """One of the kind that clouds have; what it is told to lose is missing at the end of each range."""
+
+    protocol = "asynchronous"
+    lost = 0
+
+    async def _info(self, path: str, **kwargs: object) -> dict[str, object]:
+        return {"name": path, "size": len(DATA), "type": "file", "ETag": "1"}
+
+    async def _cat_file(self, path: str, start: int, end: int, **kwargs: object) -> bytes:
+        return DATA[start : end - self.lost]
+
+
+def test_clouds_are_asked_for_ranges_and_their_answers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec.register_implementation("asynchronous", _AsyncFileSystem, clobber=True)
+    source = open_source("asynchronous://x")
+    assert source.read_ranges([500_000, len(DATA) - 3], [10, 10]) == [DATA[500_000:500_010], DATA[-3:]]
+    assert source.read(7, 9) == DATA[7:16]
+    monkeypatch.setattr(_AsyncFileSystem, "lost", 1)
+    with pytest.raises(SourceError, match="asynchronous://x: of the bytes 500000 to 500010 the server sent 9"):
+        source.read_ranges([500_000], [10])
 
 
 def test_a_folder_behind_a_url() -> None:
