@@ -119,6 +119,8 @@ class LmdbSource:
         self._value = memoryview(value)
         self.size = len(self._value)
         self._pid = os.getpid()
+        if self.size > status.st_size:
+            raise SourceError(f"is damaged: a value of {self.size} bytes in a file of {status.st_size}", self._path)
 
     def _mapped(self) -> memoryview:
         if os.getpid() != self._pid:

@@ -187,12 +187,12 @@ class RemoteSource:
         self._facts = self._facts or facts
 
     def _fetch(self, offset: int, size: int) -> bytes:
+        if not _is_http(self._connected().filesystem):
+            self._known_facts()  # what is read ahead must not reach beyond the end
         return self._fetch_ranges([(offset, offset + size)])[0]
 
     def _fetch_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
         connection = self._connected()
-        if self._facts is None and not _is_http(connection.filesystem):
-            self._learn(self._ask_for_facts(connection))
         if self._facts is not None:
             end = self._facts.size
             ranges = [(min(start, end), min(stop, end)) for start, stop in ranges]
@@ -202,10 +202,12 @@ class RemoteSource:
         except SourceError:
             raise
         except Exception as error:  # each file system has errors of its own
+            if self._facts is None and not _is_http(connection.filesystem):
+                self._known_facts()  # what is beyond the end is not to be asked for
+                return self._fetch_ranges(ranges)
             raise SourceError(f"cannot be read at byte {there[0][0]} ({_reason(error)})", self.name) from error
         for (start, stop), piece in data.items():
-            assert self._facts is not None
-            if len(piece) != min(stop, self._facts.size) - start and start < self._facts.size:
+            if len(piece) != stop - start and len(piece) != max(min(stop, self.size) - start, 0):
                 raise SourceError(f"of the bytes {start} to {stop} the server sent {len(piece)}", self.name)
         return [data.get(each, b"") for each in ranges]
 

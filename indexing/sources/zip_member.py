@@ -19,6 +19,7 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _ENCRYPTED = 1
 # Deflate cannot pack more tightly (zlib, "Technical Details").
 _LARGEST_RATIO = 1032
+_LARGEST_UNPACKED = 1 << 30
 
 
 class _Member(NamedTuple):
@@ -65,7 +66,9 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
 
 
 def _inflate(archive: ByteSource, start: int, member: _Member, name: str) -> bytes:
-    if member.size > member.packed_size * _LARGEST_RATIO:
+    if member.size > _LARGEST_UNPACKED:
+        raise UnsupportedError(f"is deflated, and of {member.size} bytes: unpack it", name)
+    if not 0 < member.size <= member.packed_size * _LARGEST_RATIO:
         raise IndexingError(f"is damaged: {member.packed_size} bytes cannot hold {member.size}", name)
     try:
         data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(archive.read(start, member.packed_size), member.size)

@@ -282,18 +282,24 @@ class _AsyncFileSystem(fsspec.asyn.AsyncFileSystem):
 
     protocol = "asynchronous"
     lost = 0
+    looks = 0
 
     async def _info(self, path: str, **kwargs: object) -> dict[str, object]:
+        type(self).looks += 1
         return {"name": path, "size": len(DATA), "type": "file", "ETag": "1"}
 
     async def _cat_file(self, path: str, start: int, end: int, **kwargs: object) -> bytes:
+        if start >= len(DATA):
+            raise OSError("416")
         return DATA[start : end - self.lost]
 
 
 def test_clouds_are_asked_for_ranges_and_their_answers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec.register_implementation("asynchronous", _AsyncFileSystem, clobber=True)
     source = open_source("asynchronous://x")
-    assert source.read_ranges([500_000, len(DATA) - 3], [10, 10]) == [DATA[500_000:500_010], DATA[-3:]]
+    assert source.read_ranges([500_000, 3], [10, 10]) == [DATA[500_000:500_010], DATA[3:13]]
+    assert _AsyncFileSystem.looks == 0  # a clip whose index is known costs no request but its ranges
+    assert source.read_ranges([len(DATA) + 7, len(DATA) - 3], [10, 10]) == [b"", DATA[-3:]]
     assert source.read(7, 9) == DATA[7:16]
     monkeypatch.setattr(_AsyncFileSystem, "lost", 1)
     with pytest.raises(SourceError, match="asynchronous://x: of the bytes 500000 to 500010 the server sent 9"):
