@@ -17,7 +17,7 @@ class RangeServer:
     Attributes:
         fault: ``""``; ``"no ranges"``, ``"no size"``, ``"short"`` (says less in its headers than is there),
             ``"long"`` (says more), ``"wrong range"`` (other bytes than asked for), ``"drops"`` (breaks off in the
-            middle), ``"stalls"`` (there), ``"500"``.
+            middle), ``"stalls"`` (there), ``"416"`` (says that every range begins beyond the end), ``"500"``.
     """
 
     files: dict[str, bytes]
@@ -58,9 +58,9 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
                 self.send_response(200)
             else:
                 start, stop = int(asked[1]), min(int(asked[2]) + 1, len(data))
-                if start >= len(data):
+                if start >= len(data) or state.fault == "416":
                     self.send_response(416)
-                    self.send_header("Content-Range", f"bytes */{len(data)}")
+                    self.send_header("Content-Range", f"bytes */{min(start, len(data))}")
                     self.send_header("Content-Length", "0")
                     self.end_headers()
                     return

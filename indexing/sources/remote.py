@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -169,7 +170,8 @@ class RemoteSource:
 
     def _ask_for_facts(self, connection: _Connection) -> _Facts:
         try:
-            info = connection.filesystem.info(connection.path)
+            with _turn_at(connection.filesystem):
+                info = connection.filesystem.info(connection.path)
         except Exception as error:
             raise SourceError(f"cannot be opened ({_reason(error)})", self.name) from error
         if info.get("type") == "directory":
@@ -219,7 +221,7 @@ class RemoteSource:
         if filesystem.async_impl:
             pieces: list[bytes] = filesystem.cat_ranges([path] * len(ranges), starts, stops, on_error="raise")
             return pieces
-        with _lock_of.setdefault(filesystem, threading.Lock()):
+        with _turn_at(filesystem):
             return [_read_synchronously(filesystem, path, *each) for each in ranges]
 
     def _request_http(self, connection: _Connection, ranges: list[tuple[int, int]]) -> list[bytes]:
@@ -229,14 +231,18 @@ class RemoteSource:
 
         try:
             replies = sync(connection.filesystem.loop, get_ranges, connection.filesystem, connection.path, ranges)
-        except BeyondEndError as end:  # before the size was known
-            if end.size == 0:
-                raise SourceError("is empty", self.name) from None
+        except BeyondEndError as end:
+            if end.size == 0 or self._facts is not None:
+                self._learn(_Facts(end.size, ""))  # an error: it is empty, or shorter than it was
             self._request_http(connection, [(0, 1)])
             return self._fetch_ranges(ranges)
         for reply in replies:
             self._learn(_Facts(reply.size, reply.version))
         return [reply.data for reply in replies]
+
+
+def _turn_at(filesystem: AbstractFileSystem) -> AbstractContextManager[Any]:
+    return nullcontext() if filesystem.async_impl else _lock_of.setdefault(filesystem, threading.Lock())
 
 
 def _is_http(filesystem: AbstractFileSystem) -> bool:

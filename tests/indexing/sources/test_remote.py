@@ -168,6 +168,16 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(server: RangeServer) -
         source.read(500_000, 10)
 
 
+def test_a_server_that_takes_the_end_back_is_an_error(server: RangeServer) -> None:
+    known, unknown = open_source(server.url + "data"), open_source(server.url + "data")
+    assert known.size == len(DATA)
+    server.fault = "416"
+    with soon(), pytest.raises(SourceError, match="data: has changed while it was read: 1024000 bytes, now 500000"):
+        known.read_ranges([500_000], [10])
+    with soon(), pytest.raises(SourceError, match="data: is empty"):
+        unknown.read_ranges([500_000], [10])
+
+
 WRONG_ANSWERS = {
     "no ranges": "the server sends the whole file where a range was asked for",
     "no size": "the server does not tell the file's size",
