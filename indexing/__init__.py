@@ -2,6 +2,29 @@
 
 from videoloader.indexing.build import build_index
 from videoloader.indexing.index import StreamInfo, VideoIndex
-from videoloader.indexing.sources import ByteSource, FileSource, MemorySource, open_source
+from videoloader.indexing.sources import (
+    ByteSource,
+    FileObjectSource,
+    FileSource,
+    LmdbSource,
+    MemorySource,
+    Openable,
+    PartSource,
+    RemoteSource,
+    open_source,
+)
 
-__all__ = ["ByteSource", "FileSource", "MemorySource", "StreamInfo", "VideoIndex", "build_index", "open_source"]
+__all__ = [
+    "ByteSource",
+    "FileObjectSource",
+    "FileSource",
+    "LmdbSource",
+    "MemorySource",
+    "Openable",
+    "PartSource",
+    "RemoteSource",
+    "StreamInfo",
+    "VideoIndex",
+    "build_index",
+    "open_source",
+]

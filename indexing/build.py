@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_demuxing
 from videoloader.indexing.mp4 import index_mp4
-from videoloader.indexing.sources import ByteSource, open_source
+from videoloader.indexing.sources import Openable, open_source
 from videoloader.indexing.start import without_lost_frames
 
 # Box types that an ISO base media or QuickTime file may begin with.
@@ -18,7 +17,7 @@ _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip
 _LARGEST_PICTURE = 1 << 28
 
 
-def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoIndex:
+def build_index(source: Openable) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
     mp4 and mov are read from their own tables in well under a millisecond; other containers are demuxed
@@ -26,7 +25,7 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
     without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells.
 
     Args:
-        source: path, bytes of a file, or a ByteSource.
+        source: whatever ``open_source`` takes: path, URL, ``archive::member``, bytes, file object or ByteSource.
 
     Returns:
         The index of the file's best video stream.

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_index import make_index
 
+from videoloader.errors import SourceError
 from videoloader.indexing import MemorySource
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
 from videoloader.packets import read_packets
@@ -61,3 +62,60 @@ def test_disposable_packets_are_told_by_the_container_then_by_their_own_bytes(pa
     assert [packet.number for packet in read_packets(source, index, run)] == ([0, 1, 2] if kept else [0, 2])
     (run,) = plan_frames(index, [1, 2]).runs
     assert [packet.number for packet in read_packets(source, index, run)] == [0, 1, 2]
+
+
+class _Ranges(MemorySource):
+    """Notes what it is asked for."""
+
+    def __init__(self, data, read_through):
+        super().__init__(data)
+        self.read_through, self.asked = read_through, []
+
+    def read_ranges(self, offsets, sizes):
+        self.asked.append(list(zip(offsets, sizes, strict=True)))
+        return super().read_ranges(offsets, sizes)
+
+
+@pytest.mark.parametrize(
+    ("read_through", "asked"),
+    [
+        (99, [[(0, 10), (110, 10), (320, 10)]]),
+        (100, [[(0, 120), (320, 10)]]),
+        (200, [[(0, 330)]]),
+    ],
+)
+def test_gaps_are_read_along_where_the_source_says_that_it_is_cheaper(read_through, asked):
+    index = replace(
+        make_index([0, 1, 2], {0}, codec="mjpeg"),
+        packet_offset=np.array([0, 110, 320]),
+        packet_size=np.full(3, 10, np.int32),
+    )
+    source = _Ranges(bytes(330), read_through)
+    assert len(list(read_packets(source, index, Run(np.arange(3), np.array([2]))))) == 3
+    assert source.asked == asked
+
+
+def test_a_long_run_is_read_in_parts_of_which_gaps_are_a_part():
+    count = 40
+    index = replace(
+        make_index(list(range(count)), {0}, codec="mjpeg"),
+        packet_offset=np.arange(count) * (1 << 20),
+        packet_size=np.full(count, 10, np.int32),
+    )
+    source = _Ranges(bytes(count << 20), 1 << 20)
+    packets = read_packets(source, index, Run(np.arange(count), np.array([count - 1])))
+    next(packets)
+    assert len(source.asked) == 1
+    assert len(list(packets)) == count - 1
+    assert len(source.asked) == 3
+    assert all(sum(size for _, size in together) <= 17 << 20 for together in source.asked)
+
+
+def test_a_source_that_became_shorter_is_an_error():
+    index = replace(
+        make_index([0, 1], {0}, codec="mjpeg"),
+        packet_offset=np.array([0, 10]),
+        packet_size=np.full(2, 10, np.int32),
+    )
+    with pytest.raises(SourceError, match="of the bytes 0 to 20 only 15 are there"):
+        list(read_packets(MemorySource(bytes(15)), index, Run(np.arange(2), np.array([1]))))

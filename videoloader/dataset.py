@@ -15,6 +15,7 @@ import numpy as np
 
 from videoloader.errors import ConfigurationError, FrameRangeError, SourceError
 from videoloader.indexing.index import VideoIndex
+from videoloader.webdataset import read_shards
 
 VIDEO_EXTENSIONS = (
     "3gp",
@@ -191,9 +192,7 @@ class VideoDataset:
             ``VideoDataset.from_folder("kinetics/train")`` for ``kinetics/train/archery/….mp4``
         """
         root = os.fspath(folder)
-        if isinstance(extensions, str) or not extensions:
-            raise ConfigurationError(f"extensions must be a list of file name endings, got {extensions!r}")
-        endings = tuple(f".{extension.lower().removeprefix('.')}" for extension in extensions)
+        endings = _endings(extensions)
         files, folders = _list_folder(root)
         if any(name.lower().endswith(endings) for name in files):
             if class_names:
@@ -269,6 +268,47 @@ class VideoDataset:
             entries.append(entry)
         return cls(entries, known)
 
+    @classmethod
+    def from_tars(
+        cls,
+        shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        extensions: Collection[str] = VIDEO_EXTENSIONS,
+        class_names: Sequence[str] | None = None,
+    ) -> VideoDataset:
+        """All videos in tar archives, in their order there; in the layout of WebDataset or any other.
+
+        Nothing is unpacked: videos are read where they lie. A file with the same path as a video up to the first
+        dot of its name belongs to it: ``key.cls`` is its label, a number or a name, and others of at most 64 KiB
+        are ``VideoEntry.columns`` by extension: ``json`` parsed, ``txt`` as text, else bytes. ``"__key__"`` is
+        the key.
+
+        Args:
+            shards: paths or URLs of the archives, or one of them.
+            extensions: of the files that are videos, in any case, with or without the dot.
+            class_names: as for ``from_paths``.
+
+        Raises:
+            SourceError, IndexingError: an archive cannot be read, or is damaged.
+            UnsupportedError: it is compressed.
+            ConfigurationError: there is no video, or a file beside one is not what its name says.
+
+        Example:
+            ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
+        """
+        given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
+        endings = _endings(extensions)
+        rows = read_shards([os.fspath(shard) for shard in given], endings)
+        if not rows:
+            raise ConfigurationError(f"no video in {len(given)} archives: no file ends with {', '.join(endings)}")
+        texts = [row.columns.pop("cls", "") for row in rows]
+        if "" in texts and any(texts):
+            raise ConfigurationError("the label is missing: no .cls file beside it", rows[texts.index("")].path)
+        labels, known = _parse_labels(texts, class_names, lambda i: rows[i].path)
+        return cls(
+            [VideoEntry(row.path, label, columns=row.columns) for row, label in zip(rows, labels, strict=True)], known
+        )
+
 
 def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
     """The frames ``[first, stop)`` of a video that an entry means.
@@ -321,6 +361,12 @@ def _number_labels(
         if class_names is not None and not 0 <= label < len(class_names):
             raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
     return [int(label) for label in labels], class_names or ()
+
+
+def _endings(extensions: Collection[str]) -> tuple[str, ...]:
+    if isinstance(extensions, str) or not extensions:
+        raise ConfigurationError(f"extensions must be a list of file name endings, got {extensions!r}")
+    return tuple(f".{extension.lower().removeprefix('.')}" for extension in extensions)
 
 
 def _list_folder(folder: str) -> tuple[list[str], list[str]]:
@@ -395,14 +441,21 @@ def _labels_of_text(
 ) -> tuple[Sequence[int | None], Sequence[str]]:
     """The label of each row and the class names. A column without a single label is no label column."""
     texts = [""] * len(rows) if column is None else [cells[column].strip() for _, cells in rows]
-    if not any(texts):
-        return [None] * len(rows), class_names or ()
-    if "" in texts:
+    if "" in texts and any(texts):
         raise ConfigurationError(f"line {rows[texts.index('')][0]}: the label is missing", source)
+    return _parse_labels(texts, class_names, lambda i: f"{source}: line {rows[i][0]}")
+
+
+def _parse_labels(
+    texts: list[str], class_names: Sequence[str] | None, where: Callable[[int], str]
+) -> tuple[Sequence[int | None], Sequence[str]]:
+    """Labels that are all numbers or all names, or all missing."""
+    if not any(texts):
+        return [None] * len(texts), class_names or ()
     are_names = class_names is not None and set(texts) <= set(class_names)
     are_numbers = not are_names and all(re.fullmatch(r"[+-]?\d+", text) for text in texts)
     labels = [int(text) for text in texts] if are_numbers else texts
-    return _number_labels(labels, class_names, lambda i: f"{source}: line {rows[i][0]}")
+    return _number_labels(labels, class_names, where)
 
 
 def _number(end: str, text: str) -> Any:

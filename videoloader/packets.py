@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,6 @@ from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources import ByteSource
 from videoloader.planning import Run
 
-# Audio between two packets is read along when it is shorter than this: a read costs more than its bytes.
-_READ_THROUGH = 64 << 10
 _LARGEST_READ = 16 << 20
 
 
@@ -56,21 +55,31 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tu
     offset = index.packet_offset[run.packets]
     size = index.packet_size[run.packets].astype(np.int64)
     gap = offset[1:] - offset[:-1] - size[:-1]
-    breaks = (gap < 0) | (gap > _READ_THROUGH)
+    # Audio between two packets is read along where that costs less than a read.
+    breaks = (gap < 0) | (gap > source.read_through)
     # A long run is read in parts, so that decoding starts before all of it has come.
-    part = np.cumsum(size) // _LARGEST_READ
-    bounds = np.flatnonzero(breaks | (part[1:] != part[:-1])) + 1
-    for first, last in zip([0, *bounds.tolist()], [*bounds.tolist(), len(offset)], strict=True):
-        begin, end = int(offset[first]), int(offset[last - 1] + size[last - 1])
-        data = memoryview(source.read(begin, end - begin))
-        if len(data) < end - begin:
-            raise SourceError(
-                f"is shorter than its index says: of the bytes {begin} to {end} only {len(data)} are there", source.name
-            )
-        for number, at, length in zip(
-            run.packets[first:last].tolist(), offset[first:last].tolist(), size[first:last].tolist(), strict=True
-        ):
-            yield number, data[at - begin : at - begin + length]
+    part = np.cumsum(size + np.append(0, np.where(breaks, 0, gap))) // _LARGEST_READ
+    first = np.append(0, np.flatnonzero(breaks | (part[1:] != part[:-1])) + 1)
+    last = np.append(first[1:], len(offset))
+    begin = offset[first]
+    length = offset[last - 1] + size[last - 1] - begin
+    together = np.append(0, np.flatnonzero(np.diff(part[first])) + 1)
+    for some, more in pairwise([*together.tolist(), len(first)]):
+        ranges = source.read_ranges(begin[some:more].tolist(), length[some:more].tolist())
+        for number, content in enumerate(ranges, some):
+            if len(content) < length[number]:
+                raise SourceError(
+                    f"is shorter than its index says: of the bytes {begin[number]} to {begin[number] + length[number]} "
+                    f"only {len(content)} are there",
+                    source.name,
+                )
+            data = memoryview(content)
+            packets = slice(first[number], last[number])
+            starts = offset[packets] - begin[number]
+            for packet, at, stop in zip(
+                run.packets[packets].tolist(), starts.tolist(), (starts + size[packets]).tolist(), strict=True
+            ):
+                yield packet, data[at:stop]
 
 
 def _demux(source: ByteSource, run: Run) -> Iterator[tuple[int, bytes | memoryview]]:

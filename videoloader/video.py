@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from videoloader.clips import reader_of_thread
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.device import resolve_device
 from videoloader.errors import FrameRangeError
-from videoloader.indexing import ByteSource, VideoIndex, build_index, open_source
+from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.sampling import FrameList, FrameMode, clip_frames, clip_rng
 
@@ -42,7 +41,7 @@ class Video:
     """A video file, read frame-exactly and in any order.
 
     Args:
-        source: path, bytes of a file, or a ByteSource.
+        source: path, URL, ``"shard.tar::clip.mp4"``, bytes, file object or ByteSource; see ``indexing.open_source``.
         device: where frames are wanted: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         index: of the same file, where it is known already.
 
@@ -61,7 +60,7 @@ class Video:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | bytes | ByteSource,
+        source: Openable,
         *,
         device: str | torch.device = "auto",
         index: VideoIndex | None = None,

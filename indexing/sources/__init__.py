@@ -1,28 +1,21 @@
 """Where the bytes of a video come from: one small interface, whatever they lie in."""
 
-from __future__ import annotations
-
-import os
-
-from videoloader.errors import SourceError
 from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.file_object import FileObjectSource
+from videoloader.indexing.sources.lmdb_value import LmdbSource
 from videoloader.indexing.sources.local import FileSource, MemorySource
+from videoloader.indexing.sources.opening import Openable, open_source
+from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.remote import RemoteSource
 
-__all__ = ["ByteSource", "FileSource", "MemorySource", "open_source"]
-
-
-def open_source(source: str | os.PathLike[str] | bytes | ByteSource) -> ByteSource:
-    """A ByteSource for a path or for bytes; a ByteSource is returned as it is.
-
-    Raises:
-        SourceError: the file does not exist, cannot be read, or is empty.
-    """
-    if isinstance(source, bytes):
-        opened: ByteSource = MemorySource(source)
-    elif isinstance(source, str | os.PathLike):
-        opened = FileSource(source)
-    else:
-        opened = source
-    if opened.size == 0:
-        raise SourceError("is empty", opened.name)
-    return opened
+__all__ = [
+    "ByteSource",
+    "FileObjectSource",
+    "FileSource",
+    "LmdbSource",
+    "MemorySource",
+    "Openable",
+    "PartSource",
+    "RemoteSource",
+    "open_source",
+]

@@ -3,24 +3,82 @@
 from __future__ import annotations
 
 import io
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 class ByteSource(Protocol):
     """Random access to the bytes of one video.
 
-    Attributes:
-        name: path or other name, for messages.
-        size: number of bytes.
+    Sources can be pickled, and used after a fork: the other process opens its own.
     """
 
-    name: str
-    size: int
+    @property
+    def name(self) -> str:
+        """Path, URL or other name, for messages."""
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that is another one when the bytes are others. Found out when first asked for."""
+
+    @property
+    def read_through(self) -> int:
+        """Bytes between two ranges that cost less to read along than a second read would."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset``; fewer only where the source ends."""
+        """Exactly ``size`` bytes from ``offset``; fewer only where the source ends.
+
+        Meant for tables and headers: a source far away may fetch more than that, to have it when it is asked for.
+
+        Raises:
+            SourceError: the bytes cannot be had.
+        """
+        ...
+
+    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        """What ``read`` gives for each range, at once where the source can do that, and no byte more."""
         ...
 
     def open(self) -> io.BufferedIOBase:
         """An independent file object over the same bytes."""
         ...
+
+
+class _PositionedFile(io.RawIOBase):
+    """A file object that keeps its own position in a source."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._source.read(self._position, len(view))
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._source.size}[whence]
+        if start + offset < 0:
+            raise ValueError(f"seek to byte {start + offset}")
+        self._position = start + offset
+        return self._position
+
+
+def open_by_position(source: ByteSource) -> io.BufferedIOBase:
+    """A buffered file object over a source that has none of its own."""
+    return io.BufferedReader(_PositionedFile(source))

@@ -1,0 +1,59 @@
+"""What was found out about containers once, kept for their next member."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sized
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+Directory = TypeVar("Directory", bound=Sized)
+
+
+class DirectoryCache(Generic[Directory]):
+    """The directories used last. Threads that ask for the same one wait for the first to make it.
+
+    Args:
+        limit: of the entries of all kept directories together; at least one directory is kept.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._clear()
+        # Another thread may have been at work on it when the process was forked.
+        os.register_at_fork(after_in_child=self._clear)
+
+    def _clear(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, Future[Directory]] = OrderedDict()
+        self._entries = 0
+
+    def get(self, key: Hashable, make: Callable[[], Directory]) -> Directory:
+        """The directory of that key, from ``make()`` where it is not kept."""
+        with self._lock:
+            future = self._kept.get(key)
+            known = future is not None
+            if future is None:
+                future = self._kept[key] = Future()
+            self._kept.move_to_end(key)
+        if known:
+            return future.result()
+        try:
+            directory = make()
+        except BaseException as error:
+            with self._lock:
+                self._kept.pop(key, None)
+            future.set_exception(error)
+            raise
+        with self._lock:
+            future.set_result(directory)
+            self._entries += len(directory)
+            while self._entries > self._limit and len(self._kept) > 1:
+                oldest = next(iter(self._kept.values()))
+                if not oldest.done():
+                    break
+                self._kept.popitem(last=False)
+                self._entries -= len(oldest.result())
+        return directory

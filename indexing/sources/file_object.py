@@ -1,0 +1,91 @@
+"""Bytes behind a file object that the caller opened."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+from videoloader.errors import ConfigurationError, SourceError
+from videoloader.indexing.sources.base import open_by_position
+from videoloader.indexing.sources.local import FileSource
+
+_READ_THROUGH = 64 << 10
+
+
+class FileObjectSource:
+    """A seekable binary file object, all of it, wherever its position is.
+
+    The object must stay open as long as the source is used, and its position must be left to the source. Plain
+    files are read without their position; others one thread at a time, and only in the process they were
+    opened in.
+
+    Args:
+        file: with ``read``, ``seek`` and ``seekable``.
+
+    Raises:
+        ConfigurationError: it was opened as text.
+        SourceError: it cannot seek, or is closed.
+    """
+
+    read_through = _READ_THROUGH
+
+    def __init__(self, file: BinaryIO) -> None:
+        name = getattr(file, "name", None)
+        self.name = name if isinstance(name, str) and name else "<file>"
+        self._file = file
+        self._lock, self._pid = threading.Lock(), os.getpid()
+        # Only of these is it known that the file descriptor holds the very bytes that the object gives.
+        self._is_plain = isinstance(getattr(file, "raw", file), io.FileIO) and isinstance(
+            file, io.BufferedReader | io.FileIO
+        )
+        try:
+            seekable = getattr(file, "seekable", None)
+            if seekable is not None and not seekable():
+                raise SourceError("is a file object that cannot seek", self.name)
+            self.size = file.seek(0, io.SEEK_END)
+            if not isinstance(file.read(0), bytes):
+                raise ConfigurationError("is a file object opened as text: open it with mode 'rb'", self.name)
+            status = os.fstat(file.fileno()) if self._is_plain else None
+        except (OSError, ValueError) as error:
+            if isinstance(error, ConfigurationError):
+                raise
+            raise SourceError(f"cannot be read ({error})", self.name) from None
+        # What stands behind any other object is not known, so it is never taken for what was seen before.
+        self.fingerprint = f"{status.st_size}-{status.st_mtime_ns}" if status else uuid.uuid4().hex
+
+    def read(self, offset: int, size: int) -> bytes:
+        try:
+            if self._is_plain:
+                return os.pread(self._file.fileno(), size, offset)
+            if os.getpid() != self._pid:
+                raise SourceError("is a file object of another process: give its path or its bytes", self.name)
+            with self._lock:
+                self._file.seek(offset)
+                return self._read_all(size)
+        except (OSError, ValueError) as error:
+            raise SourceError(f"cannot be read at byte {offset} ({error})", self.name) from None
+
+    def _read_all(self, size: int) -> bytes:
+        # Unbuffered objects may give less than asked for before their end.
+        data = self._file.read(size)
+        while len(data) < size and (more := self._file.read(size - len(data))):
+            data += more
+        return data
+
+    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+
+    def open(self) -> io.BufferedIOBase:
+        return open_by_position(self)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        try:
+            if self._is_plain and os.path.samestat(os.stat(self.name), os.fstat(self._file.fileno())):
+                return FileSource, (os.path.abspath(self.name),)
+        except (OSError, ValueError):
+            pass
+        raise ConfigurationError("is a file object, which no other process can open: give a path or bytes", self.name)

@@ -1,0 +1,143 @@
+"""Values of LMDB databases, read where they are mapped into memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import threading
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
+from videoloader.indexing.sources.base import open_by_position
+
+if TYPE_CHECKING:
+    import lmdb
+
+# mdb.c: MDB_MAGIC, after the header of the first page.
+_MAGIC, _MAGIC_AT = struct.pack("=I", 0xBEEFC0DE), 16
+_READ_THROUGH = 64 << 10
+
+
+class _Environments:
+    """The open databases of this process: LMDB allows each only once, and none may cross a fork."""
+
+    def __init__(self) -> None:
+        self._start()
+        os.register_at_fork(after_in_child=self._start_anew)
+
+    def _start(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[tuple[str, int, int], lmdb.Environment] = {}
+
+    def _start_anew(self) -> None:
+        for inherited in self._open.values():
+            inherited.close()
+        self._start()
+
+    def get(self, path: str) -> lmdb.Environment:
+        try:
+            import lmdb
+        except ImportError:
+            raise ConfigurationError("reading LMDB needs lmdb: pip install 'videoloader[lmdb]'", path) from None
+        try:
+            status = os.stat(_data_file(path))
+            key = (os.path.realpath(path), status.st_dev, status.st_ino)
+            with self._lock:
+                if key not in self._open:
+                    opened = lmdb.open(
+                        path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, create=False
+                    )
+                    # Touching mapped memory beyond the end of the file would end the process.
+                    needed = (opened.info()["last_pgno"] + 1) * opened.stat()["psize"]
+                    if status.st_size < needed:
+                        opened.close()
+                        raise SourceError(f"is cut off: {status.st_size} bytes of {needed}", path)
+                    self._open[key] = opened
+                return self._open[key]
+        except (OSError, lmdb.Error) as error:
+            raise SourceError(f"cannot be opened as an LMDB database ({error})", path) from None
+
+
+def _data_file(path: str) -> str:
+    return os.path.join(path, "data.mdb") if os.path.isdir(path) else path
+
+
+_environments = _Environments()
+
+
+def is_lmdb(head: bytes) -> bool:
+    """Whether a file begins as the data file of a database does."""
+    return head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC
+
+
+class LmdbSource:
+    """The value of a key, read from the memory map.
+
+    The database is opened read-only and without locks, once a process, and stays open; it must not be written
+    to meanwhile.
+
+    Args:
+        path: folder or data file of the database.
+        key: of the value, as UTF-8.
+
+    Raises:
+        ConfigurationError: the package lmdb is not installed.
+        SourceError: the database cannot be opened, or has no such key.
+    """
+
+    read_through = _READ_THROUGH
+
+    def __init__(self, path: str, key: str) -> None:
+        self.name = f"{path}::{key}"
+        self._path, self._key = path, key
+        self._read()
+
+    def _read(self) -> None:
+        try:
+            self._find()
+        except VideoLoaderError:
+            raise
+        except Exception as error:  # lmdb's errors have no common name that is known before it is imported
+            raise SourceError(f"key {self._key!r} cannot be read ({error})", self._path) from None
+
+    def _find(self) -> None:
+        environment = _environments.get(self._path)
+        # The transaction keeps the value in place.
+        self._transaction = environment.begin(buffers=True)
+        value = self._transaction.get(self._key.encode())
+        if value is None:
+            cursor = self._transaction.cursor()
+            near = bytes(cursor.key()) if cursor.set_range(self._key.encode()) or cursor.last() else b""
+            hint = f"; there is {near.decode(errors='replace')!r}" if near else ""
+            raise SourceError(f"no key {self._key!r} among {environment.stat()['entries']}{hint}", self._path)
+        status = os.stat(_data_file(self._path))
+        place = blake2b(self._key.encode(), digest_size=16).hexdigest()
+        self.fingerprint = f"{status.st_size}-{status.st_mtime_ns}-{place}"
+        self._value = memoryview(value)
+        self.size = len(self._value)
+        self._pid = os.getpid()
+        if self.size > status.st_size:
+            raise SourceError(f"is damaged: a value of {self.size} bytes in a file of {status.st_size}", self._path)
+
+    def _mapped(self) -> memoryview:
+        if os.getpid() != self._pid:
+            self._read()
+        return self._value
+
+    def read(self, offset: int, size: int) -> bytes:
+        return bytes(self._mapped()[offset : offset + size])
+
+    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+
+    def open(self) -> io.BufferedIOBase:
+        return open_by_position(self)
+
+    def __getstate__(self) -> tuple[str, str]:
+        return self._path, self._key
+
+    def __setstate__(self, state: tuple[str, str]) -> None:
+        self.__init__(*state)  # type: ignore[misc]

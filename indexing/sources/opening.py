@@ -1,0 +1,151 @@
+"""open_source: what a path, URL, file object or "archive::member" stands for."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from functools import lru_cache
+from typing import BinaryIO, TypeAlias, cast
+from urllib.parse import unquote
+
+from videoloader.errors import SourceError
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.file_object import FileObjectSource
+from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
+from videoloader.indexing.sources.local import FileSource, MemorySource
+from videoloader.indexing.sources.recordio import is_recordio, open_recordio
+from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.sources.tar import open_tar_member
+from videoloader.indexing.sources.tfrecord import is_tfrecord, open_tfrecord
+from videoloader.indexing.sources.zip_member import is_zip, open_zip_member
+
+# What ``open_source``, ``build_index`` and ``Video`` take.
+Openable: TypeAlias = "str | os.PathLike[str] | bytes | BinaryIO | ByteSource"
+
+_MEMBER = "::"
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
+# fsspec writes these in front of another path or URL, "zip://member::https://…", "simplecache::s3://…".
+_CHAINED = re.compile(r"(?:tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
+_ZIPPED = re.compile(r"zip://(.+?)::(.+)")
+_HEAD_SIZE = 512
+
+
+def open_source(source: Openable) -> ByteSource:
+    """A ByteSource for whatever holds the bytes of a video.
+
+    Args:
+        source: one of
+
+            - a path. One that exists is never taken for anything else. ``file://`` URLs are paths too.
+            - any URL that fsspec knows: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``). In
+              the path of a URL two colons of its own must be written ``%3A%3A``.
+            - ``"archive::member"``, the archive a path or URL, by what it holds: tar (uncompressed) or zip and the
+              member's path; TFRecord and the record's number, ``"a.tfrecord::17"``, or a feature of the
+              ``tf.train.Example`` in it, ``"a.tfrecord::17/video/encoded"``; MXNet RecordIO and the record's number
+              (its key, with an ``.idx`` file beside), ``"a.rec::17"``, or without the header that
+              ``mxnet.recordio.pack`` writes, ``"a.rec::17/unpacked"``; LMDB (folder or file) and the key (needs
+              the extra ``lmdb``). Nothing is unpacked but deflated members of zip files. Directories of archives
+              are read once a process.
+            - bytes of a file, or a seekable binary file object, which must stay open and be left alone.
+            - a ByteSource, which is returned as it is.
+
+    Raises:
+        SourceError: there is no such file or member, it cannot be read, or is empty.
+        IndexingError: the archive is damaged or cut off.
+        UnsupportedError: no known kind of archive, or a compressed one.
+        ConfigurationError: a package that is needed is not installed.
+
+    Example:
+        >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size  # doctest: +SKIP
+        1048576
+    """
+    if isinstance(source, bytes):
+        opened: ByteSource = MemorySource(source)
+    elif isinstance(source, io.BytesIO):
+        opened = MemorySource(source.getvalue())
+    elif isinstance(source, str | os.PathLike):
+        opened = _open_name(os.fspath(source))
+        if isinstance(opened, RemoteSource):
+            return opened  # its size is not known before a request; it tells itself that it is empty
+    elif hasattr(source, "seek"):
+        opened = FileObjectSource(cast(BinaryIO, source))
+    else:
+        opened = source
+    if opened.size == 0:
+        raise SourceError("is empty", opened.name)
+    return opened
+
+
+def _open_name(name: str) -> ByteSource:
+    if os.path.exists(name):
+        return FileSource(name)
+    if zipped := _ZIPPED.match(name):
+        return _open_member(open_archive(zipped[2]), zipped[1])
+    container, member = (name, "") if _CHAINED.match(name) else _split_member(name)
+    if not member:
+        return RemoteSource(container) if _is_remote(container) else FileSource(_local_path(container))
+    if os.path.isdir(_local_path(container)):
+        return LmdbSource(_local_path(container), member)
+    return _open_member(open_archive(container), member)
+
+
+def open_archive(name: str) -> ByteSource:
+    """The archive itself that lies at a path or URL.
+
+    Remote ones are shared by all that open them in this process, and taken for unchanged while they are.
+
+    Raises:
+        SourceError, ConfigurationError: as for ``open_source``.
+    """
+    return _kept_remote(name, os.getpid()) if _is_remote(name) else FileSource(_local_path(name))
+
+
+def _is_remote(name: str) -> bool:
+    return bool(_URL.match(name) or _CHAINED.match(name)) and not _LOCAL_URL.match(name) and not os.path.exists(name)
+
+
+def _local_path(name: str) -> str:
+    local = _LOCAL_URL.match(name)
+    return unquote(name[local.end() :]) if local else name
+
+
+def _split_member(name: str) -> tuple[str, str]:
+    """The archive and the member that a name means; no member where it means no archive.
+
+    The archive of a local name is the shortest beginning that exists.
+    """
+    url = _URL.match(name)
+    if url and url[1].lower() != "file":
+        # The address before the path may hold two colons itself.
+        address = max(name.find("/", url.end()), url.end())
+        container, _, member = name[address:].partition(_MEMBER)
+        return name[:address] + container, member
+    at = name.find(_MEMBER)
+    first = at
+    while at >= 0:
+        if os.path.exists(_local_path(name[:at])):
+            return name[:at], name[at + len(_MEMBER) :]
+        at = name.find(_MEMBER, at + 1)
+    return (name[:first], name[first + len(_MEMBER) :]) if first >= 0 else (name, "")
+
+
+# Which version of a file a server has takes a request to learn: once for all its members. The number is that of the
+# process, since connections end at a fork.
+@lru_cache(maxsize=64)
+def _kept_remote(url: str, process: int) -> RemoteSource:
+    return RemoteSource(url)
+
+
+def _open_member(container: ByteSource, member: str) -> ByteSource:
+    head = container.read(0, _HEAD_SIZE)
+    if is_tfrecord(head):
+        return open_tfrecord(container, member)
+    if is_recordio(head):
+        return open_recordio(container, member)
+    if is_zip(head):
+        return open_zip_member(container, member)
+    if is_lmdb(head) and isinstance(container, FileSource):
+        return LmdbSource(container.name, member)
+    return open_tar_member(container, member)

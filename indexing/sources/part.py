@@ -1,0 +1,42 @@
+"""A part of another source: a member of an archive, addressed in place."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from videoloader.indexing.sources.base import ByteSource, open_by_position
+
+
+class PartSource:
+    """The bytes ``[offset, offset + size)`` of another source.
+
+    Args:
+        source: that they lie in.
+        offset, size: of the part, bytes; it must lie inside the source.
+        name: for messages.
+    """
+
+    def __init__(self, source: ByteSource, offset: int, size: int, name: str) -> None:
+        self.name, self.size = name, size
+        self._source, self._offset = source, offset
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self._source.fingerprint}-{self._offset}-{self.size}"
+
+    @property
+    def read_through(self) -> int:
+        return self._source.read_through
+
+    def read(self, offset: int, size: int) -> bytes:
+        size = min(size, self.size - offset)
+        return self._source.read(self._offset + offset, size) if size > 0 else b""
+
+    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        starts = [min(offset, self.size) for offset in offsets]
+        lengths = [min(size, self.size - start) for start, size in zip(starts, sizes, strict=True)]
+        return self._source.read_ranges([self._offset + start for start in starts], lengths)
+
+    def open(self) -> io.BufferedIOBase:
+        return open_by_position(self)

@@ -1,0 +1,154 @@
+"""Records of MXNet's RecordIO files, addressed in place.
+
+A record is ``uint32 magic, uint32 flag << 29 | length, data``, little-endian, filled up to a multiple of four bytes
+(dmlc-core, include/dmlc/recordio.h). Data that holds the magic itself is cut there into parts that leave it out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from videoloader.errors import IndexingError, SourceError
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.directory_cache import DirectoryCache
+from videoloader.indexing.sources.local import FileSource, MemorySource
+from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.remote import RemoteSource
+
+MAGIC = struct.pack("<I", 0xCED7230A)
+_HEADER = struct.Struct("<4sI")
+_LENGTH_BITS = 29
+_KEY_LINES = re.compile(rb"(?:\d{1,18}\t\d{1,18}\r?\n)*(?:\d{1,18}\t\d{1,18})?")
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+# python/mxnet/recordio.py, IRHeader: flag, label, id, id2; with a flag, so many labels more.
+_IMAGE_HEADER = struct.Struct("<IfQQ")
+_UNPACKED = "unpacked"
+
+_directories: DirectoryCache[array[int]] = DirectoryCache(1 << 23)
+_key_tables: DirectoryCache[dict[int, int]] = DirectoryCache(1 << 20)
+
+
+class _Part(NamedTuple):
+    flag: int
+    start: int
+    size: int
+    next: int
+
+
+def is_recordio(head: bytes) -> bool:
+    """Whether a file begins with the header of a record."""
+    return head.startswith(MAGIC)
+
+
+def open_recordio(file: ByteSource, member: str) -> ByteSource:
+    """A record of a RecordIO file.
+
+    Args:
+        file: the ``.rec`` file.
+        member: the record's key where an ``.idx`` file lies beside the file, else its number from 0. With
+            ``/unpacked`` after it, the header that ``mxnet.recordio.pack`` puts first is left out.
+
+    Raises:
+        SourceError: no such record.
+        IndexingError: the file or its ``.idx`` is damaged or cut off.
+    """
+    key, slash, form = member.partition("/")
+    if slash and form != _UNPACKED:
+        raise SourceError(f"{member!r} is neither a record's number nor number/{_UNPACKED}", file.name)
+    name = f"{file.name}::{member}"
+    start = _find(file, key)
+    parts = list(_parts(file, start))
+    if len(parts) == 1:
+        record: ByteSource = PartSource(file, parts[0].start, parts[0].size, name)
+    else:
+        record = MemorySource(MAGIC.join(file.read(part.start, part.size) for part in parts), name)
+    if not slash:
+        return record
+    head = record.read(0, _IMAGE_HEADER.size)
+    skip = _IMAGE_HEADER.size + 4 * _IMAGE_HEADER.unpack(head)[0] if len(head) == _IMAGE_HEADER.size else 1 << 62
+    if skip > record.size:
+        raise IndexingError("the record is too short for the header of mxnet.recordio.pack", name)
+    return PartSource(record, skip, record.size - skip, name)
+
+
+def _find(file: ByteSource, key: str) -> int:
+    if not (key.isascii() and key.isdigit()):
+        raise SourceError(f"{key!r} is not the number of a record", file.name)
+    table = _keys_beside(file)
+    if table is not None:
+        if int(key) not in table:
+            raise SourceError(f"no record {key} among the {len(table)} of its .idx file", file.name)
+        return table[int(key)]
+    starts = _directories.get((file.name, file.fingerprint), lambda: _walk(file))
+    if int(key) >= len(starts):
+        raise SourceError(f"no record {key} among {len(starts)}", file.name)
+    return starts[int(key)]
+
+
+def _keys_beside(file: ByteSource) -> dict[int, int] | None:
+    """The offset of each key, from the ``.idx`` file beside a ``.rec`` file; None where there is none."""
+    path, extension = os.path.splitext(file.name)
+    name = f"{path}.idx"
+    if extension != ".rec":
+        return None
+    if isinstance(file, RemoteSource):
+        remote = RemoteSource(name, **file.options)
+        # Looked for once: it takes a request.
+        table = _key_tables.get((name, file.fingerprint), lambda: _read_keys(remote) if remote.exists() else {})
+        return table or None
+    if isinstance(file, FileSource) and os.path.exists(name):
+        local = FileSource(name)
+        return _key_tables.get((name, local.fingerprint), lambda: _read_keys(local))
+    return None
+
+
+def _read_keys(table: ByteSource) -> dict[int, int]:
+    text = table.read(0, table.size)
+    keys = _KEY_LINES.fullmatch(text)
+    if keys is None:
+        raise IndexingError("is no table of 'key<tab>offset' lines", table.name)
+    numbers = [int(number) for number in text.split()]
+    return dict(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _walk(file: ByteSource) -> array[int]:
+    starts = array("q")
+    position = 0
+    while position < file.size:
+        starts.append(position)
+        for part in _parts(file, position):
+            position = part.next
+    return starts
+
+
+def _parts(file: ByteSource, position: int) -> Iterator[_Part]:
+    """The parts of the record that begins there."""
+    part = _read_part(file, position)
+    if part.flag not in (_WHOLE, _FIRST):
+        raise IndexingError(f"no record begins at byte {position}", file.name)
+    yield part
+    while part.flag in (_FIRST, _MIDDLE):
+        position = part.next
+        part = _read_part(file, position)
+        if part.flag not in (_MIDDLE, _LAST):
+            raise IndexingError(f"the record at byte {position} should be the next part of the one before", file.name)
+        yield part
+
+
+def _read_part(file: ByteSource, position: int) -> _Part:
+    header = file.read(position, _HEADER.size)
+    if len(header) < _HEADER.size:
+        raise IndexingError(f"is cut off in the record at byte {position}", file.name)
+    magic, word = _HEADER.unpack(header)
+    if magic != MAGIC:
+        raise IndexingError(f"no record begins at byte {position}", file.name)
+    flag, size = word >> _LENGTH_BITS, word & (1 << _LENGTH_BITS) - 1
+    start = position + _HEADER.size
+    if start + size > file.size:
+        raise IndexingError(f"is cut off: the record at byte {position} has {size} bytes", file.name)
+    return _Part(flag, start, size, start + -(-size // 4) * 4)

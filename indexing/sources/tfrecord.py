@@ -1,0 +1,172 @@
+"""Records of TFRecord files, and the bytes features inside them, addressed in place.
+
+A record is ``uint64 length, uint32 masked CRC-32C of the length, data, uint32 masked CRC-32C of the data``,
+little-endian (tensorflow/core/lib/io/record_writer.h). The checksum of the data is not looked at: that would read all
+of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from videoloader.errors import IndexingError, SourceError
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.directory_cache import DirectoryCache
+from videoloader.indexing.sources.near_names import near_names
+from videoloader.indexing.sources.part import PartSource
+
+_HEADER = struct.Struct("<QI")
+_FOOTER_SIZE = 4
+_directories: DirectoryCache[array[int]] = DirectoryCache(1 << 23)
+
+
+def _crc32c_table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_CRC32C = _crc32c_table()
+
+
+def masked_crc32c(data: bytes) -> int:
+    """CRC-32C (RFC 3720, B.4), turned and shifted as TFRecord stores it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ _CRC32C[(crc ^ byte) & 0xFF]
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def is_tfrecord(head: bytes) -> bool:
+    """Whether a file begins with the header of a record."""
+    return len(head) >= _HEADER.size and _HEADER.unpack_from(head)[1] == masked_crc32c(head[:8])
+
+
+def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
+    """A record, or a feature of the ``tf.train.Example`` in it.
+
+    Args:
+        file: a TFRecord file, not compressed.
+        member: number of the record from 0, and where a feature is meant, ``/`` and its name: ``"17/video/encoded"``.
+
+    Raises:
+        SourceError: no such record or feature.
+        IndexingError: the file or the record is damaged or cut off.
+    """
+    number, _, feature = member.partition("/")
+    starts = _directories.get((file.name, file.fingerprint), lambda: _walk(file))
+    if not (number.isascii() and number.isdigit()) or int(number) >= len(starts):
+        raise SourceError(f"no record {number!r} among {len(starts)}", file.name)
+    start = starts[int(number)]
+    length = _record_length(file, start)
+    name = f"{file.name}::{member}"
+    record = PartSource(file, start + _HEADER.size, length, name)
+    if not feature:
+        return record
+    place = _find_feature(record, feature)
+    return PartSource(file, start + _HEADER.size + place.start, place.stop - place.start, name)
+
+
+def _walk(file: ByteSource) -> array[int]:
+    starts = array("q")
+    position = 0
+    while position < file.size:
+        starts.append(position)
+        position += _HEADER.size + _record_length(file, position) + _FOOTER_SIZE
+    return starts
+
+
+def _record_length(file: ByteSource, position: int) -> int:
+    header = file.read(position, _HEADER.size)
+    if len(header) < _HEADER.size:
+        raise IndexingError(f"is cut off in the record at byte {position}", file.name)
+    length: int
+    length, crc = _HEADER.unpack(header)
+    if crc != masked_crc32c(header[:8]):
+        raise IndexingError(f"the record at byte {position} is damaged: wrong checksum of its length", file.name)
+    if length > file.size - position - _HEADER.size - _FOOTER_SIZE:
+        raise IndexingError(f"is cut off: the record at byte {position} has {length} bytes", file.name)
+    return length
+
+
+class _Field(NamedTuple):
+    """A field of a protobuf message: its number, and the range of its value in the record."""
+
+    number: int
+    start: int
+    stop: int
+
+
+# tensorflow/core/example: Example.features, Features.feature (a map), its key and value, Feature.bytes_list,
+# BytesList.value.
+_FEATURES, _FEATURE, _KEY, _VALUE, _BYTES_LIST, _BYTES = 1, 1, 1, 2, 1, 1
+_LENGTH_DELIMITED = 2
+_SIZE_OF_WIRE_TYPE = {1: 8, 5: 4}
+_LONGEST_VARINT = 10
+
+
+def _find_feature(record: ByteSource, name: str) -> _Field:
+    """The bytes of a feature, found by stepping over all others."""
+    names: list[str] = []
+    wanted = None
+    for features in _fields(record, 0, record.size, _FEATURES):
+        for entry in _fields(record, features.start, features.stop, _FEATURE):
+            key = b""
+            for field in _fields(record, entry.start, entry.stop, _KEY):
+                key = record.read(field.start, min(field.stop - field.start, len(name) * 4 + 1))
+            names.append(key.decode("utf-8", "replace"))
+            if key == name.encode():
+                wanted = entry
+    if wanted is None:
+        raise SourceError(f"the record has no feature {name!r}{near_names(name, names)}", record.name)
+    values = [
+        value
+        for feature in _fields(record, wanted.start, wanted.stop, _VALUE)
+        for each in _fields(record, feature.start, feature.stop, _BYTES_LIST)
+        for value in _fields(record, each.start, each.stop, _BYTES)
+    ]
+    if len(values) != 1:
+        raise SourceError(f"feature {name!r} is not one value of bytes, but {len(values)}", record.name)
+    return values[0]
+
+
+def _fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[_Field]:
+    """The length-delimited fields of that number in a message that lies at ``[start, stop)`` of the record."""
+    while start < stop:
+        head = record.read(start, min(2 * _LONGEST_VARINT, stop - start))
+        tag, at = _varint(head, 0, start, record)
+        wire_type = tag & 7
+        end = start + at
+        if wire_type == _LENGTH_DELIMITED:
+            size, at = _varint(head, at, start, record)
+            value = start + at
+            end = value + size
+            if tag >> 3 == wanted and end <= stop:
+                yield _Field(wanted, value, end)
+        elif wire_type in _SIZE_OF_WIRE_TYPE:
+            end += _SIZE_OF_WIRE_TYPE[wire_type]
+        elif wire_type == 0:
+            _, at = _varint(head, at, start, record)
+            end = start + at
+        else:
+            raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)
+        if end > stop:
+            raise IndexingError(f"the record is no tf.train.Example: the field at byte {start} is cut off", record.name)
+        start = end
+
+
+def _varint(data: bytes, at: int, start: int, record: ByteSource) -> tuple[int, int]:
+    """A number of seven bits a byte, the lowest first, and where it ends."""
+    value = 0
+    for place in range(at, min(at + _LONGEST_VARINT, len(data))):
+        value |= (data[place] & 0x7F) << 7 * (place - at)
+        if not data[place] & 0x80:
+            return value, place + 1
+    raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)

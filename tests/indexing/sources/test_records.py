@@ -1,0 +1,204 @@
+"""Records of TFRecord, RecordIO and LMDB files: found by number or key, and errors where they are damaged."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from archive_writing import (
+    RECORDIO_MAGIC,
+    example,
+    protobuf,
+    recordio_bytes,
+    tfrecord_bytes,
+    write_lmdb,
+    zip_bytes,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from range_server import serve
+
+from videoloader.errors import IndexingError, SourceError, UnsupportedError, VideoLoaderError
+from videoloader.indexing import ByteSource, MemorySource, open_source
+from videoloader.indexing.sources.recordio import open_recordio
+from videoloader.indexing.sources.tfrecord import masked_crc32c, open_tfrecord
+from videoloader.indexing.sources.zip_member import open_zip_member
+
+
+def content(source: ByteSource) -> bytes:
+    return source.read(0, source.size + 1)
+
+
+def test_the_checksum_is_crc32c() -> None:
+    # RFC 3720, B.4: 32 zeros give 8A9136AA.
+    crc = 0x8A9136AA
+    assert masked_crc32c(bytes(32)) == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+@settings(max_examples=40)
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=6))
+def test_records_of_tfrecord_by_number(records: list[bytes]) -> None:
+    file = MemorySource(tfrecord_bytes(records), "x.tfrecord")
+    assert [content(open_tfrecord(file, str(number))) for number in range(len(records))] == records
+    for wrong in (str(len(records)), "-1", "x", "", "1.0", "²"):
+        with pytest.raises(SourceError, match=r"x\.tfrecord: no record .* among"):
+            open_tfrecord(file, wrong)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(st.text(max_size=200), st.one_of(st.binary(max_size=300), st.integers(0, 2**63)), min_size=1))
+def test_features_of_examples_by_name(features: dict[str, bytes | int]) -> None:
+    file = MemorySource(tfrecord_bytes([b"", example(features)]), "x.tfrecord")
+    for name, value in features.items():
+        if not name:
+            continue
+        if isinstance(value, bytes):
+            assert content(open_tfrecord(file, f"1/{name}")) == value
+        else:
+            with pytest.raises(SourceError, match="is not one value of bytes, but 0"):
+                open_tfrecord(file, f"1/{name}")
+
+
+def test_a_missing_feature_is_an_error_that_names_near_ones() -> None:
+    file = MemorySource(tfrecord_bytes([example({"video/data": b"1", "label": 3})]), "x.tfrecord")
+    with pytest.raises(SourceError, match=r"no feature 'video/encoded'; there are 'video/data'"):
+        open_tfrecord(file, "0/video/encoded")
+
+
+def test_a_feature_of_several_values_is_refused() -> None:
+    several = protobuf(1, protobuf(1, b"1") + protobuf(1, b"2"))
+    record = protobuf(1, protobuf(1, protobuf(1, b"frames") + protobuf(2, several)))
+    with pytest.raises(SourceError, match="'frames' is not one value of bytes, but 2"):
+        open_tfrecord(MemorySource(tfrecord_bytes([record])), "0/frames")
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_damaged_tfrecords_are_errors_or_true_records(data: st.DataObject) -> None:
+    record = example({"a": b"1" * 50, "video": b"v" * 200, "label": 300})
+    whole = tfrecord_bytes([record, b"2" * 30, record])
+    broken = bytearray(whole[: data.draw(st.integers(1, len(whole)))])
+    for at, value in data.draw(st.lists(st.tuples(st.integers(0, len(broken) - 1), st.integers(0, 255)), max_size=3)):
+        broken[at] = value
+    for member in ("0", "2", "2/video"):
+        try:
+            source = open_tfrecord(MemorySource(bytes(broken), "x.tfrecord"), member)
+        except VideoLoaderError as error:
+            if not str(error).startswith("x.tfrecord"):
+                raise
+            continue
+        assert len(content(source)) == source.size
+
+
+def test_a_tfrecord_cut_off_or_with_a_wrong_length_says_so() -> None:
+    whole = tfrecord_bytes([b"1" * 100, b"2" * 100])
+    with pytest.raises(IndexingError, match="is cut off: the record at byte 116 has 100 bytes"):
+        open_tfrecord(MemorySource(whole[:-1]), "0")
+    with pytest.raises(IndexingError, match="the record at byte 116 is damaged: wrong checksum"):
+        open_tfrecord(MemorySource(whole[:116] + b"\7" + whole[117:]), "0")
+
+
+pieces = st.lists(st.sampled_from([RECORDIO_MAGIC, b"abcd", b"x", b"yz"]), max_size=12).map(b"".join)
+
+
+@settings(max_examples=60)
+@given(st.lists(pieces, min_size=1, max_size=6))
+def test_records_of_recordio_by_number_also_where_they_hold_the_magic(records: list[bytes]) -> None:
+    data, _ = recordio_bytes(records)
+    file = MemorySource(data, "x.rec")
+    assert [content(open_recordio(file, str(number))) for number in range(len(records))] == records
+    with pytest.raises(SourceError, match=rf"x\.rec: no record {len(records)} among {len(records)}"):
+        open_recordio(file, str(len(records)))
+    with pytest.raises(SourceError, match="neither a record's number"):
+        open_recordio(file, "0/label")
+
+
+def test_the_header_of_mxnets_pack_is_left_out_where_asked() -> None:
+    one_label = struct.pack("<IfQQ", 0, 3.0, 1, 0) + b"clip"
+    two_labels = struct.pack("<IfQQff", 2, 0.0, 1, 0, 1.0, 2.0) + b"clip"
+    file = MemorySource(recordio_bytes([one_label, two_labels, b"short"])[0], "x.rec")
+    assert content(open_recordio(file, "0")) == one_label
+    assert [content(open_recordio(file, f"{number}/unpacked")) for number in (0, 1)] == [b"clip", b"clip"]
+    with pytest.raises(IndexingError, match="too short for the header"):
+        open_recordio(file, "2/unpacked")
+
+
+def test_an_idx_file_beside_gives_the_keys(tmp_path: Path) -> None:
+    data, starts = recordio_bytes([b"first", b"second", b"third"])
+    (tmp_path / "x.rec").write_bytes(data)
+    (tmp_path / "x.idx").write_text(f"70\t{starts[2]}\n5\t{starts[0]}\n6\t{starts[1]}\n8\t4\n9\t99999\n")
+    with serve({path.name: path.read_bytes() for path in tmp_path.iterdir()}) as server:
+        for place in (f"{tmp_path}/", server.url):
+            assert [content(open_source(f"{place}x.rec::{key}")) for key in (5, 6, 70)] == [
+                b"first",
+                b"second",
+                b"third",
+            ]
+            with pytest.raises(SourceError, match=r"no record 0 among the 5 of its \.idx file"):
+                open_source(f"{place}x.rec::0")
+            for key in (8, 9):
+                with pytest.raises(IndexingError, match=r"x\.rec: "):
+                    open_source(f"{place}x.rec::{key}")
+    (tmp_path / "x.idx").write_text("no table")
+    with pytest.raises(IndexingError, match=r"x\.idx: is no table"):
+        open_source(f"{tmp_path}/x.rec::5")
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_damaged_recordio_is_an_error_or_true_records(data: st.DataObject) -> None:
+    whole, _ = recordio_bytes([b"1" * 50, b"2" * 30 + b"33" + RECORDIO_MAGIC + b"4", b"5" * 10])
+    broken = bytearray(whole[: data.draw(st.integers(1, len(whole)))])
+    for at, value in data.draw(st.lists(st.tuples(st.integers(0, len(broken) - 1), st.integers(0, 255)), max_size=3)):
+        broken[at] = value
+    try:
+        source = open_recordio(MemorySource(bytes(broken), "x.rec"), "1")
+    except VideoLoaderError as error:
+        if not str(error).startswith("x.rec"):
+            raise
+        return
+    assert len(content(source)) == source.size
+
+
+@pytest.mark.parametrize("as_folder", [True, False])
+def test_values_of_lmdb_by_key(tmp_path: Path, as_folder: bool) -> None:
+    values = {f"clip-{number}": bytes([number]) * number * 1000 for number in range(1, 20)} | {"ü": b"umlaut"}
+    path = write_lmdb(tmp_path / "db", values, as_folder=as_folder)
+    assert {key: content(open_source(f"{path}::{key}")) for key in values} == values
+    with pytest.raises(SourceError, match="db: no key 'clip-20' among 20; there is 'clip-3'"):
+        open_source(f"{path}::clip-20")
+
+
+def test_an_lmdb_cut_off_is_an_error(tmp_path: Path) -> None:
+    path = write_lmdb(tmp_path / "db", {"a": b"a" * 100_000}, as_folder=False)
+    for size in (30_000, 5_000, 30):
+        path.write_bytes(path.read_bytes()[:size])
+        with pytest.raises(VideoLoaderError, match="db: "):
+            open_source(f"{path}::a")
+
+
+def test_zip_members_that_are_missing_damaged_or_packed_otherwise() -> None:
+    data = zip_bytes({"a/clip.mp4": b"x" * 5000}, method=8)
+    with pytest.raises(SourceError, match=r"x\.zip: no member 'clip\.mp4' among 1; there are 'a/clip\.mp4'"):
+        open_zip_member(MemorySource(data, "x.zip"), "clip.mp4")
+    with pytest.raises(UnsupportedError, match="packed by method 12"):
+        open_zip_member(MemorySource(zip_bytes({"a": b"x" * 5000}, method=12)), "a")
+    with pytest.raises(IndexingError, match="is a damaged zip archive"):
+        open_zip_member(MemorySource(data[:-30], "x.zip"), "a/clip.mp4")
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_damaged_zips_are_errors_or_true_members(data: st.DataObject) -> None:
+    whole = zip_bytes({"a": b"1" * 50, "b": bytes(range(200))}, method=data.draw(st.sampled_from([0, 8])))
+    broken = bytearray(whole)
+    for at, value in data.draw(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), max_size=4)):
+        broken[at] = value
+    try:
+        source = open_zip_member(MemorySource(bytes(broken), "x.zip"), "b")
+    except VideoLoaderError as error:
+        if not str(error).startswith("x.zip"):
+            raise
+        return
+    assert len(content(source)) == source.size

@@ -1,0 +1,103 @@
+"""A web server of this machine that counts what it is asked for, and that can be told to misbehave."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class RangeServer:
+    """What it serves and how; ``requests`` are the ranges it was asked for, ``sent`` the bytes of its answers.
+
+    Attributes:
+        fault: ``""``; ``"no ranges"``, ``"no size"``, ``"short"`` (says less in its headers than is there),
+            ``"long"`` (says more), ``"wrong range"`` (other bytes than asked for), ``"drops"`` (breaks off in the
+            middle), ``"stalls"`` (there), ``"416"`` (says that every range begins beyond the end), ``"500"``.
+    """
+
+    files: dict[str, bytes]
+    fault: str = ""
+    version: str = "1"
+    url: str = ""
+    requests: list[tuple[int, int]] = field(default_factory=list)
+    sent: int = 0
+
+    def forget(self) -> None:
+        """Count from zero."""
+        self.requests, self.sent = [], 0
+
+
+@contextmanager
+def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
+    """The files at ``url + name`` while the context lasts."""
+    state = RangeServer(files)
+    lock, stopped = threading.Lock(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            data = state.files.get(self.path.lstrip("/"))
+            if data is None or state.fault == "500":
+                self.send_response(404 if data is None else 500)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+            if asked is None or state.fault == "no ranges":
+                start, stop = 0, len(data)
+                self.send_response(200)
+            else:
+                start, stop = int(asked[1]), min(int(asked[2]) + 1, len(data))
+                if start >= len(data) or state.fault == "416":
+                    self.send_response(416)
+                    self.send_header("Content-Range", f"bytes */{min(start, len(data))}")
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
+                self.send_response(206)
+                shift = 1 if state.fault == "wrong range" else 0
+                size = "*" if state.fault == "no size" else len(data)
+                self.send_header("Content-Range", f"bytes {start + shift}-{stop - 1 + shift}/{size}")
+            with lock:
+                state.requests.append((start, stop))
+            said = stop - start + {"short": -1, "long": 1}.get(state.fault, 0)
+            if not (state.fault == "no size" and asked is None):
+                self.send_header("Content-Length", str(said))
+            self.send_header("ETag", f'"{state.version}"')
+            self.end_headers()
+            body = data[start:stop] if state.fault not in ("drops", "stalls") else data[start : (start + stop) // 2]
+            if state.fault in ("drops", "long", "short"):
+                self.close_connection = True
+            for at in range(0, len(body), 1 << 16):
+                self.wfile.write(body[at : at + (1 << 16)])
+                with lock:
+                    state.sent += len(body[at : at + (1 << 16)])
+            if state.fault == "stalls":
+                stopped.wait()
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *args: object) -> None:
+            pass  # clients that hang up are a part of the tests
+
+    server = Server(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{server.server_port}/"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        stopped.set()
+        server.shutdown()
+        server.server_close()
