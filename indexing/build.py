@@ -7,6 +7,7 @@ import warnings
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.images import index_images
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mp4 import index_mp4
@@ -21,12 +22,12 @@ _LARGEST_PICTURE = 1 << 28
 def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
-    mp4 and mov are read from their own tables in well under a millisecond; other containers are demuxed
+    mp4 and mov are read from their own tables in well under a millisecond, and so are image files; other containers are demuxed
     once through libavformat. Where the packets do not say which frames they become (no timestamps, a start
     without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells.
 
     Args:
-        source: path, bytes of a file, or a ByteSource.
+        source: path (also of a folder of image files), bytes of a file, or a ByteSource.
 
     Returns:
         The index of the file's best video stream.
@@ -42,8 +43,8 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
         (300, 29.97)
     """
     opened = open_source(source)
-    index = None
-    if opened.read(4, 4) in _MP4_FIRST_BOXES:
+    index = index_images(opened)
+    if index is None and opened.read(4, 4) in _MP4_FIRST_BOXES:
         try:
             index = index_mp4(opened)
         except (IndexError, ValueError, OverflowError) as error:
