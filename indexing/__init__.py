@@ -2,6 +2,23 @@
 
 from videoloader.indexing.build import build_index
 from videoloader.indexing.index import StreamInfo, VideoIndex
-from videoloader.indexing.sources import ByteSource, FileSource, FolderSource, MemorySource, open_source
+from videoloader.indexing.sources import (
+    IMAGE_EXTENSIONS,
+    ByteSource,
+    FileSource,
+    FolderSource,
+    MemorySource,
+    open_source,
+)
 
-__all__ = ["ByteSource", "FileSource", "FolderSource", "MemorySource", "StreamInfo", "VideoIndex", "build_index", "open_source"]
+__all__ = [
+    "IMAGE_EXTENSIONS",
+    "ByteSource",
+    "FileSource",
+    "FolderSource",
+    "MemorySource",
+    "StreamInfo",
+    "VideoIndex",
+    "build_index",
+    "open_source",
+]

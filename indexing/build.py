@@ -22,9 +22,10 @@ _LARGEST_PICTURE = 1 << 28
 def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
-    mp4 and mov are read from their own tables in well under a millisecond, and so are image files; other containers are demuxed
+    mp4 and mov are read from their own tables in well under a millisecond; other containers are demuxed
     once through libavformat. Where the packets do not say which frames they become (no timestamps, a start
-    without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells.
+    without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells. An image file is a
+    video of one frame, a folder of them one of as many; ``FolderSource`` takes their rate.
 
     Args:
         source: path (also of a folder of image files), bytes of a file, or a ByteSource.

@@ -8,8 +8,11 @@ from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.window import Window
 
-_SUBFILE_TYPE, _WIDTH, _HEIGHT, _ORIENTATION = 254, 256, 257, 274
+_SUBFILE_TYPE, _WIDTH, _HEIGHT, _COMPRESSION, _ORIENTATION, _TILE_WIDTH = 254, 256, 257, 259, 274, 322
 _REDUCED_IMAGE = 1
+# None, CCITT, LZW, Deflate under two numbers, PackBits. Of JPEG with its tables kept apart libavcodec gives out
+# a picture that it never wrote to, without an error.
+_COMPRESSIONS = (1, 2, 3, 4, 5, 8, 32946, 32773)
 # Types of TIFF 6.0, section 2, that one number fits in the entry with: SHORT and LONG.
 _FORMATS = {3: "H", 4: "I"}
 
@@ -19,11 +22,15 @@ def tiff_header(file: Window) -> ImageHeader:
 
     Raises:
         IndexingError: the directory is damaged or cut off.
-        UnsupportedError: there is a second page.
+        UnsupportedError: there is a second page, tiles, or a compression that libavcodec does not decode.
     """
     tags, following = _read_directory(file, 0, 4)
     if not {_WIDTH, _HEIGHT} <= tags.keys():
         raise IndexingError("its TIFF directory tells no size", file.name)
+    compression = tags.get(_COMPRESSION, 1)
+    if compression not in _COMPRESSIONS or _TILE_WIDTH in tags:
+        how = "in tiles" if _TILE_WIDTH in tags else f"with compression {compression}"
+        raise UnsupportedError(f"is a TIFF file {how}, which is not supported", file.name)
     if following and not _read_directory(file, 0, following)[0].get(_SUBFILE_TYPE, 0) & _REDUCED_IMAGE:
         raise UnsupportedError("is a TIFF file of several pages, of which only the first could be decoded", file.name)
     return ImageHeader("tiff", tags[_WIDTH], tags[_HEIGHT], _known(tags.get(_ORIENTATION, 1)))
@@ -46,13 +53,13 @@ def _known(orientation: int) -> int:
 
 
 def _read_directory(file: Window, base: int, pointer: int) -> tuple[dict[int, int], int]:
-    """Numbers of the directory that a pointer leads to, by tag, and where the pointer to the next one stands, else 0."""
+    """Single numbers of a directory by tag, and where the pointer to the next directory stands, or 0."""
     order = "<" if file.read(base, 2) == b"II" else ">"
     at = base + struct.unpack(f"{order}I", file.read(pointer, 4))[0]
     (count,) = struct.unpack(f"{order}H", file.read(at, 2))
-    tags = {}
-    for tag, kind, _, value in struct.iter_unpack(f"{order}HHI4s", file.read(at + 2, 12 * count)):
-        if kind in _FORMATS:
+    tags: dict[int, int] = {}
+    for tag, kind, values, value in struct.iter_unpack(f"{order}HHI4s", file.read(at + 2, 12 * count)):
+        if kind in _FORMATS and values == 1:
             tags.setdefault(tag, struct.unpack_from(order + _FORMATS[kind], value)[0])
     following = at + 2 + 12 * count
     return tags, following if any(file.read(following, 4)) else 0

@@ -6,10 +6,10 @@ import os
 
 from videoloader.errors import SourceError
 from videoloader.indexing.sources.base import ByteSource
-from videoloader.indexing.sources.folder import FolderSource, is_frame_folder
+from videoloader.indexing.sources.folder import IMAGE_EXTENSIONS, FolderSource, is_frame_folder
 from videoloader.indexing.sources.local import FileSource, MemorySource
 
-__all__ = ["ByteSource", "FileSource", "FolderSource", "MemorySource", "open_source"]
+__all__ = ["IMAGE_EXTENSIONS", "ByteSource", "FileSource", "FolderSource", "MemorySource", "open_source"]
 
 
 def open_source(source: str | os.PathLike[str] | bytes | ByteSource) -> ByteSource:
