@@ -42,7 +42,8 @@ class Video:
     """A video file, read frame-exactly and in any order.
 
     Args:
-        source: path, bytes of a file, or a ByteSource.
+        source: path, bytes of a file, or a ByteSource. A folder of image files (or ``folder/left_*.png``) is a video
+            at one frame a second; ``FolderSource`` takes another rate.
         device: where frames are wanted: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         index: of the same file, where it is known already.
 

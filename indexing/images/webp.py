@@ -19,7 +19,9 @@ def webp_header(file: Window) -> ImageHeader:
     Raises:
         IndexingError: it is damaged or cut off.
     """
-    kind, payload = file.read(12, 4), file.read(20, 10)
+    kind = file.read(12, 4)
+    # A lossless picture of one pixel has no more than its header.
+    payload = file.read(20, 5 if kind == b"VP8L" else 10)
     if kind == b"VP8X":
         # One less than the size, 24 bits each.
         width, height = (int.from_bytes(payload[at : at + 3], "little") + 1 for at in (4, 7))

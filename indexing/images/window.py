@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from videoloader.errors import IndexingError
+from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources import ByteSource
 
 # As much as one read brings: the header of most files at once, and no more than a page of the disk's cache.
@@ -30,6 +30,7 @@ class Window:
 
         Raises:
             IndexingError: the file ends before.
+        SourceError: the source does.
         """
         start = position - self._position
         if start < 0 or start + size > len(self._data):
@@ -37,6 +38,8 @@ class Window:
                 raise IndexingError(f"is cut off: its header goes on at byte {position}", self.name)
             wanted = min(max(size, _WINDOW), self.size - position)
             self._position, self._data = position, self._source.read(self._begin + position, wanted)
+            if len(self._data) < wanted:
+                raise SourceError(f"has become shorter while its header was read, at byte {position}", self.name)
             start = 0
         return self._data[start : start + size]
 
