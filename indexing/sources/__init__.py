@@ -16,8 +16,7 @@ def open_source(source: str | os.PathLike[str] | bytes | ByteSource) -> ByteSour
     """A ByteSource for a path, a folder of image files or bytes; a ByteSource is returned as it is.
 
     Raises:
-        SourceError: the file does not exist, cannot be read, or is empty.
-        UnsupportedError: a folder holds no image files.
+        SourceError: the file does not exist, cannot be read, or is empty; or a folder holds no image files.
     """
     if isinstance(source, bytes):
         opened: ByteSource = MemorySource(source)

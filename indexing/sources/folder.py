@@ -41,8 +41,7 @@ class FolderSource:
         offsets: where each file begins, and at last where the last one ends.
 
     Raises:
-        SourceError: the folder cannot be read.
-        UnsupportedError: it holds no image files (of that pattern).
+        SourceError: the folder cannot be read, or holds no image files (of that pattern).
         ConfigurationError: ``fps`` is no positive number.
 
     Example:
@@ -164,5 +163,5 @@ def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.stat_re
     if not files:
         there = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items(), key=lambda item: -item[1])[:5])
         of_pattern = "" if pattern == "*" else f" that match {pattern!r}"
-        raise UnsupportedError(f"holds no image files{of_pattern}; there is: {there or 'nothing'}", source)
+        raise SourceError(f"holds no image files{of_pattern}; there is: {there or 'nothing'}", source)
     return files

@@ -121,9 +121,9 @@ def test_without_images_the_error_says_what_is_there(tmp_path):
     (tmp_path / "a.flo").touch()
     (tmp_path / "b.flo").touch()
     (tmp_path / "clips").mkdir()
-    with pytest.raises(UnsupportedError, match=r"holds no image files; there is: 2 \.flo, 1 folder"):
+    with pytest.raises(SourceError, match=r"holds no image files; there is: 2 \.flo, 1 folder"):
         open_source(tmp_path)
-    with pytest.raises(UnsupportedError, match=r"holds no image files that match 'left_\*'"):
+    with pytest.raises(SourceError, match=r"holds no image files that match 'left_\*'"):
         open_source(tmp_path / "left_*")
 
 
@@ -135,9 +135,14 @@ def test_what_cannot_be_read_is_named(tmp_path):
         open_source(tmp_path)
 
 
+def test_there_is_no_file_object_of_a_folder(folder):
+    with pytest.raises(UnsupportedError, match="is a folder of image files"):
+        FolderSource(folder).open()
+
+
 def test_a_named_pipe_is_no_image(tmp_path):
     os.mkfifo(tmp_path / "live.png")
-    with pytest.raises(UnsupportedError, match="no image files"):
+    with pytest.raises(SourceError, match="no image files"):
         open_source(tmp_path)
 
 
