@@ -3,9 +3,11 @@
 from videoloader.indexing.build import build_index
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.sources import (
+    IMAGE_EXTENSIONS,
     ByteSource,
     FileObjectSource,
     FileSource,
+    FolderSource,
     LmdbSource,
     MemorySource,
     Openable,
@@ -15,9 +17,11 @@ from videoloader.indexing.sources import (
 )
 
 __all__ = [
+    "IMAGE_EXTENSIONS",
     "ByteSource",
     "FileObjectSource",
     "FileSource",
+    "FolderSource",
     "LmdbSource",
     "MemorySource",
     "Openable",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 
-from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
+from videoloader.indexing.images import index_images
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_demuxing
 from videoloader.indexing.mp4 import index_mp4
-from videoloader.indexing.sources import Openable, open_source
+from videoloader.indexing.sources import ByteSource, FolderSource, Openable, open_source
 from videoloader.indexing.start import without_lost_frames
 
 # Box types that an ISO base media or QuickTime file may begin with.
@@ -22,10 +23,12 @@ def build_index(source: Openable) -> VideoIndex:
 
     mp4 and mov are read from their own tables in well under a millisecond; other containers are demuxed
     once through libavformat. Where the packets do not say which frames they become (no timestamps, a start
-    without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells.
+    without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells. An image file is a
+    video of one frame, a folder of them one of as many; ``FolderSource`` takes their rate.
 
     Args:
-        source: whatever ``open_source`` takes: path, URL, ``archive::member``, bytes, file object or ByteSource.
+        source: whatever ``open_source`` takes: path of a file or of a folder of image files, URL,
+            ``archive::member``, bytes, file object or ByteSource.
 
     Returns:
         The index of the file's best video stream.
@@ -41,17 +44,17 @@ def build_index(source: Openable) -> VideoIndex:
         (300, 29.97)
     """
     opened = open_source(source)
-    index = None
-    if opened.read(4, 4) in _MP4_FIRST_BOXES:
-        try:
-            index = index_mp4(opened)
-        except (IndexError, ValueError, OverflowError) as error:
-            # A number that no table can hold, or a box too short for what should be in it.
-            raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
-        if index is not None and index.stream.encrypted:
-            warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
-        elif index is not None:
-            index = without_lost_frames(index, opened)
+    try:
+        index = _index_by_tables(opened)
+    except VideoLoaderError:
+        raise
+    except (IndexError, ValueError, OverflowError) as error:
+        # A number that no table can hold, or a box too short for what should be in it.
+        raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
+    if index is not None and index.stream.encrypted:
+        warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
+    elif index is not None and index.method == "tables":
+        index = without_lost_frames(index, opened)
     if index is None:
         index = index_by_demuxing(opened)
     if not len(index):
@@ -60,3 +63,13 @@ def build_index(source: Openable) -> VideoIndex:
     if min(width, height) < 1 or width * height > _LARGEST_PICTURE:
         raise UnsupportedError(f"has pictures of {width}×{height} pixels", opened.name)
     return index
+
+
+def _index_by_tables(source: ByteSource) -> VideoIndex | None:
+    """The index from the container's own tables or headers; None where only libavformat can read it."""
+    if isinstance(source, FolderSource):
+        return index_images(source)
+    head = source.read(0, 12)
+    if head[4:8] in _MP4_FIRST_BOXES:
+        return index_mp4(source)
+    return index_images(source)

@@ -53,8 +53,8 @@ def test_a_missing_file(tmp_path):
         Video(tmp_path / "missing.mp4", device="cpu")
 
 
-def test_a_folder(tmp_path):
-    with pytest.raises(SourceError, match=r"cannot be opened \(Is a directory"):
+def test_a_folder_without_images(tmp_path):
+    with pytest.raises(SourceError, match="holds no image files; there is: nothing"):
         Video(tmp_path, device="cpu")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         VideoLoaderError,
     )
-    from videoloader.indexing import VideoIndex, build_index
+    from videoloader.indexing import IMAGE_EXTENSIONS, FolderSource, VideoIndex, build_index
     from videoloader.loader import VideoLoader
     from videoloader.planning import DecodePlan, plan_frames
     from videoloader.sampling import EveryWindow, FrameList, RandomWindow
@@ -39,7 +39,7 @@ _MODULES = {
         "UnsupportedError",
         "VideoLoaderError",
     ],
-    "indexing": ["VideoIndex", "build_index"],
+    "indexing": ["IMAGE_EXTENSIONS", "FolderSource", "VideoIndex", "build_index"],
     "loader": ["VideoLoader"],
     "planning": ["DecodePlan", "plan_frames"],
     "sampling": ["EveryWindow", "FrameList", "RandomWindow"],
@@ -49,6 +49,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "IMAGE_EXTENSIONS",
     "Batch",
     "CenterCrop",
     "Clip",
@@ -56,6 +57,7 @@ __all__ = [
     "DecodeError",
     "DecodePlan",
     "EveryWindow",
+    "FolderSource",
     "FrameList",
     "FrameRangeError",
     "IndexingError",

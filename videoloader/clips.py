@@ -16,7 +16,7 @@ import torch
 from videoloader.convert import CudaSurface, Geometry, OutputSpec, color_spec, convert_frame, convert_surface
 from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
 from videoloader.errors import DecodeError, UnsupportedError
-from videoloader.indexing import ByteSource, VideoIndex
+from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.packets import PacketBytes, read_packets
 from videoloader.padding import CONSTANT_FRAME
@@ -176,9 +176,14 @@ class ClipReader:
             if error.source is None:  # the conversion knows pictures, not files
                 raise UnsupportedError(str(error), index.source) from None
             raise
+        except DecodeError as error:
+            if error.packet is None or not isinstance(source, FolderSource):
+                raise
+            raise DecodeError(error.message, _file_of(source, index, error.packet), error.packet) from None
         if missing := sorted(clip.positions.keys() - clip.done):
             frame = int(frame_numbers[clip.positions[missing[0]][0]])
-            raise DecodeError(f"frame {frame} (packet {missing[0]}) did not come out of the decoder", index.source)
+            message = f"frame {frame} (packet {missing[0]}) did not come out of the decoder"
+            raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
         return ClipReport(packets, len(clip.positions), clip.corrupt, index)
 
     def _decode(
@@ -216,7 +221,14 @@ class ClipReader:
 
     def _leave_to_cpu(self, index: VideoIndex, reason: str) -> None:
         self._left_to_cpu.add(index.source)
-        warnings.warn(f"{index.source}: decoded on the CPU: {reason}", RuntimeWarning, stacklevel=2)
+        # Of images there may be a hundred thousand folders: with this name Python warns of them once.
+        name = f"{index.stream.codec} images" if index.container == "images" else index.source
+        warnings.warn(f"{name}: decoded on the CPU: {reason}", RuntimeWarning, stacklevel=2)
+
+
+def _file_of(source: ByteSource, index: VideoIndex, packet: int) -> str:
+    """The file that a packet lies in, for messages."""
+    return source.file_at(int(index.packet_offset[packet])) if isinstance(source, FolderSource) else index.source
 
 
 def _check_start(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:

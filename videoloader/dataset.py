@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from videoloader.errors import ConfigurationError, FrameRangeError, SourceError
+from videoloader.folders import files_below, frame_folders_below, list_folder
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.sources.folder import is_image_name, natural_order
 from videoloader.webdataset import read_shards
 
 VIDEO_EXTENSIONS = (
@@ -181,7 +183,8 @@ class VideoDataset:
 
         Args:
             folder: the root.
-            extensions: of the files that are videos, in any case, with or without the dot.
+            extensions: of the files that are videos, in any case, with or without the dot. ``IMAGE_EXTENSIONS``
+                makes a video of one frame of each image file (ImageNet's ``class/image.jpg``).
             class_names: unless given, the folders' names in natural order. Another folder is an error.
 
         Raises:
@@ -193,23 +196,45 @@ class VideoDataset:
         """
         root = os.fspath(folder)
         endings = _endings(extensions)
-        files, folders = _list_folder(root)
-        if any(name.lower().endswith(endings) for name in files):
-            if class_names:
-                raise ConfigurationError("class_names are given, but videos lie outside class folders", root)
-            return cls([VideoEntry(path) for path in _videos_below(root, endings)])
-        names = folders if class_names is None else class_names
-        number = {name: i for i, name in enumerate(names)}
-        if unknown := [name for name in folders if name not in number]:
-            raise ConfigurationError(f"folder {unknown[0]!r} is none of the class_names", root)
-        entries = [
-            VideoEntry(path, number[name])
-            for name in folders
-            for path in _videos_below(os.path.join(root, name), endings)
-        ]
-        if not entries:
+        files, _ = list_folder(root)
+        flat = any(name.lower().endswith(endings) for name in files)
+        found = _labelled(root, flat, lambda folder: files_below(folder, endings), class_names)
+        if not found:
             raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}", root)
-        return cls(entries, names)
+        return cls(*found)
+
+    @classmethod
+    def from_frame_folders(
+        cls, folder: str | os.PathLike[str], *, class_names: Sequence[str] | None = None
+    ) -> VideoDataset:
+        """All folders in a folder that hold image files, each a video with one frame a file, in natural order.
+
+        With such a folder (or an image) directly in ``folder``, there are no labels: ``davis/480p/bear/00000.jpg``.
+        Otherwise each folder in it is a class: ``ucf101/Archery/clip1/1.jpg``. Where these only group the videos, as
+        in Vimeo-90K's ``sequences/00001/0001/im1.png``, the labels are the groups' numbers. Hidden folders are
+        skipped, links are followed. The image files are not opened here.
+
+        Frames come at one a second: seconds are frame numbers.
+
+        Args:
+            folder: the root.
+            class_names: unless given, the folders' names in natural order. Another folder is an error.
+
+        Raises:
+            SourceError: a folder cannot be read.
+            ConfigurationError: there is no image file, or the folders are not those of ``class_names``.
+
+        Example:
+            ``VideoDataset.from_frame_folders("vimeo_septuplet/sequences")``
+        """
+        root = os.fspath(folder)
+        _, folders = list_folder(root)
+        within = (root, *(os.path.join(root, name) for name in folders))
+        flat = any(is_image_name(name) for path in within for name in list_folder(path)[0])
+        found = _labelled(root, flat, frame_folders_below, class_names)
+        if not found:
+            raise ConfigurationError("no folder in this one holds image files", root)
+        return cls(*found)
 
     @classmethod
     def from_csv(
@@ -310,6 +335,23 @@ class VideoDataset:
         )
 
 
+def _labelled(
+    root: str, flat: bool, find: Callable[[str], Iterable[str]], class_names: Sequence[str] | None
+) -> tuple[list[VideoEntry], Sequence[str]] | None:
+    """Entries for what is found in a folder, one class for each folder in it unless flat; None where nothing is."""
+    if flat:
+        if class_names:
+            raise ConfigurationError("class_names are given, but videos lie outside class folders", root)
+        return [VideoEntry(path) for path in find(root)], ()
+    _, folders = list_folder(root)
+    names = folders if class_names is None else class_names
+    number = {name: i for i, name in enumerate(names)}
+    if unknown := [name for name in folders if name not in number]:
+        raise ConfigurationError(f"folder {unknown[0]!r} is none of the class_names", root)
+    entries = [VideoEntry(path, number[name]) for name in folders for path in find(os.path.join(root, name))]
+    return (entries, names) if entries else None
+
+
 def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
     """The frames ``[first, stop)`` of a video that an entry means.
 
@@ -339,17 +381,12 @@ def _first_frame_from(seconds: float, index: VideoIndex) -> int:
     return int(np.searchsorted(index.frame_pts, np.ceil((seconds - min(base / 2, 0.0005)) / base)))
 
 
-def _natural(name: str) -> tuple[list[str | int], str]:
-    """Sort key: numbers in names count as numbers, capitals as small letters."""
-    return [int(part) if i % 2 else part.casefold() for i, part in enumerate(re.split(r"(\d+)", name))], name
-
-
 def _number_labels(
     labels: Sequence[int | str], class_names: Sequence[str] | None, where: Callable[[int], str]
 ) -> tuple[list[int], Sequence[str]]:
     """Labels as numbers, and the class names; ``where(i)`` says in messages which label it is."""
     if all(isinstance(label, str) for label in labels):
-        names = sorted({str(label) for label in labels}, key=_natural) if class_names is None else class_names
+        names = natural_order({str(label) for label in labels}) if class_names is None else class_names
         number: dict[int | str, int] = {name: i for i, name in enumerate(names)}
         for i, label in enumerate(labels):
             if label not in number:
@@ -367,27 +404,6 @@ def _endings(extensions: Collection[str]) -> tuple[str, ...]:
     if isinstance(extensions, str) or not extensions:
         raise ConfigurationError(f"extensions must be a list of file name endings, got {extensions!r}")
     return tuple(f".{extension.lower().removeprefix('.')}" for extension in extensions)
-
-
-def _list_folder(folder: str) -> tuple[list[str], list[str]]:
-    """Names of the files and of the folders in a folder, hidden ones left out, each in natural order."""
-    try:
-        with os.scandir(folder) as found:
-            is_folder = {item.name: item.is_dir() for item in found if not item.name.startswith(".")}
-    except OSError as error:
-        raise SourceError(f"the folder cannot be read ({error.strerror})", folder) from error
-    names = sorted(is_folder, key=_natural)
-    return [name for name in names if not is_folder[name]], [name for name in names if is_folder[name]]
-
-
-def _videos_below(folder: str, endings: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[str]:
-    here = os.path.realpath(folder)
-    if here in above:  # a link to a folder that this one lies in
-        return
-    files, folders = _list_folder(folder)
-    yield from (os.path.join(folder, name) for name in files if name.lower().endswith(endings))
-    for name in folders:
-        yield from _videos_below(os.path.join(folder, name), endings, (*above, here))
 
 
 def _read_table(source: str) -> tuple[list[str], list[tuple[int, list[str]]]]:

@@ -9,10 +9,14 @@ class VideoLoaderError(Exception):
     Args:
         message: what is wrong, in one sentence.
         source: path or name of the video the error is about; put in front of the message.
+
+    Attributes:
+        message, source: as given.
     """
 
     def __init__(self, message: str, source: str | None = None) -> None:
         super().__init__(f"{source}: {message}" if source else message)
+        self.message = message
         self.source = source
 
 
@@ -29,7 +33,16 @@ class UnsupportedError(VideoLoaderError):
 
 
 class DecodeError(VideoLoaderError):
-    """The decoder refused the packets, or a wanted frame did not come out."""
+    """The decoder refused the packets, or a wanted frame did not come out.
+
+    Args:
+        message, source: as of every error.
+        packet: number of the packet, where one is to blame.
+    """
+
+    def __init__(self, message: str, source: str | None = None, packet: int | None = None) -> None:
+        super().__init__(message, source)
+        self.packet = packet
 
 
 class FrameRangeError(VideoLoaderError, IndexError):

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from videoloader.errors import SourceError
+from videoloader.errors import DecodeError, SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.images import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, VideoIndex
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.planning import Run
 
 _LARGEST_READ = 16 << 20
@@ -35,13 +36,18 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
         run: from a plan made with this index.
 
     Raises:
-        SourceError: the source has become shorter than its index says.
+        SourceError: the source has become shorter than its index says, or a folder holds other files.
+        DecodeError: an image file is cut off.
     """
+    if isinstance(source, FolderSource):
+        _check_files(source, index, run)
     wanted = np.isin(run.packets, run.wanted, assume_unique=True)
     packets: Iterator[tuple[int, bytes | memoryview]] = (
         _read_ranges(source, index, run) if index.byte_ranges else _demux(source, run)
     )
     for (number, data), is_wanted in zip(packets, wanted.tolist(), strict=True):
+        if index.container == "images" and index.stream.codec == "mjpeg" and is_cut_off(data):
+            raise DecodeError(f"packet {number}, a JPEG file, is cut off: it has no end", source.name, number)
         if (
             is_wanted
             or index.method == "decoded"  # a packet may carry a part of another's frame
@@ -49,6 +55,18 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
             or not is_disposable(index.stream.codec, index.stream.codec_configs[index.packet_config[number]], data)
         ):
             yield PacketBytes(number, data, is_wanted)
+
+
+def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
+    """Raise SourceError unless the packets still are the files of their numbers."""
+    last = int(run.packets[-1])
+    same_number = len(source.files) == len(index.packet_size)
+    if not same_number or source.offsets[last] != index.packet_offset[last]:
+        raise SourceError(
+            f"has changed: it holds {len(source.files)} image files of {source.size} bytes, "
+            f"where its index says {len(index.packet_size)} of {index.packet_size.sum(dtype=np.int64)}",
+            source.name,
+        )
 
 
 def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tuple[int, bytes | memoryview]]:

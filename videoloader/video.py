@@ -42,6 +42,8 @@ class Video:
 
     Args:
         source: path, URL, ``"shard.tar::clip.mp4"``, bytes, file object or ByteSource; see ``indexing.open_source``.
+            A folder of image files (or ``folder/left_*.png``) is a video at one frame a second; ``FolderSource``
+            takes another rate.
         device: where frames are wanted: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         index: of the same file, where it is known already.
 

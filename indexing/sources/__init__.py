@@ -2,6 +2,7 @@
 
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
+from videoloader.indexing.sources.folder import IMAGE_EXTENSIONS, FolderSource
 from videoloader.indexing.sources.lmdb_value import LmdbSource
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.opening import Openable, open_source
@@ -9,9 +10,11 @@ from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
 
 __all__ = [
+    "IMAGE_EXTENSIONS",
     "ByteSource",
     "FileObjectSource",
     "FileSource",
+    "FolderSource",
     "LmdbSource",
     "MemorySource",
     "Openable",

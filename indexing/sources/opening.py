@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from videoloader.errors import SourceError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
+from videoloader.indexing.sources.folder import FolderSource, is_frame_folder
 from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.recordio import is_recordio, open_recordio
@@ -39,6 +40,7 @@ def open_source(source: Openable) -> ByteSource:
         source: one of
 
             - a path. One that exists is never taken for anything else. ``file://`` URLs are paths too.
+            - a folder of image files, or a pattern for some of them, ``folder/left_*.png``.
             - any URL that fsspec knows: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``). In
               the path of a URL two colons of its own must be written ``%3A%3A``.
             - ``"archive::member"``, the archive a path or URL, by what it holds: tar (uncompressed) or zip and the
@@ -79,13 +81,18 @@ def open_source(source: Openable) -> ByteSource:
 
 
 def _open_name(name: str) -> ByteSource:
+    if is_frame_folder(name):
+        return FolderSource(name)
     if os.path.exists(name):
         return FileSource(name)
     if zipped := _ZIPPED.match(name):
         return _open_member(open_archive(zipped[2]), zipped[1])
     container, member = (name, "") if _CHAINED.match(name) else _split_member(name)
     if not member:
-        return RemoteSource(container) if _is_remote(container) else FileSource(_local_path(container))
+        if _is_remote(container):
+            return RemoteSource(container)
+        path = _local_path(container)
+        return FolderSource(path) if is_frame_folder(path) else FileSource(path)
     if os.path.isdir(_local_path(container)):
         return LmdbSource(_local_path(container), member)
     return _open_member(open_archive(container), member)

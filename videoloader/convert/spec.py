@@ -42,8 +42,9 @@ _SITES: dict[str, tuple[float, float]] = {
     "bottom": (0.5, 1.0),
 }
 # Their standards put 4:2:0 chroma in the middle of its four luma samples: JFIF 1.02, ISO/IEC 11172-2 (MPEG-1),
-# ITU-T H.261 and H.263 (Sorenson Spark derives from it), Theora I. The others follow MPEG-2: left.
-_CENTERED_CODECS = ("mjpeg", "mpeg1video", "h261", "h263", "flv1", "vp3", "theora")
+# ITU-T H.261 and H.263 (Sorenson Spark derives from it), Theora I, TIFF 6.0; and so does libwebp. The others follow
+# MPEG-2: left.
+_CENTERED_CODECS = ("mjpeg", "mpeg1video", "h261", "h263", "flv1", "vp3", "theora", "tiff", "webp")
 
 
 @dataclass(frozen=True)

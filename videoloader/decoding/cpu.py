@@ -66,7 +66,7 @@ class CpuDecoder:
             if context is not None:
                 self._give(context.decode(None), expected, sink)
         except av.error.FFmpegError as error:
-            raise DecodeError(f"packet {number} does not decode: {error.strerror}", index.source) from None
+            raise DecodeError(f"packet {number} does not decode: {error.strerror}", index.source, number) from None
         return fed
 
     @staticmethod

@@ -1,0 +1,22 @@
+"""What an image file says of its picture before the picture begins."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ImageHeader(NamedTuple):
+    """The facts of one image file.
+
+    Attributes:
+        codec: libavcodec's decoder name.
+        width, height: of the coded picture, pixels.
+        orientation: how a viewer turns it, 1 to 8 (Exif 2.32, tag 0x0112); 1 is as it is.
+        animated: whether the file holds more than one picture to show.
+    """
+
+    codec: str
+    width: int
+    height: int
+    orientation: int = 1
+    animated: bool = False

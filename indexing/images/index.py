@@ -1,0 +1,135 @@
+"""Index of image files: each is one packet, one keyframe and one frame."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+
+import numpy as np
+
+from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.indexing.images.bitmap import bmp_header, is_bmp, netpbm_header
+from videoloader.indexing.images.header import ImageHeader
+from videoloader.indexing.images.jpeg import is_jpeg_stream, jpeg_header
+from videoloader.indexing.images.png import png_header
+from videoloader.indexing.images.tiff import tiff_header
+from videoloader.indexing.images.webp import webp_header
+from videoloader.indexing.images.window import Window
+from videoloader.indexing.index import DISPOSABLE_YES, StreamInfo, VideoIndex
+from videoloader.indexing.sources import ByteSource, FolderSource
+from videoloader.indexing.sources.folder import is_image_name
+
+# Degrees clockwise, and whether the picture is mirrored after that (Exif 2.32, tag 0x0112).
+_TURNS = {
+    1: (0, False), 2: (0, True), 3: (180, False), 4: (180, True),
+    5: (90, True), 6: (90, False), 7: (270, True), 8: (270, False),
+}  # fmt: skip
+_LARGEST_FILE = np.iinfo(np.int32).max
+
+
+def index_images(source: ByteSource) -> VideoIndex | None:
+    """The index of a folder of image files, or of a single one, from the files' own headers.
+
+    Frame n is file n, at n / fps seconds. Each file costs one short read.
+
+    Returns:
+        None where the source is no folder and holds no image; also for animations in PNG and raw Motion
+        JPEG, which libavformat reads.
+
+    Raises:
+        SourceError: a file is gone or has changed since its folder was listed.
+        IndexingError: a file is damaged or no image, or is not like the first one in its format, size or
+            orientation. The message names it.
+        UnsupportedError: a file is an animation among others, or of a kind that libavcodec does not decode.
+    """
+    if not isinstance(source, FolderSource):
+        file = Window(source, 0, source.size, source.name)
+        single = _read_header(file)
+        if single is None or (single.animated and single.codec == "png"):
+            return None
+        if single.codec == "mjpeg" and not is_image_name(os.path.basename(source.name)) and is_jpeg_stream(file):
+            return None
+        return _assemble(source, [0, source.size], _checked(single, source.name), Fraction(1))
+    first: ImageHeader | None = None
+    for name, begin, end in zip(source.files, source.offsets, source.offsets[1:], strict=False):
+        if begin == end:
+            raise IndexingError("is empty", name)
+        header = _read_header(Window(source, begin, end - begin, name))
+        if header is None:
+            raise IndexingError(f"is no image of a kind known here, whatever its name says (in {source.name})", name)
+        if first is None:
+            first = _checked(header, name)
+        elif header != first:
+            raise IndexingError(_difference(_checked(header, name), first, source), name)
+    assert first is not None, "a FolderSource without files cannot be made"
+    return _assemble(source, source.offsets, first, source.fps)
+
+
+def _read_header(file: Window) -> ImageHeader | None:
+    """None where the file is no image known here."""
+    start = file.start()
+    if start[:3] == b"\xff\xd8\xff":
+        return jpeg_header(file)
+    if start[:8] == b"\x89PNG\r\n\x1a\n":
+        return png_header(file)
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return webp_header(file)
+    if start[:4] in (b"II*\0", b"MM\0*"):
+        return tiff_header(file)
+    if is_bmp(start):
+        return bmp_header(file)
+    if start[:2] in (b"P2", b"P3", b"P5", b"P6") and start[2:3].isspace():
+        return netpbm_header(file)
+    return None
+
+
+def _checked(header: ImageHeader, name: str) -> ImageHeader:
+    if header.animated:
+        raise UnsupportedError(f"is an animation ({header.codec}), which cannot be read as one picture", name)
+    return header
+
+
+def _difference(header: ImageHeader, first: ImageHeader, source: FolderSource) -> str:
+    name = os.path.basename(source.files[0])
+    if header.codec != first.codec:
+        what = f"is {header.codec}, but {name} is {first.codec}"
+    elif (header.width, header.height) != (first.width, first.height):
+        what = f"has {header.width}×{header.height} pixels, but {name} has {first.width}×{first.height}"
+    else:
+        what = f"has orientation {header.orientation}, but {name} has {first.orientation}"
+    return f"{what}: the files of {source.name} are no video; a pattern such as left_*.png can choose some of them"
+
+
+def _assemble(source: ByteSource, offsets: list[int], header: ImageHeader, fps: Fraction) -> VideoIndex:
+    ends = np.array(offsets, np.int64)
+    sizes = np.diff(ends)
+    if sizes.max() > _LARGEST_FILE:
+        raise UnsupportedError(f"holds an image file of {sizes.max()} bytes", source.name)
+    numbers = np.arange(len(sizes))
+    rotation, mirrored = _TURNS[header.orientation]
+    return VideoIndex(
+        source=source.name,
+        container="images",
+        method="tables",
+        packet_offset=ends[:-1],
+        packet_size=sizes.astype(np.int32),
+        packet_pts=numbers,
+        packet_key=np.ones(len(sizes), np.bool_),
+        packet_disposable=np.full(len(sizes), DISPOSABLE_YES, np.uint8),
+        packet_config=np.zeros(len(sizes), np.uint8),
+        frame_packet=numbers.astype(np.int32),
+        frame_pts=numbers,
+        byte_ranges=True,
+        stream=StreamInfo(
+            codec=header.codec,
+            codec_configs=(b"",),
+            time_base=1 / fps,
+            width=header.width,
+            height=header.height,
+            rotation=rotation,
+            mirrored=mirrored,
+            # All but WebP, whose frames tell, use all codes; libavcodec does not say so of some kinds.
+            color_range="" if header.codec == "webp" else "full",
+            frame_rate=fps,
+        ),
+    )

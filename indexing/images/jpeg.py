@@ -1,0 +1,74 @@
+"""JPEG (ITU-T T.81, annex B): size and orientation from the segments before the picture."""
+
+from __future__ import annotations
+
+import struct
+
+from videoloader.errors import IndexingError
+from videoloader.indexing.images.header import ImageHeader
+from videoloader.indexing.images.tiff import exif_orientation
+from videoloader.indexing.images.window import Window
+
+# T.81, table B.1.
+_START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_START_OF_IMAGE, _END_OF_IMAGE, _START_OF_SCAN, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
+_WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
+# Cameras write a few dozen; a file must not keep us longer.
+_MOST_SEGMENTS = 4096
+# In one of the first this many bytes, the second picture of a stream of JPEG pictures begins.
+_FIRST_PICTURES = 16 << 20
+
+
+def jpeg_header(file: Window) -> ImageHeader:
+    """Of a JPEG file. Exif data and colour profiles are stepped over.
+
+    Raises:
+        IndexingError: there is no start of a frame before the end or the first scan.
+    """
+    position, orientation, has_exif = 2, 1, False
+    for _ in range(_MOST_SEGMENTS):
+        mark, kind = file.read(position, 2)
+        if mark != 0xFF or kind == 0xFF:
+            position += 1  # a fill byte, or one that decoders skip
+            continue
+        if kind in _WITHOUT_LENGTH:
+            position += 2
+            continue
+        if kind in (_END_OF_IMAGE, _START_OF_SCAN):
+            break
+        if kind in _START_OF_FRAME:
+            height, width = struct.unpack(">HH", file.read(position + 5, 4))
+            return ImageHeader("mjpeg", width, height, orientation)
+        (length,) = struct.unpack(">H", file.read(position + 2, 2))
+        if kind == _APP1 and not has_exif and length >= 8 and file.read(position + 4, 6) == b"Exif\0\0":
+            orientation, has_exif = exif_orientation(file, position + 10), True
+        position += 2 + max(length, 2)
+    raise IndexingError(f"is a JPEG file without a frame header before byte {position}", file.name)
+
+
+def is_jpeg_stream(file: Window) -> bool:
+    """Whether JPEG pictures follow one another, as in a raw Motion JPEG video."""
+    data = file.read(0, min(file.size, _FIRST_PICTURES))
+    # An end and a start together stand nowhere else: in a picture each FF is followed by a zero, and after a
+    # thumbnail the header goes on. A file with a directory of its pictures (CIPA DC-007) is one to look at.
+    return b"\xff\xd9\xff\xd8" in data and b"MPF\0" not in data[: data.find(b"\xff\xda")]
+
+
+def is_cut_off(picture: bytes | memoryview) -> bool:
+    """Whether a JPEG file lacks its end. libavcodec makes up what is missing, without an error."""
+    if picture[-2:] == b"\xff\xd9":
+        return False
+    # More may stand behind the end; but a thumbnail's end, before the first scan, is none.
+    data = bytes(picture)
+    position = 2
+    while 0 <= (position := data.find(b"\xff", position)) < len(data) - 4:
+        kind = data[position + 1]
+        if kind == _START_OF_SCAN:
+            return data.find(b"\xff\xd9", position) < 0
+        if kind == 0xFF:
+            position += 1
+        elif kind == 0 or kind in _WITHOUT_LENGTH:
+            position += 2
+        else:
+            position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+    return True

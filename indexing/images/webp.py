@@ -1,0 +1,49 @@
+"""WebP (RFC 9649): size, orientation, and whether it is an animation."""
+
+from __future__ import annotations
+
+import struct
+
+from videoloader.errors import IndexingError
+from videoloader.indexing.images.header import ImageHeader
+from videoloader.indexing.images.tiff import exif_orientation
+from videoloader.indexing.images.window import Window
+
+_ANIMATION, _EXIF = 0x02, 0x08
+_MOST_CHUNKS = 4096
+
+
+def webp_header(file: Window) -> ImageHeader:
+    """Of a WebP file, simple or extended.
+
+    Raises:
+        IndexingError: it is damaged or cut off.
+    """
+    kind = file.read(12, 4)
+    # A lossless picture of one pixel has no more than its header.
+    payload = file.read(20, 5 if kind == b"VP8L" else 10)
+    if kind == b"VP8X":
+        # One less than the size, 24 bits each.
+        width, height = (int.from_bytes(payload[at : at + 3], "little") + 1 for at in (4, 7))
+        orientation = _orientation(file) if payload[0] & _EXIF else 1
+        return ImageHeader("webp", width, height, orientation, bool(payload[0] & _ANIMATION))
+    if kind == b"VP8 " and payload[3:6] == b"\x9d\x01\x2a":
+        width, height = struct.unpack_from("<HH", payload, 6)
+        return ImageHeader("webp", width & 0x3FFF, height & 0x3FFF)
+    if kind == b"VP8L" and payload[0] == 0x2F:
+        sizes = int.from_bytes(payload[1:5], "little")
+        return ImageHeader("webp", (sizes & 0x3FFF) + 1, (sizes >> 14 & 0x3FFF) + 1)
+    raise IndexingError("is a WebP file without a picture at byte 12", file.name)
+
+
+def _orientation(file: Window) -> int:
+    """By the Exif chunk, which stands behind the picture."""
+    position = 30
+    for _ in range(_MOST_CHUNKS):
+        if position + 8 > file.size:
+            break
+        kind, length = struct.unpack("<4sI", file.read(position, 8))
+        if kind == b"EXIF":
+            return exif_orientation(file, position + 8)
+        position += 8 + length + length % 2
+    return 1

@@ -1,0 +1,48 @@
+"""One image file, read in small pieces."""
+
+from __future__ import annotations
+
+from videoloader.errors import IndexingError, SourceError
+from videoloader.indexing.sources import ByteSource
+
+# As much as one read brings: the header of most files at once, and no more than a page of the disk's cache.
+_WINDOW = 1024
+
+
+class Window:
+    """The bytes of one image file, wherever they lie in a source.
+
+    Args:
+        source: that holds the file.
+        begin: byte offset of the file in the source.
+        size: of the file, bytes.
+        name: of the file, for messages.
+    """
+
+    def __init__(self, source: ByteSource, begin: int, size: int, name: str) -> None:
+        self.size = size
+        self.name = name
+        self._source, self._begin = source, begin
+        self._position, self._data = 0, source.read(begin, min(size, _WINDOW))
+
+    def read(self, position: int, size: int) -> bytes:
+        """Exactly these bytes of the file.
+
+        Raises:
+            IndexingError: the file ends before.
+        SourceError: the source does.
+        """
+        start = position - self._position
+        if start < 0 or start + size > len(self._data):
+            if position + size > self.size:
+                raise IndexingError(f"is cut off: its header goes on at byte {position}", self.name)
+            wanted = min(max(size, _WINDOW), self.size - position)
+            self._position, self._data = position, self._source.read(self._begin + position, wanted)
+            if len(self._data) < wanted:
+                raise SourceError(f"has become shorter while its header was read, at byte {position}", self.name)
+            start = 0
+        return self._data[start : start + size]
+
+    def start(self) -> bytes:
+        """As many of the first bytes as one read brings."""
+        return self.read(0, min(self.size, _WINDOW))

@@ -1,0 +1,174 @@
+"""Bytes of a folder's image files, one file after the other: a video kept as single frames."""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import os
+import re
+import stat
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from hashlib import blake2b
+from itertools import accumulate
+
+from videoloader.errors import ConfigurationError, SourceError, UnsupportedError
+
+IMAGE_EXTENSIONS = ("bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")
+_ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
+# Of 23.976 this makes 2997/125; of a Fraction as exact as 30000/1001 it makes the same.
+_LARGEST_FPS_DENOMINATOR = 1001
+_NUMBER = re.compile(r"(\d+)")
+
+
+class FolderSource:
+    """The image files of a folder in natural order ("im2" before "im10"), as if written one after the other.
+
+    Hidden files, files of other kinds, and folders inside are left out. Files are opened when they are read and
+    closed again, so any number of threads may read, and no number of files holds descriptors.
+
+    Args:
+        path: a folder; or a folder and a pattern of ``*`` and ``?`` (as in ``fnmatch``), where a folder holds more
+            than one sequence.
+        fps: frames a second; image files do not tell.
+
+    Attributes:
+        name: the path as given.
+        size: bytes of all files.
+        fps: frames a second.
+        files: paths of the files, in order.
+        offsets: where each file begins, and at last where the last one ends.
+
+    Raises:
+        SourceError: the folder cannot be read, or holds no image files (of that pattern).
+        ConfigurationError: ``fps`` is no positive number.
+
+    Example:
+        >>> video = Video(FolderSource("davis/bear", fps=24))  # doctest: +SKIP
+        >>> left = Video(FolderSource("stereo/left_*.png"))  # doctest: +SKIP
+    """
+
+    # What lies between two files are other files, each of which must be opened.
+    read_through = 0
+
+    def __init__(self, path: str | os.PathLike[str], *, fps: float | Fraction = 1) -> None:
+        self.name = os.fspath(path)
+        try:
+            self.fps = Fraction(fps).limit_denominator(_LARGEST_FPS_DENOMINATOR)
+        except (ValueError, TypeError, OverflowError):
+            self.fps = Fraction(0)
+        if self.fps <= 0:
+            raise ConfigurationError(f"fps must be a positive number, got {fps!r}", self.name)
+        folder, pattern = (self.name, "*") if os.path.isdir(self.name) else os.path.split(self.name)
+        found = _image_files(folder, pattern, self.name)
+        names = natural_order(found)
+        self.files = [os.path.join(folder, name) for name in names]
+        self.offsets = [0, *accumulate(found[name].st_size for name in names)]
+        self.size = self.offsets[-1]
+        self._times = [found[name].st_mtime_ns for name in names]
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name for these files as they are: names, sizes and times of change, and the rate."""
+        names = [os.path.basename(file) for file in self.files]
+        content = repr((names, self.offsets, self._times, str(self.fps)))
+        return blake2b(content.encode(), digest_size=16).hexdigest()
+
+    def file_at(self, offset: int) -> str:
+        """Path of the file that holds a byte."""
+        return self.files[min(bisect_right(self.offsets, offset) - 1, len(self.files) - 1)]
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly ``size`` bytes from ``offset``; fewer only where the last file ends.
+
+        Raises:
+            SourceError: a file cannot be read, or has another size than when the folder was listed.
+        """
+        stop = min(offset + size, self.size)
+        number = bisect_right(self.offsets, offset) - 1
+        parts = []
+        while offset < stop:
+            end = min(stop, self.offsets[number + 1])
+            parts.append(self._read_file(number, offset - self.offsets[number], end - offset))
+            offset, number = end, number + 1
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        """What ``read`` gives for each range."""
+        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+
+    def _read_file(self, number: int, position: int, size: int) -> bytes:
+        file = self.files[number]
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                there, listed = os.fstat(descriptor).st_size, self.offsets[number + 1] - self.offsets[number]
+                data = os.pread(descriptor, size, position) if there == listed else b""
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise SourceError(f"cannot be read ({error.strerror})", file) from None
+        if len(data) < size:
+            raise SourceError(f"has changed: {there} bytes now, {listed} when its folder was listed", file)
+        return data
+
+    def open(self) -> io.BufferedIOBase:
+        """Not possible: a file object is for containers, and image files one after the other are none.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError("is a folder of image files, not one file", self.name)
+
+
+def is_frame_folder(path: str) -> bool:
+    """Whether a path is for a FolderSource: a folder, or a pattern for files in one where no file has that name."""
+    if os.path.isdir(path):
+        return True
+    folder, name = os.path.split(path)
+    return bool({"*", "?"} & set(name)) and os.path.isdir(folder or ".") and not os.path.exists(path)
+
+
+def is_image_name(name: str) -> bool:
+    """Whether a file's name ends as an image's and does not begin with a dot."""
+    return name.lower().endswith(_ENDINGS) and not name.startswith(".")
+
+
+def natural_order(names: Iterable[str]) -> list[str]:
+    """Names sorted as people count: numbers in them count as numbers, capitals as small letters.
+
+    Example:
+        >>> natural_order(["im10", "im2", "IM1"])
+        ['IM1', 'im2', 'im10']
+    """
+    # Sorted before, so that the order of "im1" and "im01" does not hang on that of the folder.
+    return sorted(sorted(names), key=_by_numbers)
+
+
+def _by_numbers(name: str) -> list[str | int]:
+    return [int(part) if i % 2 else part for i, part in enumerate(_NUMBER.split(name.casefold()))]
+
+
+def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.stat_result]:
+    """Name and state of each image file in a folder."""
+    matches = re.compile(fnmatch.translate(pattern)).match
+    files: dict[str, os.stat_result] = {}
+    others: dict[str, int] = {}
+    try:
+        with os.scandir(folder or ".") as entries:
+            for entry in entries:
+                if is_image_name(entry.name) and matches(entry.name):
+                    state = entry.stat()
+                    if stat.S_ISREG(state.st_mode):
+                        files[entry.name] = state
+                        continue
+                kind = "folder" if entry.is_dir() else os.path.splitext(entry.name)[1].lower() or "no ending"
+                others[kind] = others.get(kind, 0) + 1
+    except OSError as error:
+        raise SourceError(f"cannot be read ({error.strerror})", error.filename or source) from None
+    if not files:
+        there = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items(), key=lambda item: -item[1])[:5])
+        of_pattern = "" if pattern == "*" else f" that match {pattern!r}"
+        raise SourceError(f"holds no image files{of_pattern}; there is: {there or 'nothing'}", source)
+    return files

@@ -1,0 +1,38 @@
+"""Image files made with Pillow, and what Pillow reads from them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+
+def picture(number: int = 0, size: tuple[int, int] = (48, 32)) -> Image.Image:
+    """A picture of smooth waves and some noise, another for each number; ``size`` is (width, height)."""
+    x, y = np.arange(size[0]), np.arange(size[1])[:, None]
+    waves = [np.sin((x + 5 * number) / period + y / 11) for period in (5, 7, 9)]
+    noise = np.random.default_rng(number).integers(-12, 13, (size[1], size[0], 3))
+    return Image.fromarray(np.clip(128 + 90 * np.stack(waves, 2) + noise, 0, 255).astype(np.uint8))
+
+
+def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
+    """The bytes of an image file: ``encoded(picture(), "PNG")``."""
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def write_frames(folder: Path, names: list[str], *, size: tuple[int, int] = (48, 32), first: int = 0) -> Path:
+    """A folder of pictures: the frame of each name is the picture of its place, in the format of its ending."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(names, first):
+        picture(number, size).save(folder / name)
+    return folder
+
+
+def rgb(file: Path | bytes) -> np.ndarray:
+    """uint8[3, H, W]: what Pillow reads, as it stands in the file."""
+    image = Image.open(io.BytesIO(file) if isinstance(file, bytes) else file)
+    return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
