@@ -9,6 +9,7 @@ from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
+from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.sources import ByteSource, open_source
 
@@ -21,9 +22,10 @@ _LARGEST_PICTURE = 1 << 28
 def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
-    mp4 and mov are read from their own tables in well under a millisecond; other containers are demuxed
-    once through libavformat. Where the packets do not say which frames they become (no timestamps, a start
-    without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells.
+    mp4 and mov are read from their own tables in well under a millisecond, Matroska and WebM from the headers of
+    their blocks; other containers are demuxed once through libavformat. Where the packets do not say which frames
+    they become (no timestamps, a start without a keyframe) the video is decoded once instead;
+    ``VideoIndex.method`` tells.
 
     Args:
         source: path, bytes of a file, or a ByteSource.
@@ -43,7 +45,8 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
     """
     opened = open_source(source)
     index = None
-    if opened.read(4, 4) in _MP4_FIRST_BOXES:
+    magic = opened.read(0, 8)
+    if magic[4:] in _MP4_FIRST_BOXES:
         try:
             index = index_mp4(opened)
         except (IndexError, ValueError, OverflowError) as error:
@@ -52,6 +55,10 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
         if index is not None and index.stream.encrypted:
             warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
         elif index is not None and _shows_what_it_cannot_start(index, opened):
+            index = index_by_decoding(opened)
+    elif magic[:4] == EBML_MAGIC:
+        index = index_matroska(opened)
+        if index is not None and _shows_what_it_cannot_start(index, opened):
             index = index_by_decoding(opened)
     if index is None:
         index = index_by_demuxing(opened)

@@ -23,6 +23,7 @@ class PictureFormat(NamedTuple):
         full_range: whether samples use the full range; None where the header does not tell.
         buffering: how many pictures the stream may make a decoder hold, by each number in its headers that
             says so: H.264 reference frames, limit of the level, limit stated; HEVC stated, limit of the level.
+        frames_only: whether no picture is coded as two fields, which packets may hold one by one (H.264).
     """
 
     width: int
@@ -32,6 +33,7 @@ class PictureFormat(NamedTuple):
     color_matrix: int = 2
     full_range: bool | None = None
     buffering: tuple[int, ...] = ()
+    frames_only: bool = True
 
 
 @lru_cache(4096)
@@ -123,7 +125,7 @@ def _read_h264_sps(sps: bytes) -> PictureFormat | None:
     except (ValueError, IndexError, ZeroDivisionError):
         return None
     buffering = (references, limit, stated)
-    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering)
+    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering, bool(frame_only))
 
 
 # MaxDpbMbs by level_idc (ITU-T H.264, table A-1).
