@@ -141,7 +141,7 @@ def _read_group(window: _Window, collected: _Collected, position: int, stop: int
             raise MalformedError(f"element {identifier:X} at byte {position} is no part of a block group")
         position = element_stop
     if head:
-        collected.add_block(head, read_header(head, 0).start, start, block_stop, key, duration)
+        collected.add_block(head, read_header(head, 0)[1], start, block_stop, key, duration)
 
 
 class _Window:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from videoloader.errors import IndexingError
 from videoloader.indexing.bitstream.hidden import hides_frame
+from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.index import StreamInfo, VideoIndex
@@ -19,6 +20,7 @@ from videoloader.indexing.matroska.blocks import (
     ATTACHMENTS,
     CLUSTER,
     INFO,
+    SEEK_HEAD,
     TOP_LEVEL,
     TRACKS,
     Packets,
@@ -50,11 +52,12 @@ _READ_VERSION, _MAX_ID_LENGTH, _MAX_SIZE_LENGTH, _DOC_TYPE, _DOC_TYPE_READ_VERSI
     0x4282,
     0x4285,
 )
-_TIMESTAMP_SCALE = 0x2AD7B1
+_TIMESTAMP_SCALE, _SEEK_ID, _SEEK_POSITION = 0x2AD7B1, 0x53AB, 0x53AC
 _NANOSECONDS = 10**9
 # Tracks whose blocks libavformat takes: video, audio, subtitles, metadata.
 _TAKEN_TYPES = (1, 2, 0x11, 0x21)
 _UNSPECIFIED = 2
+_LONGEST_FIRST_PACKET = 1 << 20
 # Where the picture's format stands if not in CodecPrivate.
 _PICTURE_FROM_PACKET, _PICTURE_FROM_DECODER = ("vp8", "vp9"), ("mjpeg", "ffv1", "theora")
 _ONLY_KEYFRAMES = ("mjpeg",)
@@ -94,6 +97,8 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
         return None
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
+    if not track.config and track.codec in ("h264", "hevc"):
+        track = track._replace(config=_parameter_sets_in_packet(source, track.codec, packets))
     stream = _describe(source, track, packets, headers.time_scale)
     return _assemble(source, track, packets, stream) if stream is not None else None
 
@@ -105,6 +110,7 @@ def _read_headers(source: ByteSource) -> _Headers:
     if segment.id != SEGMENT or (segment.stop is not None and segment.stop < source.size):
         raise MalformedError("no segment, or something after it")
     masters: dict[int, bytes] = {}
+    seek_heads = b""
     has_attachments = False
     position = segment.start
     while (element := _read_element(source, position)).id != CLUSTER:
@@ -114,20 +120,35 @@ def _read_headers(source: ByteSource) -> _Headers:
             masters[element.id] = read_master(source, element)
         elif element.id not in (*TOP_LEVEL, VOID, CRC32):
             raise MalformedError(f"element {element.id:X} at byte {position} is no part of a segment")
+        elif element.id == SEEK_HEAD:
+            seek_heads += read_master(source, element)
         has_attachments |= element.id == ATTACHMENTS
         if element.stop is None:
             raise MalformedError(f"element {element.id:X} at byte {position} has no size")
         position = element.stop
-    if not {INFO, TRACKS} <= masters.keys():
-        raise MalformedError("no information or no tracks before the first cluster")
+    for kind in {INFO, TRACKS} - masters.keys():
+        # After the clusters: only the seek head leads there.
+        element = _read_element(source, segment.start + _read_seek_head(seek_heads).get(kind, source.size))
+        if element.id != kind:
+            raise MalformedError(f"element {kind:X} is not where the seek head says")
+        masters[kind] = read_master(source, element)
     scale = read_uint(dict(iterate_elements(masters[INFO])).get(_TIMESTAMP_SCALE, b"")) or 1_000_000
     if scale >= 1 << 31:
         raise MalformedError(f"a time scale of {scale} ns")
     return _Headers(scale, read_tracks(masters[TRACKS]), has_attachments, position, segment.stop)
 
 
+def _read_seek_head(data: bytes) -> dict[int, int]:
+    """Positions of elements in the segment by their ids; the first where one is told of twice."""
+    positions: dict[int, int] = {}
+    for _, payload in iterate_elements(data):
+        entry = dict(iterate_elements(payload))
+        positions.setdefault(read_uint(entry.get(_SEEK_ID, b"")), read_uint(entry.get(_SEEK_POSITION, b"")))
+    return positions
+
+
 def _read_element(source: ByteSource, position: int) -> Element:
-    return read_header(source.read(position, LONGEST_HEADER), 0, position)
+    return Element(*read_header(source.read(position, LONGEST_HEADER), 0, position))
 
 
 def _check_version(header: dict[int, bytes]) -> None:
@@ -161,6 +182,17 @@ def _choose_track(headers: _Headers) -> Track | None:
     if len(chosen) > 1 or not chosen[0].codec or (headers.has_attachments and not chosen[0].is_default):
         return None
     return chosen[0]
+
+
+def _parameter_sets_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
+    """What stands for a configuration record where packets have start codes: the first packet's parameter sets."""
+    first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
+    units = [first[start:stop].rstrip(b"\0") for start, stop in iterate_nals(first, 0)]
+    if codec == "h264":
+        sets = [unit for unit in units if unit and unit[0] & 31 in (7, 8)]
+    else:
+        sets = [unit for unit in units if unit and 32 <= unit[0] >> 1 & 63 <= 34]
+    return b"".join(b"\0\0\1" + unit for unit in sets)
 
 
 def _describe(source: ByteSource, track: Track, packets: Packets, time_scale: int) -> StreamInfo | None:
