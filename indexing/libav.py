@@ -80,11 +80,31 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
             index = _assemble_demuxed(packets, stream, source, container.format.name)
     if index is None:
         return index_by_decoding(source)
+    return checked_by_decoding_head(index, source) or index_by_decoding(source)
+
+
+def checked_by_decoding_head(index: VideoIndex, source: ByteSource) -> VideoIndex | None:
+    """The index, its picture described as the first frame is; None if the first packets become other frames."""
     head = _decode_head(source)
     expected = np.sort(index.packet_pts[np.intersect1d(index.frame_packet, np.arange(_CHECKED_PACKETS))])
     if not head or [frame.pts for frame in head] != expected.tolist():
-        return index_by_decoding(source)
-    return replace(index, stream=replace(index.stream, rotation=_rotation(head[0])))
+        return None
+    first = head[0]
+    stream = replace(
+        index.stream,
+        width=first.width,
+        height=first.height,
+        bit_depth=first.format.components[0].bits,
+        chroma=_chroma(first.format.name),
+        rotation=_rotation(first),
+    )
+    return replace(index, stream=stream)
+
+
+def best_video_stream(source: ByteSource) -> int:
+    """The number of the stream that libavformat takes for the video, counted from zero."""
+    with open_video(source) as (_, stream):
+        return stream.index
 
 
 def _read_packets(

@@ -13,7 +13,10 @@ _RGB = 7
 
 
 def keyframe_format(codec: str, payload: bytes) -> PictureFormat | None:
-    """What a decoder makes of a keyframe; None where the packet does not begin with one, or for other codecs."""
+    """What a decoder makes of a keyframe; None where the packet does not begin with one, or for other codecs.
+
+    Pictures in RGB or with chroma halved in height only have the chroma format ``""``.
+    """
     if codec == "vp8":
         return _vp8_format(payload)
     if codec == "vp9":
@@ -48,11 +51,11 @@ def _vp9_format(bits: BitReader) -> PictureFormat | None:
     space = bits.u(3)
     chroma, full = "420", True
     if space == _RGB:
-        chroma = "444"
-        bits.u(1 if profile & 1 else 0)
+        chroma = ""
+        bits.u(profile & 1)
     else:
         full = bool(bits.u(1))
         if profile & 1:
-            chroma = {0: "444", 1: "440", 2: "422", 3: "420"}[bits.u(2)]
+            chroma = ("444", "", "422", "420")[bits.u(2)]
             bits.u(1)
     return PictureFormat(bits.u(16) + 1, bits.u(16) + 1, chroma, depth, _VP9_MATRICES[space], full)

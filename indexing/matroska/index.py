@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,79 +12,50 @@ import numpy.typing as npt
 from videoloader.errors import IndexingError
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.nal import iterate_nals
-from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.index import StreamInfo, VideoIndex
-from videoloader.indexing.matroska.blocks import (
-    ATTACHMENTS,
-    CLUSTER,
-    INFO,
-    SEEK_HEAD,
-    TOP_LEVEL,
-    TRACKS,
-    Packets,
-    read_packets,
-)
-from videoloader.indexing.matroska.ebml import (
-    CRC32,
-    EBML,
-    LONGEST_HEADER,
-    SEGMENT,
-    VOID,
-    Element,
-    MalformedError,
-    iterate_elements,
-    read_header,
-    read_master,
-    read_string,
-    read_uint,
-)
-from videoloader.indexing.matroska.tracks import VIDEO, Track, read_tracks
+from videoloader.indexing.libav import best_video_stream, checked_by_decoding_head, index_by_decoding
+from videoloader.indexing.matroska.blocks import ATTACHMENTS, Packets, read_packets
+from videoloader.indexing.matroska.ebml import EBML, MalformedError
+from videoloader.indexing.matroska.headers import Headers, read_headers
+from videoloader.indexing.matroska.tracks import VIDEO, Track
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
 
 EBML_MAGIC = EBML.to_bytes(4, "big")
-_READ_VERSION, _MAX_ID_LENGTH, _MAX_SIZE_LENGTH, _DOC_TYPE, _DOC_TYPE_READ_VERSION = (
-    0x42F7,
-    0x42F2,
-    0x42F3,
-    0x4282,
-    0x4285,
-)
-_TIMESTAMP_SCALE, _SEEK_ID, _SEEK_POSITION = 0x2AD7B1, 0x53AB, 0x53AC
 _NANOSECONDS = 10**9
 # Tracks whose blocks libavformat takes: video, audio, subtitles, metadata.
 _TAKEN_TYPES = (1, 2, 0x11, 0x21)
 _UNSPECIFIED = 2
 _LONGEST_FIRST_PACKET = 1 << 20
+# Start codes of what follows the headers: a group of pictures or a picture, in MPEG-4 a group or a plane.
+_AFTER_HEADERS = {
+    **dict.fromkeys(("mpeg1video", "mpeg2video"), (b"\0\0\1\xb8", b"\0\0\1\0")),
+    "mpeg4": (b"\0\0\1\xb3", b"\0\0\1\xb6"),
+}
 # Where the picture's format stands if not in CodecPrivate.
-_PICTURE_FROM_PACKET, _PICTURE_FROM_DECODER = ("vp8", "vp9"), ("mjpeg", "ffv1", "theora")
+_PICTURE_FROM_PACKET, _PICTURE_FROM_FRAMES = ("vp8", "vp9"), ("mjpeg", "ffv1", "theora")
 _ONLY_KEYFRAMES = ("mjpeg",)
-
-
-class _Headers(NamedTuple):
-    """What stands before the first cluster; ``clusters`` is where that begins, ``stop`` where the segment ends."""
-
-    time_scale: int
-    tracks: list[Track]
-    has_attachments: bool
-    clusters: int
-    stop: int | None
+# Blocks may hold fields, nothing, or two frames: the first frames must come out as expected.
+_DOUBTFUL = ("mpeg4", "mpeg1video", "mpeg2video")
+# A picture that is not coded (vop_coded of ISO/IEC 14496-2, 6.2.5) has no more than this, and gives no frame.
+_LARGEST_UNCODED = 10
 
 
 def index_matroska(source: ByteSource) -> VideoIndex | None:
     """The index of the file's best video track, or None where only libavformat can tell.
 
-    That is so for compressed and encrypted blocks, codecs that are not known here or whose blocks may not be
-    one frame each (fields, MPEG-4), frames without a timestamp of their own, and damaged files.
+    That is so for compressed and encrypted blocks, codecs that are not known here, frames without a timestamp of
+    their own, and damaged files. Where blocks may not be one frame each (fields, MPEG-4) the first ones are decoded.
 
     Raises:
         IndexingError: the video track has no frames.
     """
     try:
-        headers = _read_headers(source)
-        track = _choose_track(headers)
-        if track is None:
+        headers = read_headers(source)
+        track = _choose_track(source, headers)
+        if track is None or not track.codec:
             return None
         numbers = {each.number for each in headers.tracks}
         packets, found = read_packets(
@@ -97,79 +67,23 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
         return None
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
-    if not track.config and track.codec in ("h264", "hevc"):
-        track = track._replace(config=_parameter_sets_in_packet(source, track.codec, packets))
-    stream = _describe(source, track, packets, headers.time_scale)
-    return _assemble(source, track, packets, stream) if stream is not None else None
+    if not track.config and track.codec in ("h264", "hevc", *_AFTER_HEADERS):
+        track = track._replace(config=_headers_in_packet(source, track.codec, packets))
+    stream = _describe_container(track, packets, headers.time_scale)
+    picture = _coded_picture(source, stream, packets)
+    if picture is None and track.codec not in _PICTURE_FROM_FRAMES:
+        return None
+    index = _assemble(source, track, packets, _describe_picture(stream, picture) if picture else stream)
+    if index is None or not (track.codec in _DOUBTFUL or (picture and not picture.frames_only)):
+        return index
+    if track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED:
+        return index_by_decoding(source)
+    return checked_by_decoding_head(index, source) or index_by_decoding(source)
 
 
-def _read_headers(source: ByteSource) -> _Headers:
-    ebml = _read_element(source, 0)
-    _check_version(dict(iterate_elements(read_master(source, ebml))))
-    segment = _read_element(source, ebml.stop or 0)
-    if segment.id != SEGMENT or (segment.stop is not None and segment.stop < source.size):
-        raise MalformedError("no segment, or something after it")
-    masters: dict[int, bytes] = {}
-    seek_heads = b""
-    has_attachments = False
-    position = segment.start
-    while (element := _read_element(source, position)).id != CLUSTER:
-        if element.id in (INFO, TRACKS):
-            if element.id in masters:
-                raise MalformedError(f"a second element {element.id:X} at byte {position}")
-            masters[element.id] = read_master(source, element)
-        elif element.id not in (*TOP_LEVEL, VOID, CRC32):
-            raise MalformedError(f"element {element.id:X} at byte {position} is no part of a segment")
-        elif element.id == SEEK_HEAD:
-            seek_heads += read_master(source, element)
-        has_attachments |= element.id == ATTACHMENTS
-        if element.stop is None:
-            raise MalformedError(f"element {element.id:X} at byte {position} has no size")
-        position = element.stop
-    for kind in {INFO, TRACKS} - masters.keys():
-        # After the clusters: only the seek head leads there.
-        element = _read_element(source, segment.start + _read_seek_head(seek_heads).get(kind, source.size))
-        if element.id != kind:
-            raise MalformedError(f"element {kind:X} is not where the seek head says")
-        masters[kind] = read_master(source, element)
-    scale = read_uint(dict(iterate_elements(masters[INFO])).get(_TIMESTAMP_SCALE, b"")) or 1_000_000
-    if scale >= 1 << 31:
-        raise MalformedError(f"a time scale of {scale} ns")
-    return _Headers(scale, read_tracks(masters[TRACKS]), has_attachments, position, segment.stop)
-
-
-def _read_seek_head(data: bytes) -> dict[int, int]:
-    """Positions of elements in the segment by their ids; the first where one is told of twice."""
-    positions: dict[int, int] = {}
-    for _, payload in iterate_elements(data):
-        entry = dict(iterate_elements(payload))
-        positions.setdefault(read_uint(entry.get(_SEEK_ID, b"")), read_uint(entry.get(_SEEK_POSITION, b"")))
-    return positions
-
-
-def _read_element(source: ByteSource, position: int) -> Element:
-    return Element(*read_header(source.read(position, LONGEST_HEADER), 0, position))
-
-
-def _check_version(header: dict[int, bytes]) -> None:
-    numbers = [
-        read_uint(header.get(element, default)) <= largest
-        for element, default, largest in (
-            (_READ_VERSION, b"\1", 1),
-            (_MAX_ID_LENGTH, b"\4", 4),
-            (_MAX_SIZE_LENGTH, b"\10", 8),
-            (_DOC_TYPE_READ_VERSION, b"\1", 3),
-        )
-    ]
-    if not all(numbers) or read_string(header.get(_DOC_TYPE, b"")) not in ("matroska", "webm"):
-        raise MalformedError("another kind or a later version of EBML")
-
-
-def _choose_track(headers: _Headers) -> Track | None:
-    """The track that av_find_best_stream takes, where its flags alone decide that.
-
-    Between equals libavformat goes by how many frames it happened to look at.
-    """
+def _choose_track(source: ByteSource, headers: Headers) -> Track | None:
+    """The track that av_find_best_stream takes: by the flags, and between equals by frames that libavformat happens to
+    look at, so that it must be asked."""
     numbers = [track.number for track in headers.tracks]
     if len(set(numbers)) < len(numbers) or any(track.type not in _TAKEN_TYPES for track in headers.tracks):
         return None
@@ -179,14 +93,17 @@ def _choose_track(headers: _Headers) -> Track | None:
     best = max(rank for rank, _ in ranks)
     chosen = [track for rank, track in ranks if rank == best]
     # A picture among the attachments is a video stream too.
-    if len(chosen) > 1 or not chosen[0].codec or (headers.has_attachments and not chosen[0].is_default):
-        return None
-    return chosen[0]
+    if len(chosen) == 1 and (chosen[0].is_default or not headers.has_attachments):
+        return chosen[0]
+    stream = best_video_stream(source)
+    return headers.tracks[stream] if stream < len(headers.tracks) else None
 
 
-def _parameter_sets_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
-    """What stands for a configuration record where packets have start codes: the first packet's parameter sets."""
+def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
+    """What stands for a configuration record in the first packet: its headers or parameter sets, with start codes."""
     first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
+    if codec in _AFTER_HEADERS:
+        return first[: min((at for code in _AFTER_HEADERS[codec] if (at := first.find(code)) >= 0), default=0)]
     units = [first[start:stop].rstrip(b"\0") for start, stop in iterate_nals(first, 0)]
     if codec == "h264":
         sets = [unit for unit in units if unit and unit[0] & 31 in (7, 8)]
@@ -195,11 +112,10 @@ def _parameter_sets_in_packet(source: ByteSource, codec: str, packets: Packets) 
     return b"".join(b"\0\0\1" + unit for unit in sets)
 
 
-def _describe(source: ByteSource, track: Track, packets: Packets, time_scale: int) -> StreamInfo | None:
-    """The stream's facts; None where its packets may not be one frame each, or no header says what is in them."""
+def _describe_container(track: Track, packets: Packets, time_scale: int) -> StreamInfo:
     count, span = len(packets.pts), int(packets.pts.max() - packets.pts.min())
     mean_rate = Fraction((count - 1) * _NANOSECONDS, span * time_scale) if span else Fraction(0)
-    stream = StreamInfo(
+    return StreamInfo(
         codec=track.codec,
         codec_configs=(track.config,),
         time_base=Fraction(time_scale, _NANOSECONDS),
@@ -208,15 +124,17 @@ def _describe(source: ByteSource, track: Track, packets: Packets, time_scale: in
         reorder_depth=reorder_depth(packets.pts),
         **{"frame_rate": mean_rate} | track.facts,
     )
-    if track.codec in _PICTURE_FROM_PACKET:
-        first = source.read(int(packets.offset[0]), min(int(packets.size[0]), LONGEST_KEYFRAME_HEADER))
-        picture = keyframe_format(track.codec, first)
-    else:
-        picture = picture_format(stream)
-    if picture is None:
-        return stream if track.codec in _PICTURE_FROM_DECODER else None
-    if not picture.frames_only:
-        return None
+
+
+def _coded_picture(source: ByteSource, stream: StreamInfo, packets: Packets) -> PictureFormat | None:
+    if stream.codec not in _PICTURE_FROM_PACKET:
+        return picture_format(stream)
+    first = source.read(int(packets.offset[0]), min(int(packets.size[0]), LONGEST_KEYFRAME_HEADER))
+    return keyframe_format(stream.codec, first)
+
+
+def _describe_picture(stream: StreamInfo, picture: PictureFormat) -> StreamInfo:
+    """What decoders go by, whatever the container says of it."""
     ranges = {True: "full", False: "limited", None: stream.color_range}
     return replace(
         stream,

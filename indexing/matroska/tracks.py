@@ -26,10 +26,12 @@ _STEREO, _COLOUR_SPACE, _FRAME_RATE, _COLOUR, _PROJECTION = 0x53B8, 0x2EB524, 0x
 _MATRIX, _RANGE, _TRANSFER, _PRIMARIES = 0x55B1, 0x55B9, 0x55BA, 0x55BB
 _PROJECTION_TYPE, _YAW, _PITCH, _ROLL = 0x7671, 0x7673, 0x7674, 0x7675
 
-# libavcodec's decoder for each codec whose blocks are one frame each, as far as their headers tell. Tracks of other
-# codecs are indexed through libavformat, which knows them all.
+# libavcodec's decoder for each codec that it takes with nothing but the private data. Tracks of other codecs are
+# indexed through libavformat, which knows them all.
 _CODECS = {
     "V_MPEG4/ISO/AVC": "h264", "V_MPEGH/ISO/HEVC": "hevc", "V_VP8": "vp8", "V_VP9": "vp9", "V_AV1": "av1",
+    "V_MPEG4/ISO/SP": "mpeg4", "V_MPEG4/ISO/ASP": "mpeg4", "V_MPEG4/ISO/AP": "mpeg4",
+    "V_MPEG1": "mpeg1video", "V_MPEG2": "mpeg2video",
     "V_MJPEG": "mjpeg", "V_FFV1": "ffv1", "V_THEORA": "theora",
 }  # fmt: skip
 # How many times wider and higher than one eye's the picture is, by StereoMode.
