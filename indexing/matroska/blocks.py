@@ -243,6 +243,8 @@ def _read_lace(table: bytes, lacing: int, size: int) -> tuple[list[int], int]:
         if (size - 1) % (others + 1):
             raise MalformedError(f"{others + 1} frames of equal size in {size - 1} bytes")
         return [(size - 1) // (others + 1)] * (others + 1), 1
+    if not others and lacing != _XIPH:
+        raise MalformedError("a lace of one frame, whose size may be told or not")
     sizes: list[int] = []
     for number in range(others):
         if lacing == _XIPH:

@@ -37,8 +37,8 @@ _CODECS = {
 # How many times wider and higher than one eye's the picture is, by StereoMode.
 _STEREO_SCALE = {**dict.fromkeys((1, 8, 9, 11), (2, 1)), **dict.fromkeys((2, 3, 6, 7), (1, 2))}
 _UNKNOWN_UNIT = 4
-# libavformat's largest number in a sample aspect ratio.
-_LARGEST_RATIO = 255
+# libavformat's largest number in a frame rate.
+_LARGEST_RATE = 30000
 _NANOSECONDS = 10**9
 
 
@@ -106,9 +106,9 @@ def _read_track(data: bytes) -> Track:
 def _frame_rate(duration: int) -> Fraction:
     """Frames a second of a duration in nanoseconds, in small numbers, as libavformat rounds it."""
     if duration > _NANOSECONDS:
-        return Fraction(_NANOSECONDS, duration).limit_denominator(30000)
-    rounded = Fraction(duration, _NANOSECONDS).limit_denominator(30000)
-    return 1 / rounded if rounded else Fraction(0)
+        return Fraction(_NANOSECONDS, duration).limit_denominator(_LARGEST_RATE)
+    rounded = Fraction(duration, _NANOSECONDS).limit_denominator(_LARGEST_RATE)
+    return 1 / rounded if rounded else Fraction(_LARGEST_RATE)
 
 
 def _read_shape(video: dict[int, bytes]) -> dict[str, Any]:
@@ -118,16 +118,13 @@ def _read_shape(video: dict[int, bytes]) -> dict[str, Any]:
     if width <= 0 or height <= 0:
         raise MalformedError("a video track without a size")
     unit = read_uint(video.get(_DISPLAY_UNIT, b""))
-    shown_width = read_uint(video[_DISPLAY_WIDTH]) if _DISPLAY_WIDTH in video else width
-    shown_height = read_uint(video[_DISPLAY_HEIGHT]) if _DISPLAY_HEIGHT in video else height
+    # Only sizes in pixels, unit zero, are known without being told.
+    shown_width = read_uint(video[_DISPLAY_WIDTH]) if _DISPLAY_WIDTH in video else 0 if unit else width
+    shown_height = read_uint(video[_DISPLAY_HEIGHT]) if _DISPLAY_HEIGHT in video else 0 if unit else height
     if unit >= _UNKNOWN_UNIT or not shown_width or not shown_height:
         return {}
     wider, higher = _STEREO_SCALE.get(read_uint(video.get(_STEREO, b"")), (1, 1))
-    across, down = height * shown_width * wider, width * shown_height * higher
-    ratio = Fraction(min(across, down), max(across, down)).limit_denominator(_LARGEST_RATIO)
-    if not ratio:
-        return {}
-    return {"sample_aspect_ratio": ratio if across <= down else 1 / ratio}
+    return {"sample_aspect_ratio": Fraction(height * shown_width * wider, width * shown_height * higher)}
 
 
 def _read_colour(data: bytes) -> dict[str, Any]:
