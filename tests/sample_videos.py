@@ -50,7 +50,6 @@ RECIPES = {
     "h264_mkv_live": Recipe("mkv", "libx264", X264, {"live": "1", "cluster_time_limit": "200"}),
     "h264_mkv_cues_first": Recipe("mkv", "libx264", X264, {"cues_to_front": "1", "cluster_size_limit": "2000"}),
     "h264_mkv_interlaced": Recipe("mkv", "libx264", X264 | {"x264-params": "interlaced=1:keyint=12"}),
-    "h264_mkv_vfr": Recipe("mkv", "libx264", X264, time_base=Fraction(1, 1000), variable_rate=True),
     "h264_ts": Recipe("ts", "libx264", X264),
     "hevc_mp4": Recipe("mp4", "libx265", X265),
     "hevc_mkv": Recipe("mkv", "libx265", X265),

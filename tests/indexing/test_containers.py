@@ -30,7 +30,6 @@ EXPECTED = {
     "h264_mkv_live": ("tables", True),
     "h264_mkv_cues_first": ("tables", True),
     "h264_mkv_interlaced": ("tables", True),
-    "h264_mkv_vfr": ("tables", True),
     "h264_ts": ("demuxed", False),
     "hevc_mp4": ("tables", True),
     "hevc_mkv": ("tables", True),
