@@ -220,14 +220,12 @@ class _Collected:
         count = len(sizes)
         numerator, denominator = self._frame_duration
         duration = duration or numerator * count // denominator
-        begins = [0, *accumulate(sizes)]
-        for number, (begin, size) in enumerate(zip(begins, sizes, strict=False)):
-            if size < 1 or (number and duration * number // count == duration * (number - 1) // count):
-                raise MalformedError(f"frame {number} of the block at byte {start} has no bytes or no time of its own")
-            at = start + length + begin
-            self._columns.extend(
-                (at, size, pts + duration * number // count, key and not number, self._source.read(at, 1)[0])
-            )
+        times = [duration * number // count for number in range(count)]
+        if min(sizes) < 1 or len(set(times)) < count:
+            raise MalformedError(f"a frame of the block at byte {start} has no bytes or no time of its own")
+        for number, (at, time) in enumerate(zip(accumulate(sizes, initial=start + length), times, strict=False)):
+            first_byte = self._source.read(at, 1)[0]
+            self._columns.extend((at, sizes[number], pts + time, key and not number, first_byte))
 
     def packets(self) -> Packets:
         rows = np.frombuffer(self._columns, np.int64).reshape(-1, len(Packets._fields))

@@ -74,11 +74,14 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if picture is None and track.codec not in _PICTURE_FROM_FRAMES:
         return None
     index = _assemble(source, track, packets, _describe_picture(stream, picture) if picture else stream)
-    if index is None or not (track.codec in _DOUBTFUL or (picture and not picture.frames_only)):
-        return index
-    if track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED:
+    if index is None:
+        return None
+    uncoded = track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED
+    if uncoded or _has_wrong_times(index, _deepest_reordering(track.codec, picture)):
         return index_by_decoding(source)
-    return checked_by_decoding_head(index, source) or index_by_decoding(source)
+    if track.codec in _DOUBTFUL or (picture and not picture.frames_only):
+        return checked_by_decoding_head(index, source) or index_by_decoding(source)
+    return index
 
 
 def _choose_track(source: ByteSource, headers: Headers) -> Track | None:
@@ -131,6 +134,24 @@ def _coded_picture(source: ByteSource, stream: StreamInfo, packets: Packets) -> 
         return picture_format(stream)
     first = source.read(int(packets.offset[0]), min(int(packets.size[0]), LONGEST_KEYFRAME_HEADER))
     return keyframe_format(stream.codec, first)
+
+
+def _has_wrong_times(index: VideoIndex, deepest: int) -> bool:
+    """Whether no decoder gives out frames in the order of these timestamps.
+
+    Frames decoded before a keyframe are shown before it, and none is held back for more than ``deepest`` others.
+    """
+    pts, keys = index.packet_pts, np.flatnonzero(index.packet_key)
+    if (np.maximum.accumulate(pts)[keys] > pts[keys]).any():
+        return True
+    return reorder_depth(pts[index.packet_has_frame]) > deepest
+
+
+def _deepest_reordering(codec: str, picture: PictureFormat | None) -> int:
+    """How many frames a decoder may have to hold back: in MPEG-1, -2 and -4 one, in codecs not named none."""
+    if picture and picture.buffering:
+        return max(picture.buffering)
+    return 1 if codec in _AFTER_HEADERS else 0
 
 
 def _describe_picture(stream: StreamInfo, picture: PictureFormat) -> StreamInfo:
