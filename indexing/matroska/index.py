@@ -15,18 +15,17 @@ from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.index import StreamInfo, VideoIndex
-from videoloader.indexing.libav import best_video_stream, checked_by_decoding_head, index_by_decoding
-from videoloader.indexing.matroska.blocks import ATTACHMENTS, Packets, read_packets
+from videoloader.indexing.libav import checked_by_decoding_head, index_by_decoding
+from videoloader.indexing.matroska.blocks import Packets
+from videoloader.indexing.matroska.choice import read_best_track
 from videoloader.indexing.matroska.ebml import EBML, MalformedError
-from videoloader.indexing.matroska.headers import Headers, read_headers
-from videoloader.indexing.matroska.tracks import VIDEO, Track
+from videoloader.indexing.matroska.headers import read_headers
+from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
 
 EBML_MAGIC = EBML.to_bytes(4, "big")
 _NANOSECONDS = 10**9
-# Tracks whose blocks libavformat takes: video, audio, subtitles, metadata.
-_TAKEN_TYPES = (1, 2, 0x11, 0x21)
 _UNSPECIFIED = 2
 _LONGEST_FIRST_PACKET = 1 << 20
 # Start codes of what follows the headers: a group of pictures or a picture, in MPEG-4 a group or a plane.
@@ -54,17 +53,12 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     """
     try:
         headers = read_headers(source)
-        track = _choose_track(source, headers)
-        if track is None or not track.codec:
-            return None
-        numbers = {each.number for each in headers.tracks}
-        packets, found = read_packets(
-            source, headers.clusters, headers.stop, track.number, numbers, (track.default_duration, headers.time_scale)
-        )
+        found = read_best_track(source, headers)
     except MalformedError:
         return None
-    if ATTACHMENTS in found and not track.is_default:
+    if found is None or not found[0].codec:
         return None
+    track, packets = found
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
     if not track.config and track.codec in ("h264", "hevc", *_AFTER_HEADERS):
@@ -82,24 +76,6 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if track.codec in _DOUBTFUL or (picture and not picture.frames_only):
         return checked_by_decoding_head(index, source) or index_by_decoding(source)
     return index
-
-
-def _choose_track(source: ByteSource, headers: Headers) -> Track | None:
-    """The track that av_find_best_stream takes: by the flags, and between equals by frames that libavformat happens to
-    look at, so that it must be asked."""
-    numbers = [track.number for track in headers.tracks]
-    if len(set(numbers)) < len(numbers) or any(track.type not in _TAKEN_TYPES for track in headers.tracks):
-        return None
-    ranks = [(track.is_default + (not track.is_impaired), track) for track in headers.tracks if track.type == VIDEO]
-    if not ranks:
-        return None
-    best = max(rank for rank, _ in ranks)
-    chosen = [track for rank, track in ranks if rank == best]
-    # A picture among the attachments is a video stream too.
-    if len(chosen) == 1 and (chosen[0].is_default or not headers.has_attachments):
-        return chosen[0]
-    stream = best_video_stream(source)
-    return headers.tracks[stream] if stream < len(headers.tracks) else None
 
 
 def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:

@@ -162,13 +162,22 @@ flags = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
-@given(st.lists(flags, min_size=1, max_size=3))
-def test_the_track_is_the_one_that_libavformat_takes(write, tracks):
+@settings(max_examples=150)
+@given(st.lists(flags, min_size=1, max_size=3), st.data())
+def test_the_track_is_the_one_that_libavformat_takes(frames, tmp_path_factory, tracks, data):
     entries = [vp8(*(uint(*each) for each in flags.items()), number=number + 1) for number, flags in enumerate(tracks)]
-    path = write(*entries, count=len(tracks))
-    source = open_source(path)
-    assert index_matroska(source).packet_offset.tolist() == index_by_demuxing(source).packet_offset.tolist()
+    in_turn = [number for _ in frames for number in range(len(tracks))]
+    order = data.draw(st.one_of(st.just(in_turn), st.just(in_turn[::-1]), st.permutations(in_turn)))
+    order = order[: data.draw(st.integers(len(order) // 2, len(order)))]
+    written = dict.fromkeys(range(len(tracks)), 0)
+    blocks = []
+    for number in order:
+        time = written[number]
+        blocks.append(element(SIMPLE_BLOCK, block(number + 1, 40 * time, [frames[time]], flags=0 if time else 0x80)))
+        written[number] += 1
+    path = tmp_path_factory.getbasetemp() / "tracks.mkv"
+    path.write_bytes(matroska(element(CLUSTER, uint(TIMESTAMP, 0), *blocks), tracks=entries))
+    assert build_index(path).packet_offset.tolist() == index_by_demuxing(open_source(path)).packet_offset.tolist()
 
 
 def test_a_picture_among_the_attachments_is_not_the_video(sample, frames):
