@@ -59,7 +59,11 @@ def _signed(value: int) -> bytes:
     return vint(value + (1 << 7 * length - 1) - 1, length)
 
 
-def track(number: int = 1, codec: str = "V_MJPEG", *parts: bytes, kind: int = 1, video: bytes = b"") -> bytes:
+# An av1C record: of AV1 nothing else is looked at but the frames' sizes and times.
+AV1 = ("V_AV1", element(0x63A2, b"\x81\0\x0c\0"))
+
+
+def track(number: int = 1, codec: str = "V_UNCOMPRESSED", *parts: bytes, kind: int = 1, video: bytes = b"") -> bytes:
     """A track entry; ``parts`` go into it, ``video`` into its element Video after the size of 64×48 pixels."""
     size = element(VIDEO, uint(0xB0, 64), uint(0xBA, 48), video) if kind == 1 else b""
     entry = (uint(0xD7, number), uint(0x73C5, number), uint(0x83, kind), element(0x86, codec.encode()))
@@ -76,4 +80,4 @@ def info(scale: int = 1_000_000) -> bytes:
 
 def matroska(*clusters: bytes, tracks: Sequence[bytes] = (), scale: int = 1_000_000) -> bytes:
     """A whole file of one video track, or of the tracks given."""
-    return header() + element(SEGMENT, info(scale), element(TRACKS, *(tracks or [track()])), *clusters)
+    return header() + element(SEGMENT, info(scale), element(TRACKS, *(tracks or [track(1, *AV1)])), *clusters)

@@ -54,7 +54,6 @@ RECIPES = {
     "hevc_mp4": Recipe("mp4", "libx265", X265),
     "hevc_mkv": Recipe("mkv", "libx265", X265),
     "vp9_webm": Recipe("webm", "libvpx-vp9", VP9),
-    "vp9_webm_444": Recipe("webm", "libvpx-vp9", VP9, pix_fmt="yuv444p"),
     "vp8_webm": Recipe("webm", "libvpx", {"g": "12", "auto-alt-ref": "1", "lag-in-frames": "8", "cpu-used": "5"}),
     "av1_mkv": Recipe("mkv", "libsvtav1", {"preset": "12", "g": "12", "svtav1-params": "lp=1"}),
     "av1_mp4": Recipe("mp4", "libsvtav1", {"preset": "12", "g": "12", "svtav1-params": "lp=1"}),
@@ -63,7 +62,6 @@ RECIPES = {
     "mpeg4_mkv": Recipe("mkv", "mpeg4", {"bf": "2", "g": "12"}),
     "mjpeg_mkv": Recipe("mkv", "mjpeg", pix_fmt="yuvj420p"),
     "ffv1_mkv": Recipe("mkv", "ffv1", {"g": "5", "level": "3"}),
-    "prores_mkv": Recipe("mkv", "prores_ks", pix_fmt="yuv422p10le"),
     "mpeg4_avi": Recipe("avi", "mpeg4", {"bf": "2", "g": "12"}),
     "mpeg4_mp4": Recipe("mp4", "mpeg4", {"g": "12"}),
 }

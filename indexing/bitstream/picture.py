@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from videoloader.indexing.bitstream.av1 import sequence_format
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.nal import parameter_sets
 from videoloader.indexing.index import StreamInfo
@@ -44,6 +45,9 @@ def picture_format(stream: StreamInfo) -> PictureFormat | None:
             return _read_h264_sps(sps)
         if stream.codec == "hevc" and (sps := _find_sps(stream.codec, config)):
             return _read_hevc_sps(sps)
+        if stream.codec == "av1" and (sequence := sequence_format(config)):
+            size = sequence.width, sequence.height
+            return PictureFormat(*size, sequence.chroma, sequence.bit_depth, sequence.color_matrix, sequence.full_range)
     depth, chroma = stream.bit_depth, stream.chroma
     if stream.codec == "av1" and stream.codec_configs[0][:1] == b"\x81" and len(stream.codec_configs[0]) >= 4:
         depth, chroma = _read_av1c(stream.codec_configs[0])

@@ -33,11 +33,11 @@ _AFTER_HEADERS = {
     **dict.fromkeys(("mpeg1video", "mpeg2video"), (b"\0\0\1\xb8", b"\0\0\1\0")),
     "mpeg4": (b"\0\0\1\xb3", b"\0\0\1\xb6"),
 }
-# Where the picture's format stands if not in CodecPrivate.
-_PICTURE_FROM_PACKET, _PICTURE_FROM_FRAMES = ("vp8", "vp9"), ("mjpeg", "ffv1", "theora")
+_PICTURE_FROM_PACKET = ("vp8", "vp9")
+# Codecs whose blocks are one frame each, if in H.264 no picture is coded as fields. Of others the first frames must
+# come out as expected, and tell what the picture is like.
+_FRAME_A_BLOCK = ("h264", "hevc", "vp8", "vp9", "av1")
 _ONLY_KEYFRAMES = ("mjpeg",)
-# Blocks may hold fields, nothing, or two frames: the first frames must come out as expected.
-_DOUBTFUL = ("mpeg4", "mpeg1video", "mpeg2video")
 # A picture that is not coded (vop_coded of ISO/IEC 14496-2, 6.2.5) has no more than this, and gives no frame.
 _LARGEST_UNCODED = 10
 
@@ -65,7 +65,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
         track = track._replace(config=_headers_in_packet(source, track.codec, packets))
     stream = _describe_container(track, packets, headers.time_scale)
     picture = _coded_picture(source, stream, packets)
-    if picture is None and track.codec not in _PICTURE_FROM_FRAMES:
+    if picture is None and track.codec in _FRAME_A_BLOCK:
         return None
     index = _assemble(source, track, packets, _describe_picture(stream, picture) if picture else stream)
     if index is None:
@@ -73,7 +73,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     uncoded = track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED
     if uncoded or _has_wrong_times(index, _deepest_reordering(track.codec, picture)):
         return index_by_decoding(source)
-    if track.codec in _DOUBTFUL or (picture and not picture.frames_only):
+    if track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only):
         return checked_by_decoding_head(index, source) or index_by_decoding(source)
     return index
 

@@ -34,14 +34,12 @@ EXPECTED = {
     "hevc_mp4": ("tables", True),
     "hevc_mkv": ("tables", True),
     "vp9_webm": ("tables", True),
-    "vp9_webm_444": ("tables", True),
     "vp8_webm": ("tables", True),
     "av1_mkv": ("tables", True),
     "mpeg2_mkv": ("tables", True),
     "mpeg4_mkv": ("tables", True),
     "mjpeg_mkv": ("tables", True),
     "ffv1_mkv": ("tables", True),
-    "prores_mkv": ("demuxed", False),  # Matroska leaves out the first eight bytes of each frame
     "av1_mp4": ("tables", True),
     "mpeg2_ts": ("demuxed", False),
     "mpeg4_avi": ("decoded", True),  # AVI has no presentation times

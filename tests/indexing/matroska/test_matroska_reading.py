@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matroska_writing import CLUSTER, SIMPLE_BLOCK, TIMESTAMP, block, element, matroska, track, uint
+from matroska_writing import AV1, CLUSTER, SIMPLE_BLOCK, TIMESTAMP, block, element, matroska, track, uint
 from truth import full_decode
 
 from videoloader.errors import VideoLoaderError
@@ -45,7 +45,7 @@ def file_of(frame_size: int, frames: int, sounds: int = 2) -> bytes:
             parts.append(element(SIMPLE_BLOCK, block(1, time, [bytes([number % 256]) * frame_size], flags=0x80)))
             parts += [element(SIMPLE_BLOCK, block(2, time, [b"sound" * 60]))] * sounds
         clusters.append(element(CLUSTER, *parts))
-    return matroska(*clusters, tracks=[track(1, "V_MJPEG"), track(2, "A_OPUS", kind=2)])
+    return matroska(*clusters, tracks=[track(1, *AV1), track(2, "A_OPUS", kind=2)])
 
 
 @pytest.mark.parametrize("sounds", [0, 1, 3])
