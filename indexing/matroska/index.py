@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
+from videoloader.indexing.bitstream.bidirectional import is_h264_b_picture
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
@@ -27,6 +28,8 @@ from videoloader.indexing.sources import ByteSource
 EBML_MAGIC = EBML.to_bytes(4, "big")
 _NANOSECONDS = 10**9
 _UNSPECIFIED = 2
+# Packets whose slices are looked at, and how many bytes of each.
+_LOOKED_AT, _SLICE_HEAD = 16, 256
 _LONGEST_FIRST_PACKET = 1 << 20
 # Start codes of what follows the headers: a group of pictures or a picture, in MPEG-4 a group or a plane.
 _AFTER_HEADERS = {
@@ -73,7 +76,8 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     uncoded = track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED
     if uncoded or _has_wrong_times(index, _deepest_reordering(track.codec, picture)):
         return index_by_decoding(source)
-    if track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only):
+    doubtful = track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only)
+    if doubtful or _lacks_reordering(source, index):
         return checked_by_decoding_head(index, source) or index_by_decoding(source)
     return index
 
@@ -121,6 +125,15 @@ def _has_wrong_times(index: VideoIndex, deepest: int) -> bool:
     if (np.maximum.accumulate(pts)[keys] > pts[keys]).any():
         return True
     return reorder_depth(pts[index.packet_has_frame]) > deepest
+
+
+def _lacks_reordering(source: ByteSource, index: VideoIndex) -> bool:
+    """Whether pictures are reordered and timestamps are not: decode times, copied from containers without others."""
+    if index.stream.codec != "h264" or index.stream.reorder_depth:
+        return False
+    packets = zip(index.packet_offset[:_LOOKED_AT].tolist(), index.packet_size[:_LOOKED_AT].tolist(), strict=True)
+    heads = (source.read(at, min(size, _SLICE_HEAD)) for at, size in packets)
+    return any(is_h264_b_picture(index.stream.codec_configs[0], head) for head in heads)
 
 
 def _deepest_reordering(codec: str, picture: PictureFormat | None) -> int:

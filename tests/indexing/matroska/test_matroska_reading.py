@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matroska_writing import AV1, CLUSTER, SIMPLE_BLOCK, TIMESTAMP, block, element, matroska, track, uint
+from sample_videos import Recipe, write_video
 from truth import full_decode
 
 from videoloader.errors import VideoLoaderError
@@ -100,3 +101,27 @@ def test_a_file_cut_between_two_blocks_has_all_frames_before(sample, name):
         cut = index_matroska(MemorySource(data[: ends[number]]))
         assert len(cut.packet_size) == number + 1
         assert cut.packet_pts.tolist() == index.packet_pts[: number + 1].tolist()
+
+
+def test_decode_times_in_place_of_presentation_times(sample, tmp_path):
+    source, path = build_index(sample("h264_mkv")), tmp_path / "times.mkv"
+    payloads = [
+        sample("h264_mkv").read_bytes()[at : at + size]
+        for at, size in zip(source.packet_offset.tolist(), source.packet_size.tolist(), strict=True)
+    ]
+    blocks = [
+        element(SIMPLE_BLOCK, block(1, 40 * number, [payload], flags=0x80 if key else 0))
+        for number, (payload, key) in enumerate(zip(payloads, source.packet_key.tolist(), strict=True))
+    ]
+    private = element(0x63A2, source.stream.codec_configs[0])
+    cluster = element(CLUSTER, uint(TIMESTAMP, 0), *blocks)
+    path.write_bytes(matroska(cluster, tracks=[track(1, "V_MPEG4/ISO/AVC", private)]))
+    index = build_index(path)
+    assert index.method == "decoded"
+    assert index.frame_packet.tolist() == source.frame_packet.tolist()
+
+
+def test_pictures_in_the_order_of_their_coding_need_no_decoder(tmp_path):
+    path = write_video(tmp_path / "plain.mkv", Recipe("mkv", "libx264", {"bf": "0", "g": "12"}))
+    data = path.read_bytes()
+    assert len(index_matroska(CountingSource(data))) == 60
