@@ -8,6 +8,7 @@ from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
 from videoloader.indexing.images import index_images
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_demuxing
+from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.sources import ByteSource, FolderSource, Openable, open_source
 from videoloader.indexing.start import without_lost_frames
@@ -21,10 +22,11 @@ _LARGEST_PICTURE = 1 << 28
 def build_index(source: Openable) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
-    mp4 and mov are read from their own tables in well under a millisecond; other containers are demuxed
-    once through libavformat. Where the packets do not say which frames they become (no timestamps, a start
-    without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells. An image file is a
-    video of one frame, a folder of them one of as many; ``FolderSource`` takes their rate.
+    mp4 and mov are read from their own tables in well under a millisecond, Matroska and WebM from the headers of
+    their blocks; other containers are demuxed once through libavformat. Where the packets do not say which frames
+    they become (no timestamps, a start without a keyframe) the video is decoded once instead;
+    ``VideoIndex.method`` tells. An image file is a video of one frame, a folder of them one of as many;
+    ``FolderSource`` takes their rate.
 
     Args:
         source: whatever ``open_source`` takes: path of a file or of a folder of image files, URL,
@@ -72,4 +74,6 @@ def _index_by_tables(source: ByteSource) -> VideoIndex | None:
     head = source.read(0, 12)
     if head[4:8] in _MP4_FIRST_BOXES:
         return index_mp4(source)
+    if head[:4] == EBML_MAGIC:
+        return index_matroska(source)
     return index_images(source)

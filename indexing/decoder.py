@@ -14,6 +14,8 @@ from videoloader.indexing.index import VideoIndex
 
 # libavcodec's decoder of the codec's own name cannot decode on a CPU; this one can.
 _DECODER_NAMES = {"av1": "libdav1d"}
+# Codecs whose packets do not tell the picture's size.
+_WITHOUT_SIZE = ("ffv1",)
 # libavcodec ends the process when told of more.
 _DEEPEST_H264_REORDERING = 16
 
@@ -45,8 +47,9 @@ def open_decoder(index: VideoIndex, config: int, threads: int) -> av.video.codec
         context.options = {"has_b_frames": str(min(stream.reorder_depth, _DEEPEST_H264_REORDERING))}
     if stream.codec_tag:
         context.codec_tag = stream.codec_tag
-    if stream.pixel_format:
+    if stream.codec in _WITHOUT_SIZE or stream.pixel_format:
         context.width, context.height = stream.width, stream.height
+    if stream.pixel_format:
         context.pix_fmt = stream.pixel_format
     return context
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import DecodeError, IndexingError, UnsupportedError
+from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.reordering import reorder_depth
@@ -79,11 +80,31 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
             index = _assemble_demuxed(packets, stream, source, container.format.name)
     if index is None:
         return index_by_decoding(source)
+    return checked_by_decoding_head(index, source) or index_by_decoding(source)
+
+
+def checked_by_decoding_head(index: VideoIndex, source: ByteSource) -> VideoIndex | None:
+    """The index, its picture described as the first frame is; None if the first packets become other frames."""
     head = _decode_head(source)
     expected = np.sort(index.packet_pts[np.intersect1d(index.frame_packet, np.arange(_CHECKED_PACKETS))])
     if not head or [frame.pts for frame in head] != expected.tolist():
-        return index_by_decoding(source)
-    return replace(index, stream=replace(index.stream, rotation=_rotation(head[0])))
+        return None
+    first = head[0]
+    stream = replace(
+        index.stream,
+        width=first.width,
+        height=first.height,
+        bit_depth=first.format.components[0].bits,
+        chroma=_chroma(first.format.name),
+        rotation=_rotation(first),
+    )
+    return replace(index, stream=stream)
+
+
+def best_video_stream(source: ByteSource) -> int:
+    """The number of the stream that libavformat takes for the video, counted from zero."""
+    with open_video(source) as (_, stream):
+        return stream.index
 
 
 def _read_packets(
@@ -91,7 +112,7 @@ def _read_packets(
 ) -> _Packets:
     packets = _Packets([], [], [], [], [], [])
     offsets = packets.offset
-    hides = _HIDDEN_FRAME_TESTS.get(stream.codec_context.codec.canonical_name)
+    codec = stream.codec_context.codec.canonical_name
     for packet in container.demux(stream):
         if not packet.size:
             continue
@@ -100,7 +121,7 @@ def _read_packets(
         packets.size.append(packet.size)
         packets.key.append(packet.is_keyframe)
         payload = bytes(packet)
-        packets.hidden.append(packet.is_discard or bool(hides and hides(payload)))
+        packets.hidden.append(packet.is_discard or hides_frame(codec, payload[0], payload[-1]))
         if offsets is not None:
             offset = _find_payload(payload, packet.pos, source)
             if offset is None:
@@ -117,24 +138,6 @@ def _find_payload(payload: bytes, position: int | None, source: ByteSource) -> i
     around = source.read(position, _LONGEST_PACKET_HEADER + len(payload))
     start = around.find(payload)
     return position + start if start >= 0 else None
-
-
-def _vp8_hides(payload: bytes) -> bool:
-    """Whether a VP8 frame is not shown: show_frame, bit 4 of the frame tag (RFC 6386, 9.1)."""
-    return not payload[0] & 0x10
-
-
-def _vp9_hides(payload: bytes) -> bool:
-    """Whether a packet is one VP9 frame that is not shown (VP9 bitstream specification, 6.2 and annex B)."""
-    if payload[-1] & 0xE0 == 0xC0:
-        return False  # a superframe: it holds the frame that is shown too
-    profile = (payload[0] >> 5 & 1) | (payload[0] >> 3 & 2)
-    shift = 2 if profile == 3 else 3  # a reserved bit follows the profile
-    show_existing, show = payload[0] >> shift & 1, payload[0] >> (shift - 2) & 1
-    return not show_existing and not show
-
-
-_HIDDEN_FRAME_TESTS = {"vp8": _vp8_hides, "vp9": _vp9_hides}
 
 
 def _timestamps_give_the_order(packets: _Packets, stream: av.video.stream.VideoStream, container: str) -> bool:

@@ -25,6 +25,7 @@ from videoloader.planning import plan_frames
 
 NAME = "some file"
 LONGEST = 5  # seconds
+MATROSKA = ["h264_mkv", "h264_mkv_live", "hevc_mkv", "vp8_webm", "vp9_webm", "av1_mkv", "mpeg4_mkv", "ffv1_mkv"]
 
 
 @contextmanager
@@ -109,7 +110,7 @@ def test_a_file_cut_off_after_its_tables(sample, percent):
         Video(MemorySource(data[: len(data) * percent // 100], NAME), device="cpu")
 
 
-@pytest.mark.parametrize("name", ["h264_mkv", "vp9_webm", "h264_ts", "mpeg4_avi", "h264_mp4_fragmented"])
+@pytest.mark.parametrize("name", [*MATROSKA, "h264_ts", "mpeg4_avi", "h264_mp4_fragmented"])
 @pytest.mark.parametrize("percent", [1, 10, 25, 50, 75, 99])
 def test_containers_cut_off_have_the_frames_that_are_left_or_are_refused(sample, name, percent):
     data = sample(name).read_bytes()
@@ -197,6 +198,22 @@ def test_bytes_flipped_in_the_tables_of_a_fragment(sample, flips):
 def test_bytes_flipped_anywhere_in_other_containers(sample, name, flips):
     data = sample(name).read_bytes()
     read_some(flip(data, 0, len(data), flips))
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=150)
+@given(st.sampled_from(MATROSKA), flips)
+def test_bytes_flipped_in_the_headers_of_matroska(sample, name, flips):
+    data = sample(name).read_bytes()
+    read_some(flip(data, 0, int(build_index(data).packet_offset[3]), flips))
+
+
+@pytest.mark.timeout(120)
+@settings(max_examples=150)
+@given(st.sampled_from(MATROSKA), words)
+def test_extreme_numbers_in_the_headers_of_matroska(sample, name, words):
+    data = sample(name).read_bytes()
+    read_some(overwrite(data, 0, int(build_index(data).packet_offset[3]), words))
 
 
 @pytest.mark.timeout(120)

@@ -11,6 +11,13 @@ class BitReader:
         self._value = int.from_bytes(data, "big")
         self._left = len(data) * 8
 
+    @classmethod
+    def raw(cls, payload: bytes) -> BitReader:
+        """Reads the bytes as they are, for codecs without emulation prevention."""
+        reader = cls(b"")
+        reader._value, reader._left = int.from_bytes(payload, "big"), len(payload) * 8
+        return reader
+
     def u(self, bits: int) -> int:
         self._left -= bits
         if self._left < 0:

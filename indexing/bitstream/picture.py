@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from videoloader.indexing.bitstream.av1 import sequence_format
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.nal import parameter_sets
 from videoloader.indexing.index import StreamInfo
@@ -23,6 +24,7 @@ class PictureFormat(NamedTuple):
         full_range: whether samples use the full range; None where the header does not tell.
         buffering: how many pictures the stream may make a decoder hold, by each number in its headers that
             says so: H.264 reference frames, limit of the level, limit stated; HEVC stated, limit of the level.
+        frames_only: whether no picture is coded as two fields, which packets may hold one by one (H.264).
     """
 
     width: int
@@ -32,6 +34,7 @@ class PictureFormat(NamedTuple):
     color_matrix: int = 2
     full_range: bool | None = None
     buffering: tuple[int, ...] = ()
+    frames_only: bool = True
 
 
 @lru_cache(4096)
@@ -42,6 +45,9 @@ def picture_format(stream: StreamInfo) -> PictureFormat | None:
             return _read_h264_sps(sps)
         if stream.codec == "hevc" and (sps := _find_sps(stream.codec, config)):
             return _read_hevc_sps(sps)
+        if stream.codec == "av1" and (sequence := sequence_format(config)):
+            size = sequence.width, sequence.height
+            return PictureFormat(*size, sequence.chroma, sequence.bit_depth, sequence.color_matrix, sequence.full_range)
     depth, chroma = stream.bit_depth, stream.chroma
     if stream.codec == "av1" and stream.codec_configs[0][:1] == b"\x81" and len(stream.codec_configs[0]) >= 4:
         depth, chroma = _read_av1c(stream.codec_configs[0])
@@ -123,7 +129,7 @@ def _read_h264_sps(sps: bytes) -> PictureFormat | None:
     except (ValueError, IndexError, ZeroDivisionError):
         return None
     buffering = (references, limit, stated)
-    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering)
+    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering, bool(frame_only))
 
 
 # MaxDpbMbs by level_idc (ITU-T H.264, table A-1).

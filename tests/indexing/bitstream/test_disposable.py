@@ -17,6 +17,7 @@ WITH_DISPOSABLE = {
     "hevc_mp4": 15,
     "hevc_mkv": 15,
     "mpeg2_ts": 30,
+    "mpeg2_mkv": 30,
 }
 
 

@@ -1,0 +1,260 @@
+"""Clusters of Matroska (RFC 9559, 5.1.3): one walk over the headers of all blocks gives a track's packets."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.matroska.ebml import (
+    CRC32,
+    LONGEST_HEADER,
+    VINT_LENGTH,
+    VINT_MASK,
+    VOID,
+    MalformedError,
+    read_header,
+    read_uint,
+    read_vint,
+)
+from videoloader.indexing.sources import ByteSource
+
+CLUSTER, CUES, TAGS, SEEK_HEAD = 0x1F43B675, 0x1C53BB6B, 0x1254C367, 0x114D9B74
+INFO, TRACKS, ATTACHMENTS, CHAPTERS = 0x1549A966, 0x1654AE6B, 0x1941A469, 0x1043A770
+TOP_LEVEL = {CLUSTER, CUES, TAGS, SEEK_HEAD, INFO, TRACKS, ATTACHMENTS, CHAPTERS}
+_TIMESTAMP, _SIMPLE_BLOCK, _BLOCK_GROUP, _BLOCK, _BLOCK_DURATION, _REFERENCE = 0xE7, 0xA3, 0xA0, 0xA1, 0x9B, 0xFB
+# Position, PrevSize and SilentTracks.
+_OTHERS_IN_CLUSTER = {VOID, CRC32, 0xA7, 0xAB, 0x5854}
+# BlockVirtual, BlockAdditions, ReferencePriority, ReferenceVirtual, CodecState, DiscardPadding and Slices.
+_OTHERS_IN_GROUP = {VOID, CRC32, 0xA2, 0x75A1, 0xFA, 0xFD, 0xA4, 0x75A2, 0x8E}
+_KEYFRAME, _LACING = 0x80, 0x06
+_XIPH, _FIXED = 0x02, 0x04
+# The header of an element, of the block in it, and the first byte of the frame in that.
+_ENOUGH = LONGEST_HEADER + 12
+_SHORTEST_READ, _LONGEST_READ = 256, 64 << 10
+# A header so close behind the last read is worth reading through to: a read costs more than its bytes.
+_NEAR = 2048
+_LONGEST_LACE_TABLE = 64 << 10
+_LARGEST_BLOCK = 1 << 28
+_LATEST = 1 << 62
+
+
+class Packets(NamedTuple):
+    """The frames of one track in the order of the file; columns of equal length.
+
+    ``pts`` is in units of the file's time scale; by the first byte of a frame some codecs tell whether it is shown.
+    """
+
+    offset: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    pts: npt.NDArray[np.int64]
+    key: npt.NDArray[np.bool_]
+    first_byte: npt.NDArray[np.uint8]
+
+
+def read_packets(
+    source: ByteSource, start: int, stop: int | None, wanted: int, tracks: set[int], frame_duration: tuple[int, int]
+) -> tuple[Packets, set[int]]:
+    """The packets of a track, without reading more of their payloads than stands near the headers.
+
+    Args:
+        source: the file.
+        start: of the first cluster.
+        stop: of the segment; None where its size is unknown.
+        wanted: number of the track.
+        tracks: numbers of all tracks that blocks may belong to.
+        frame_duration: of one frame of the track, as numerator and denominator in units of the time scale; 0 where it
+            is not known.
+
+    Returns:
+        The packets, and the ids of the top-level elements from ``start`` on.
+
+    Raises:
+        MalformedError: elements do not fit into each other or the file, or a frame has no timestamp.
+    """
+    window, collected, found = _Window(source), _Collected(source, wanted, tracks, frame_duration), set()
+    end = source.size if stop is None else min(stop, source.size)
+    position = start
+    while position < end:
+        at = window.seek(position)
+        identifier, body, element_stop = read_header(window.data, at, window.base)
+        found.add(identifier)
+        if identifier == CLUSTER and (element_stop is None or element_stop <= end or end == source.size):
+            position = _read_cluster(window, collected, body, element_stop, end)
+        elif identifier not in (*TOP_LEVEL, VOID, CRC32) or element_stop is None or element_stop > end:
+            raise MalformedError(f"element {identifier:X} at byte {position} is no part of a segment, or cut off")
+        else:
+            position = element_stop
+    return collected.packets(), found
+
+
+def _read_cluster(window: _Window, collected: _Collected, position: int, stop: int | None, end: int) -> int:
+    """Collect the blocks of a cluster; the position after it. One of unknown size ends where another element begins."""
+    collected.cluster_time = None
+    limit = end if stop is None else min(stop, end)
+    while position < limit:
+        at = window.seek(position)
+        data = window.data
+        length = VINT_LENGTH[data[at + 1]]
+        if data[at] == _SIMPLE_BLOCK and length <= 8:
+            # What nearly all of a file consists of, as fast as can be.
+            at += 1 + length
+            body = position + 1 + length
+            position = body + (int.from_bytes(data[at - length : at], "big") & VINT_MASK[length])
+            if position > limit:
+                raise MalformedError(f"the block at byte {body} is cut off")
+            collected.add_block(data, at, body, position, None, 0)
+            continue
+        identifier, body, element_stop = read_header(data, at, window.base)
+        if stop is None and identifier in TOP_LEVEL:
+            return position
+        if element_stop is None or element_stop > limit:
+            raise MalformedError(f"element {identifier:X} at byte {position} is cut off")
+        if identifier == _TIMESTAMP:
+            collected.cluster_time = window.read_uint(body, element_stop)
+        elif identifier == _BLOCK_GROUP:
+            _read_group(window, collected, body, element_stop)
+        elif identifier not in _OTHERS_IN_CLUSTER:
+            raise MalformedError(f"element {identifier:X} at byte {position} is no part of a cluster")
+        position = element_stop
+    return position
+
+
+def _read_group(window: _Window, collected: _Collected, position: int, stop: int) -> None:
+    head, start, block_stop, duration, key = b"", 0, 0, 0, True
+    while position < stop:
+        at = window.seek(position)
+        identifier, body, element_stop = read_header(window.data, at, window.base)
+        if element_stop is None or element_stop > stop:
+            raise MalformedError(f"element {identifier:X} at byte {position} is cut off")
+        if identifier == _BLOCK and not head:
+            # Only what stands around it tells of its frame.
+            head, start, block_stop = window.data[at : at + _ENOUGH], body, element_stop
+        elif identifier == _BLOCK_DURATION:
+            duration = window.read_uint(body, element_stop)
+        elif identifier == _REFERENCE:
+            key = False
+        elif identifier not in _OTHERS_IN_GROUP:
+            raise MalformedError(f"element {identifier:X} at byte {position} is no part of a block group")
+        position = element_stop
+    if head:
+        collected.add_block(head, read_header(head, 0)[1], start, block_stop, key, duration)
+
+
+class _Window:
+    """The bytes around the position of a walk: long reads where headers lie close together, short ones where not.
+
+    ``data`` begins at byte ``base`` of the file.
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        self.data, self.base = b"", 0
+        self._source, self._read_size = source, _SHORTEST_READ
+
+    def seek(self, position: int) -> int:
+        """Where in ``data`` the position is; at least ``_ENOUGH`` bytes follow, zeros where the file has none."""
+        at = position - self.base
+        if at + _ENOUGH > len(self.data):
+            near = at - len(self.data) < _NEAR
+            self._read_size = min(2 * self._read_size, _LONGEST_READ) if near else self._read_size // 2
+            self._read_size = max(self._read_size, _SHORTEST_READ)
+            self.data, self.base, at = self._source.read(position, self._read_size), position, 0
+            if len(self.data) < _ENOUGH:
+                self.data += bytes(_ENOUGH)
+        return at
+
+    def read_uint(self, start: int, stop: int) -> int:
+        """An unsigned integer whose element's header the window was moved to."""
+        value = read_uint(self.data[start - self.base : stop - self.base])
+        if value > _LATEST:
+            raise MalformedError(f"the time {value} at byte {start}")
+        return value
+
+
+class _Collected:
+    """The packets found so far, and the timestamp of the cluster around the next one."""
+
+    def __init__(self, source: ByteSource, wanted: int, tracks: set[int], frame_duration: tuple[int, int]) -> None:
+        self.cluster_time: int | None = None
+        self._source, self._wanted, self._tracks, self._frame_duration = source, wanted, tracks, frame_duration
+        self._columns = array("q")
+
+    def add_block(self, data: bytes, at: int, start: int, stop: int, key: bool | None, duration: int) -> None:
+        """Take the frames of a block if it is the wanted track's.
+
+        Args:
+            data: holds its first bytes.
+            at: where in ``data`` they are.
+            start, stop: where in the file the block is.
+            key: whether its frame is a keyframe; None for simple blocks, which say so themselves.
+            duration: of the block, 0 where it is not told.
+        """
+        number, after = (data[at] & 0x7F, at + 1) if data[at] & 0x80 else read_vint(data, at)
+        if number != self._wanted:
+            if number not in self._tracks and stop > start:
+                raise MalformedError(f"the block at byte {start} is of track {number}, which is not there")
+            return
+        frame = start + after - at + 3
+        if frame >= stop:
+            return  # it has no frame
+        time = data[after] << 8 | data[after + 1]
+        flags = data[after + 2]
+        if self.cluster_time is None:
+            raise MalformedError(f"the cluster of the block at byte {start} has no timestamp")
+        pts = self.cluster_time + (time if time < 0x8000 else time - 0x10000)
+        if stop - start > _LARGEST_BLOCK or pts < 0:
+            raise MalformedError(f"the block at byte {start} has {stop - start} bytes and the timestamp {pts}")
+        if key is None:
+            key = bool(flags & _KEYFRAME)
+        if flags & _LACING:
+            self._add_lace(frame, stop, flags & _LACING, pts, key, duration)
+        else:
+            self._columns.extend((frame, stop - frame, pts, key, data[after + 3]))
+
+    def _add_lace(self, start: int, stop: int, lacing: int, pts: int, key: bool, duration: int) -> None:
+        table = self._source.read(start, min(stop - start, _LONGEST_LACE_TABLE))
+        sizes, length = _read_lace(table, lacing, stop - start)
+        count = len(sizes)
+        numerator, denominator = self._frame_duration
+        duration = duration or numerator * count // denominator
+        times = [duration * number // count for number in range(count)]
+        if min(sizes) < 1 or len(set(times)) < count:
+            raise MalformedError(f"a frame of the block at byte {start} has no bytes or no time of its own")
+        for number, (at, time) in enumerate(zip(accumulate(sizes, initial=start + length), times, strict=False)):
+            first_byte = self._source.read(at, 1)[0]
+            self._columns.extend((at, sizes[number], pts + time, key and not number, first_byte))
+
+    def packets(self) -> Packets:
+        rows = np.frombuffer(self._columns, np.int64).reshape(-1, len(Packets._fields))
+        offset, size, pts, key, first_byte = rows.T.copy()
+        return Packets(offset, size, pts, key.astype(np.bool_), first_byte.astype(np.uint8))
+
+
+def _read_lace(table: bytes, lacing: int, size: int) -> tuple[list[int], int]:
+    """(sizes of the frames in a block, bytes of the table before them), from all the block's bytes after its header."""
+    others = table[0]  # all frames but the last, whose size is what is left
+    position = 1
+    if lacing == _FIXED:
+        if (size - 1) % (others + 1):
+            raise MalformedError(f"{others + 1} frames of equal size in {size - 1} bytes")
+        return [(size - 1) // (others + 1)] * (others + 1), 1
+    if not others and lacing != _XIPH:
+        raise MalformedError("a lace of one frame, whose size may be told or not")
+    sizes: list[int] = []
+    for number in range(others):
+        if lacing == _XIPH:
+            first = position
+            while table[position : position + 1] == b"\xff":
+                position += 1
+            sizes.append(255 * (position - first) + (table[position] if position < len(table) else size))
+            position += 1
+        else:
+            value, after = read_vint(table, position)
+            if number:  # the difference to the size before, with half the range below zero
+                value += sizes[-1] - ((1 << 7 * (after - position) - 1) - 1)
+            sizes.append(value)
+            position = after
+    return [*sizes, size - position - sum(sizes)], position

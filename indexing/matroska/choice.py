@@ -1,0 +1,57 @@
+"""Which of several video tracks is the video: the one that libavformat's av_find_best_stream takes."""
+
+from __future__ import annotations
+
+from videoloader.indexing.libav import best_video_stream
+from videoloader.indexing.matroska.blocks import ATTACHMENTS, Packets, read_packets
+from videoloader.indexing.matroska.headers import Headers
+from videoloader.indexing.matroska.tracks import VIDEO, Track
+from videoloader.indexing.sources import ByteSource
+
+# Tracks whose blocks libavformat takes: video, audio, subtitles, metadata.
+_TAKEN_TYPES = (1, 2, 0x11, 0x21)
+# Each costs a walk through the file.
+_MOST_CANDIDATES = 8
+
+
+def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Packets] | None:
+    """The track that libavformat takes for the video, and its packets; None if it takes something else.
+
+    It goes by the tracks' flags first. Of equals it takes the one of which it looked at more frames, of equals the
+    first; how far it looked only it knows, so that it is asked where that matters.
+
+    Raises:
+        MalformedError: as read_packets.
+    """
+    numbers = {track.number for track in headers.tracks}
+    candidates = _best_by_flags(headers.tracks)
+    unusual = len(numbers) < len(headers.tracks) or any(track.type not in _TAKEN_TYPES for track in headers.tracks)
+    if unusual or not any(track.codec for track in candidates) or len(candidates) > _MOST_CANDIDATES:
+        return None
+    walks = [
+        read_packets(
+            source, headers.clusters, headers.stop, track.number, numbers, (track.default_duration, headers.time_scale)
+        )
+        for track in candidates
+    ]
+    # A picture among the attachments is a video stream too, and no default one.
+    has_picture = headers.has_attachments or ATTACHMENTS in walks[0][1]
+    if (candidates[0].is_default or not has_picture) and _first_has_most_frames([packets for packets, _ in walks]):
+        return candidates[0], walks[0][0]
+    taken = headers.tracks[best_video_stream(source) :][:1]
+    return next(((track, walk[0]) for track, walk in zip(candidates, walks, strict=True) if track in taken), None)
+
+
+def _best_by_flags(tracks: list[Track]) -> list[Track]:
+    ranks = [(track.is_default + (not track.is_impaired), track) for track in tracks if track.type == VIDEO]
+    best = max((rank for rank, _ in ranks), default=0)
+    return [track for rank, track in ranks if rank == best]
+
+
+def _first_has_most_frames(tracks: list[Packets]) -> bool:
+    """Whether no other track has, at any place of the file, more frames up to there than the first."""
+    first = tracks[0].offset
+    return all(
+        len(other.offset) <= len(first) and bool((first[: len(other.offset)] < other.offset).all())
+        for other in tracks[1:]
+    )

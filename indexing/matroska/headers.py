@@ -1,0 +1,103 @@
+"""What a Matroska file tells before its first cluster: the scale of its times, its tracks, where its blocks begin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from videoloader.indexing.matroska.blocks import ATTACHMENTS, CLUSTER, INFO, SEEK_HEAD, TOP_LEVEL, TRACKS
+from videoloader.indexing.matroska.ebml import (
+    CRC32,
+    LONGEST_HEADER,
+    SEGMENT,
+    VOID,
+    Element,
+    MalformedError,
+    iterate_elements,
+    read_header,
+    read_master,
+    read_string,
+    read_uint,
+)
+from videoloader.indexing.matroska.tracks import Track, read_tracks
+from videoloader.indexing.sources import ByteSource
+
+_READ_VERSION, _MAX_ID_LENGTH, _MAX_SIZE_LENGTH = 0x42F7, 0x42F2, 0x42F3
+_DOC_TYPE, _DOC_TYPE_READ_VERSION = 0x4282, 0x4285
+_TIMESTAMP_SCALE, _SEEK_ID, _SEEK_POSITION = 0x2AD7B1, 0x53AB, 0x53AC
+
+
+class Headers(NamedTuple):
+    """What stands before the first cluster; ``clusters`` is where that begins, ``stop`` where the segment ends."""
+
+    time_scale: int
+    tracks: list[Track]
+    has_attachments: bool
+    clusters: int
+    stop: int | None
+
+
+def read_headers(source: ByteSource) -> Headers:
+    """Read up to the first cluster, and behind the clusters what the seek head says is there.
+
+    Raises:
+        MalformedError: something is missing, twice there, or out of place.
+    """
+    ebml = _read_element(source, 0)
+    _check_version(dict(iterate_elements(read_master(source, ebml))))
+    segment = _read_element(source, ebml.stop or 0)
+    if segment.id != SEGMENT or (segment.stop is not None and segment.stop < source.size):
+        raise MalformedError("no segment, or something after it")
+    masters: dict[int, bytes] = {}
+    seek_heads = b""
+    has_attachments = False
+    position = segment.start
+    while (element := _read_element(source, position)).id != CLUSTER:
+        if element.id in (INFO, TRACKS):
+            if element.id in masters:
+                raise MalformedError(f"a second element {element.id:X} at byte {position}")
+            masters[element.id] = read_master(source, element)
+        elif element.id not in (*TOP_LEVEL, VOID, CRC32):
+            raise MalformedError(f"element {element.id:X} at byte {position} is no part of a segment")
+        elif element.id == SEEK_HEAD:
+            seek_heads += read_master(source, element)
+        has_attachments |= element.id == ATTACHMENTS
+        if element.stop is None:
+            raise MalformedError(f"element {element.id:X} at byte {position} has no size")
+        position = element.stop
+    for kind in {INFO, TRACKS} - masters.keys():
+        # After the clusters: only the seek head leads there.
+        element = _read_element(source, segment.start + _read_seek_head(seek_heads).get(kind, source.size))
+        if element.id != kind:
+            raise MalformedError(f"element {kind:X} is not where the seek head says")
+        masters[kind] = read_master(source, element)
+    scale = read_uint(dict(iterate_elements(masters[INFO])).get(_TIMESTAMP_SCALE, b"")) or 1_000_000
+    if scale >= 1 << 31:
+        raise MalformedError(f"a time scale of {scale} ns")
+    return Headers(scale, read_tracks(masters[TRACKS]), has_attachments, position, segment.stop)
+
+
+def _read_seek_head(data: bytes) -> dict[int, int]:
+    """Positions of elements in the segment by their ids; the first where one is told of twice."""
+    positions: dict[int, int] = {}
+    for _, payload in iterate_elements(data):
+        entry = dict(iterate_elements(payload))
+        positions.setdefault(read_uint(entry.get(_SEEK_ID, b"")), read_uint(entry.get(_SEEK_POSITION, b"")))
+    return positions
+
+
+def _read_element(source: ByteSource, position: int) -> Element:
+    return Element(*read_header(source.read(position, LONGEST_HEADER), 0, position))
+
+
+def _check_version(header: dict[int, bytes]) -> None:
+    numbers = [
+        read_uint(header.get(element, default)) <= largest
+        for element, default, largest in (
+            (_READ_VERSION, b"\1", 1),
+            (_MAX_ID_LENGTH, b"\4", 4),
+            (_MAX_SIZE_LENGTH, b"\10", 8),
+            (_DOC_TYPE_READ_VERSION, b"\1", 3),
+        )
+    ]
+    if not all(numbers) or read_string(header.get(_DOC_TYPE, b"")) not in ("matroska", "webm"):
+        raise MalformedError("another kind or a later version of EBML")

@@ -1,0 +1,196 @@
+"""Index of a Matroska or WebM file from its own elements (RFC 9559)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import IndexingError
+from videoloader.indexing.bitstream.bidirectional import is_h264_b_picture
+from videoloader.indexing.bitstream.hidden import hides_frame
+from videoloader.indexing.bitstream.nal import iterate_nals
+from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
+from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
+from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.libav import checked_by_decoding_head, index_by_decoding
+from videoloader.indexing.matroska.blocks import Packets
+from videoloader.indexing.matroska.choice import read_best_track
+from videoloader.indexing.matroska.ebml import EBML, MalformedError
+from videoloader.indexing.matroska.headers import read_headers
+from videoloader.indexing.matroska.tracks import Track
+from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.sources import ByteSource
+
+EBML_MAGIC = EBML.to_bytes(4, "big")
+_NANOSECONDS = 10**9
+_UNSPECIFIED = 2
+# Packets whose slices are looked at, and how many bytes of each.
+_LOOKED_AT, _SLICE_HEAD = 16, 256
+_LONGEST_FIRST_PACKET = 1 << 20
+# Start codes of what follows the headers: a group of pictures or a picture, in MPEG-4 a group or a plane.
+_AFTER_HEADERS = {
+    **dict.fromkeys(("mpeg1video", "mpeg2video"), (b"\0\0\1\xb8", b"\0\0\1\0")),
+    "mpeg4": (b"\0\0\1\xb3", b"\0\0\1\xb6"),
+}
+_PICTURE_FROM_PACKET = ("vp8", "vp9")
+# Codecs whose blocks are one frame each, if in H.264 no picture is coded as fields. Of others the first frames must
+# come out as expected, and tell what the picture is like.
+_FRAME_A_BLOCK = ("h264", "hevc", "vp8", "vp9", "av1")
+_ONLY_KEYFRAMES = ("mjpeg",)
+# A picture that is not coded (vop_coded of ISO/IEC 14496-2, 6.2.5) has no more than this, and gives no frame.
+_LARGEST_UNCODED = 10
+
+
+def index_matroska(source: ByteSource) -> VideoIndex | None:
+    """The index of the file's best video track, or None where only libavformat can tell.
+
+    That is so for compressed and encrypted blocks, codecs that are not known here, frames without a timestamp of
+    their own, and damaged files. Where blocks may not be one frame each (fields, MPEG-4) the first ones are decoded.
+
+    Raises:
+        IndexingError: the video track has no frames.
+    """
+    try:
+        headers = read_headers(source)
+        found = read_best_track(source, headers)
+    except MalformedError:
+        return None
+    if found is None or not found[0].codec:
+        return None
+    track, packets = found
+    if not len(packets.offset):
+        raise IndexingError("the video track has no frames", source.name)
+    if not track.config and track.codec in ("h264", "hevc", *_AFTER_HEADERS):
+        track = track._replace(config=_headers_in_packet(source, track.codec, packets))
+    stream = _describe_container(track, packets, headers.time_scale)
+    picture = _coded_picture(source, stream, packets)
+    if picture is None and track.codec in _FRAME_A_BLOCK:
+        return None
+    index = _assemble(source, track, packets, _describe_picture(stream, picture) if picture else stream)
+    if index is None:
+        return None
+    uncoded = track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED
+    if uncoded or _has_wrong_times(index, _deepest_reordering(track.codec, picture)):
+        return index_by_decoding(source)
+    doubtful = track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only)
+    if doubtful or _lacks_reordering(source, index):
+        return checked_by_decoding_head(index, source) or index_by_decoding(source)
+    return index
+
+
+def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
+    """What stands for a configuration record in the first packet: its headers or parameter sets, with start codes."""
+    first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
+    if codec in _AFTER_HEADERS:
+        return first[: min((at for code in _AFTER_HEADERS[codec] if (at := first.find(code)) >= 0), default=0)]
+    units = [first[start:stop].rstrip(b"\0") for start, stop in iterate_nals(first, 0)]
+    if codec == "h264":
+        sets = [unit for unit in units if unit and unit[0] & 31 in (7, 8)]
+    else:
+        sets = [unit for unit in units if unit and 32 <= unit[0] >> 1 & 63 <= 34]
+    return b"".join(b"\0\0\1" + unit for unit in sets)
+
+
+def _describe_container(track: Track, packets: Packets, time_scale: int) -> StreamInfo:
+    count, span = len(packets.pts), int(packets.pts.max() - packets.pts.min())
+    mean_rate = Fraction((count - 1) * _NANOSECONDS, span * time_scale) if span else Fraction(0)
+    return StreamInfo(
+        codec=track.codec,
+        codec_configs=(track.config,),
+        time_base=Fraction(time_scale, _NANOSECONDS),
+        width=track.width,
+        height=track.height,
+        reorder_depth=reorder_depth(packets.pts),
+        **{"frame_rate": mean_rate} | track.facts,
+    )
+
+
+def _coded_picture(source: ByteSource, stream: StreamInfo, packets: Packets) -> PictureFormat | None:
+    if stream.codec not in _PICTURE_FROM_PACKET:
+        return picture_format(stream)
+    first = source.read(int(packets.offset[0]), min(int(packets.size[0]), LONGEST_KEYFRAME_HEADER))
+    return keyframe_format(stream.codec, first)
+
+
+def _has_wrong_times(index: VideoIndex, deepest: int) -> bool:
+    """Whether no decoder gives out frames in the order of these timestamps.
+
+    Frames decoded before a keyframe are shown before it, and none is held back for more than ``deepest`` others.
+    """
+    pts, keys = index.packet_pts, np.flatnonzero(index.packet_key)
+    if (np.maximum.accumulate(pts)[keys] > pts[keys]).any():
+        return True
+    return reorder_depth(pts[index.packet_has_frame]) > deepest
+
+
+def _lacks_reordering(source: ByteSource, index: VideoIndex) -> bool:
+    """Whether pictures are reordered and timestamps are not: decode times, copied from containers without others."""
+    if index.stream.codec != "h264" or index.stream.reorder_depth:
+        return False
+    packets = zip(index.packet_offset[:_LOOKED_AT].tolist(), index.packet_size[:_LOOKED_AT].tolist(), strict=True)
+    heads = (source.read(at, min(size, _SLICE_HEAD)) for at, size in packets)
+    return any(is_h264_b_picture(index.stream.codec_configs[0], head) for head in heads)
+
+
+def _deepest_reordering(codec: str, picture: PictureFormat | None) -> int:
+    """How many frames a decoder may have to hold back: in MPEG-1, -2 and -4 one, in codecs not named none."""
+    if picture and picture.buffering:
+        return max(picture.buffering)
+    return 1 if codec in _AFTER_HEADERS else 0
+
+
+def _describe_picture(stream: StreamInfo, picture: PictureFormat) -> StreamInfo:
+    """What decoders go by, whatever the container says of it."""
+    ranges = {True: "full", False: "limited", None: stream.color_range}
+    return replace(
+        stream,
+        width=picture.width,
+        height=picture.height,
+        bit_depth=picture.bit_depth,
+        chroma=picture.chroma,
+        color_matrix=stream.color_matrix if picture.color_matrix == _UNSPECIFIED else picture.color_matrix,
+        color_range=ranges[picture.full_range],
+    )
+
+
+def _assemble(source: ByteSource, track: Track, packets: Packets, stream: StreamInfo) -> VideoIndex | None:
+    delay = round(Fraction(track.codec_delay, _NANOSECONDS) / stream.time_base)
+    pts = packets.pts - delay
+    shown = np.flatnonzero(~_hidden(source, track.codec, packets))
+    order = shown[np.argsort(pts[shown], kind="stable")]
+    if not (np.diff(pts[order]) > 0).all():
+        return None  # two frames at one time: only a decode tells what comes of them
+    count = len(pts)
+    return VideoIndex(
+        source=source.name,
+        container="matroska,webm",
+        method="tables",
+        packet_offset=packets.offset,
+        packet_size=packets.size.astype(np.int32),
+        packet_pts=pts,
+        packet_key=np.ones(count, np.bool_) if track.codec in _ONLY_KEYFRAMES else packets.key,
+        packet_disposable=np.zeros(count, np.uint8),
+        packet_config=np.zeros(count, np.uint8),
+        frame_packet=order.astype(np.int32),
+        frame_pts=pts[order],
+        byte_ranges=True,
+        stream=stream,
+    )
+
+
+def _hidden(source: ByteSource, codec: str, packets: Packets) -> npt.NDArray[np.bool_]:
+    """Packets that show nothing; of most the first byte tells, and only of the others the last one is read."""
+    hidden = _hiding_bytes(codec)[packets.first_byte]
+    for number in np.flatnonzero(hidden):
+        last = source.read(int(packets.offset[number] + packets.size[number]) - 1, 1)[0]
+        hidden[number] = hides_frame(codec, int(packets.first_byte[number]), last)
+    return hidden
+
+
+@cache
+def _hiding_bytes(codec: str) -> npt.NDArray[np.bool_]:
+    return np.array([hides_frame(codec, first, 0) for first in range(256)], np.bool_)
