@@ -6,6 +6,7 @@ import os
 import warnings
 
 from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.indexing.avi import index_avi
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
@@ -21,7 +22,7 @@ _LARGEST_PICTURE = 1 << 28
 def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
-    mp4 and mov are read from their own tables in well under a millisecond; other containers are demuxed
+    mp4, mov and AVI are read from their own tables in about a millisecond; other containers are demuxed
     once through libavformat. Where the packets do not say which frames they become (no timestamps, a start
     without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells.
 
@@ -53,6 +54,8 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
             warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
         elif index is not None and _shows_what_it_cannot_start(index, opened):
             index = index_by_decoding(opened)
+    elif opened.read(0, 4) == b"RIFF" and opened.read(8, 4) == b"AVI ":
+        index = index_avi(opened)
     if index is None:
         index = index_by_demuxing(opened)
     if not len(index):

@@ -1,0 +1,315 @@
+"""The display order of MPEG-4 part 2 pictures (VOPs), from their headers (ISO/IEC 14496-2, 6.2.3 and 6.2.5).
+
+What comes out for streams that the standard does not foresee (several VOPs in one packet, placeholders, VOPs that are
+not coded) follows libavcodec, found out by decoding such streams.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import NamedTuple
+
+from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder
+
+_START = b"\0\0\1"
+_VOP = b"\0\0\1\xb6"
+_VISUAL_SEQUENCE = b"\xb0"
+_USER_DATA, _GROUP, _FIRST_LAYER, _LAST_LAYER = 0xB2, 0xB3, 0x20, 0x2F
+_I, _B = 0, 2
+_SIMPLE, _ADVANCED_SIMPLE = 1, 17
+_ASPECTS = {2: Fraction(12, 11), 3: Fraction(10, 11), 4: Fraction(16, 11), 5: Fraction(40, 33)}
+_EXTENDED_ASPECT = 15
+# The encoder's signature, and the letter that says that it packs several VOPs into one packet.
+_DIVX = re.compile(rb"DivX(\d+)(?:Build|b)(\d+)(p?)")
+_SIGNATURES = re.compile(rb"DivX\d+(?:Build|b)\d+|XviD\d+|Lavc\d+|FFmpeg")
+# Four-character codes whose streams libavcodec takes for Xvid's where no signature says otherwise.
+_XVID_TAGS = {"XVID", "XVIX", "RMP4", "ZMP4", "SIPP"}
+# Those whose times it counts by other rules.
+_ODD_TAGS = {"UMP4", "WV1F", "3IV1", "QMP4"}
+_LONGEST_VOP_HEADER = 20  # bytes, as far as it is read here
+
+
+class Layer(NamedTuple):
+    """A video object layer.
+
+    Attributes:
+        width, height: pixels.
+        sample_aspect_ratio: width of a pixel over its height.
+        late: whether references are shown one reference later (low_delay is 0).
+        resolution: time units of a second.
+        interlaced: whether VOPs may be.
+    """
+
+    width: int
+    height: int
+    sample_aspect_ratio: Fraction
+    late: bool
+    resolution: int
+    interlaced: bool
+
+    @property
+    def increment_bits(self) -> int:
+        """Bits of vop_time_increment."""
+        return max(1, (self.resolution - 1).bit_length())
+
+
+class _Vop(NamedTuple):
+    kind: int
+    seconds: int
+    increment: int
+    coded: bool
+    clock: int | None  # seconds, of a group header before it
+    start: int  # of its start code in the packet
+
+
+def find_layer(config: bytes) -> Layer | None:
+    """The first video object layer among these headers; None where none is there, or none of the plain kind."""
+    for code, start, stop in _sections(config):
+        if _FIRST_LAYER <= code <= _LAST_LAYER:
+            try:
+                return _read_layer(config[start:stop])
+            except ValueError:
+                return None
+    return None
+
+
+def _sections(data: bytes) -> list[tuple[int, int, int]]:
+    """(code, start, stop) of what stands after each start code, up to the first VOP."""
+    sections = []
+    start = data.find(_START) + 3
+    while 2 < start < len(data):
+        code = data[start]
+        following = data.find(_START, start)
+        stop = len(data) if following < 0 else following
+        sections.append((code, start + 1, stop))
+        if code == _VOP[3]:
+            break
+        start = following + 3
+    return sections
+
+
+def _read_layer(payload: bytes) -> Layer | None:
+    """The first fields of VideoObjectLayer; None for shapes, and for a kind whose delay decoders guess."""
+    # MPEG-4 has no emulation prevention: what looks like it is protected from BitReader.
+    bits = BitReader(payload[:64].replace(b"\0\0\3", b"\0\0\3\3"))
+    bits.u(1)
+    kind = bits.u(8)
+    version = 1
+    if bits.u(1):
+        version = bits.u(4)
+        bits.u(3)
+    aspect_code = bits.u(4)
+    aspect = _ASPECTS.get(aspect_code, Fraction(1))
+    if aspect_code == _EXTENDED_ASPECT:
+        width, height = bits.u(8), bits.u(8)
+        aspect = Fraction(width, height) if width and height else Fraction(1)
+    if bits.u(1):
+        bits.u(2)
+        late = not bits.u(1)
+        if bits.u(1):
+            bits.u(79)
+    elif kind in (_SIMPLE, _ADVANCED_SIMPLE):
+        late = False
+    else:
+        return None
+    shape = bits.u(2)
+    bits.u(1)
+    resolution = bits.u(16)
+    if shape or not resolution or version > 2:
+        return None
+    bits.u(1)
+    if bits.u(1):
+        bits.u(max(1, (resolution - 1).bit_length()))
+    bits.u(1)
+    width = bits.u(13)
+    bits.u(1)
+    height = bits.u(13)
+    bits.u(1)
+    interlaced = bool(bits.u(1))
+    return Layer(width, height, aspect, late, resolution, interlaced)
+
+
+def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder | None:
+    """The order that a decoder gives frames out in, or None where these headers do not settle it.
+
+    Args:
+        config: the headers before the first VOP, with start codes.
+        tag: the four-character code that the container gives the codec.
+        packets: in decode order.
+    """
+    layer = find_layer(config)
+    if layer is None or tag.upper() in _ODD_TAGS:
+        return None
+    try:
+        decoder = _Decoder(config, tag, layer)
+        for number, head in enumerate(packets):
+            if decoder.packed or (len(head) < packets.sizes[number] and _VOP not in head[:-_LONGEST_VOP_HEADER]):
+                head = packets.whole(number)
+            decoder.decode(number, head, packets.sizes[number])
+        return decoder.finish()
+    except ValueError:
+        return None
+
+
+class _Decoder:
+    """Follows what libavcodec does with each packet, as far as which packet's number each frame gets.
+
+    Raises ValueError where what it does depends on more than the headers.
+    """
+
+    def __init__(self, config: bytes, tag: str, layer: Layer) -> None:
+        self.packed = False
+        self._layer = layer
+        self._keys: list[bool] = []
+        self._may_skip_bytes = tag.upper() in _XVID_TAGS and not _SIGNATURES.search(config)
+        self._read_signature(config)
+        self._clock = _Clock(layer)
+        self._frames: list[int] = []
+        self._late: list[bool] = []
+        self._held: int | None = None
+        self._references = 0
+        self._rest: bytes | None = None  # second VOP of a packet, not decoded yet
+        self._ended_uncoded = False
+        self._last_was_b = False
+
+    def decode(self, number: int, packet: bytes, size: int) -> None:
+        """Take the packet of this number."""
+        self._keys.append(False)
+        vop = self._read_headers(packet)
+        if vop is not None:
+            self._last_was_b = vop.kind == _B
+        self._late.append(self._layer.late and not self._last_was_b)
+        self._ended_uncoded = False
+        rest, self._rest = self._rest, None
+        if packet[packet.find(_START) + 3 :][:1] == _VISUAL_SEQUENCE:
+            rest = None
+        decoded = vop if rest is None else self._read_headers(rest)
+        if decoded is None:
+            if size == 1 and self._may_skip_bytes:
+                return
+            raise ValueError("a packet has no VOP")
+        shown = self._show(number, decoded, 8 * size if rest is None else None)
+        if shown and vop is not None:
+            self._keys[number] = decoded.kind == _I and vop.kind == _I
+        if shown and self.packed:
+            self._rest = _second_vop(packet, decoded.start + 4 if rest is None else 0)
+
+    def finish(self) -> PictureOrder:
+        """The order of all frames, after the last packet."""
+        if self._ended_uncoded:
+            raise ValueError("the last frame gets the properties of a packet that is not its own")
+        if self._held is not None:
+            self._frames.append(self._held)
+        if not self._keys or not self._keys[0] or len(set(self._frames)) != len(self._frames):
+            raise ValueError("does not begin with a frame that decoding can start at")
+        return PictureOrder(self._frames, self._keys, self._late, self.packed)
+
+    def _read_headers(self, packet: bytes) -> _Vop | None:
+        """The first VOP of a packet; what stands before it is taken note of."""
+        if packet[:4] == _VOP:
+            return _read_vop(packet, 0, self._layer, None)
+        clock = None
+        for code, start, stop in _sections(packet):
+            if code == _VOP[3]:
+                return _read_vop(packet, start - 4, self._layer, clock)
+            if code == _USER_DATA:
+                self._read_signature(packet[start:stop])
+            elif _FIRST_LAYER <= code <= _LAST_LAYER:
+                if _read_layer(packet[start:stop]) != self._layer:
+                    raise ValueError("the video object layer changes")
+            elif code == _GROUP and any(packet[start : start + 3]):
+                bits = int.from_bytes(packet[start : start + 3], "big")
+                hours, minutes, seconds = bits >> 19, bits >> 13 & 63, bits >> 6 & 63
+                clock = seconds + 60 * (minutes + 60 * hours)
+        return None
+
+    def _read_signature(self, user_data: bytes) -> None:
+        if not _SIGNATURES.search(user_data):
+            return
+        if divx := _DIVX.search(user_data):
+            packed = bool(divx[3])
+            if len(self._keys) > 1 and packed != self.packed:
+                raise ValueError("packing changes")
+            self.packed = packed
+        self._may_skip_bytes = self._may_skip_bytes or bool(divx) or b"XviD" in user_data
+
+    def _show(self, number: int, vop: _Vop, bits: int | None) -> bool:
+        """Whether a VOP becomes a frame; it is put in its place."""
+        if vop.kind == _B:
+            if not self._layer.late or self._references < 2:
+                raise ValueError("a B-VOP without both its references")
+            self._clock.check_between(vop)
+            if not vop.coded:
+                self._ended_uncoded = True
+                return False
+            self._frames.append(number)
+            return True
+        self._clock.advance(vop)
+        if not vop.coded:
+            self._ended_uncoded = True
+            return False
+        blocks = ((self._layer.width + 15) // 16) * ((self._layer.height + 15) // 16)
+        if bits is not None and bits < blocks // 2 + 128:
+            raise ValueError("a VOP too short for a decoder to take")
+        if not self._references and vop.kind != _I:
+            raise ValueError("does not begin with an I-VOP")
+        self._references += 1
+        if not self._layer.late:
+            self._frames.append(number)
+            return True
+        if self._held is not None:
+            self._frames.append(self._held)
+        self._held = number
+        return True
+
+
+class _Clock:
+    """When VOPs are shown, as libavcodec counts it: it leaves out B-VOPs that are not between their references."""
+
+    def __init__(self, layer: Layer) -> None:
+        self._layer = layer
+        self._seconds = self._seconds_before = 0
+        self._reference = self._between = 0
+
+    def advance(self, vop: _Vop) -> None:
+        """Take a VOP that others refer to."""
+        if vop.clock is not None:
+            self._seconds = vop.clock
+        self._seconds_before = self._seconds
+        self._seconds += vop.seconds
+        time = self._seconds * self._layer.resolution + vop.increment
+        self._between, self._reference = time - self._reference & 0xFFFF, time
+
+    def check_between(self, vop: _Vop) -> None:
+        """Raise ValueError unless a B-VOP is surely taken."""
+        time = (self._seconds_before + vop.seconds) * self._layer.resolution + vop.increment
+        before = self._between - (self._reference - time) & 0xFFFF
+        if vop.clock is not None or self._layer.interlaced or not 0 < before < self._between:
+            raise ValueError("a B-VOP is not between its references")
+
+
+def _read_vop(packet: bytes, start: int, layer: Layer, clock: int | None) -> _Vop:
+    # As many bytes hold the fields read here, but for times that are minutes apart.
+    value = int.from_bytes(packet[start + 4 : start + 24].ljust(20, b"\0"), "big")
+    kind, left, seconds = value >> 158, 157, 0
+    while value >> left & 1:
+        seconds, left = seconds + 1, left - 1
+    increment_bits = layer.increment_bits
+    left -= increment_bits + 3
+    if left < 0 or len(packet) < start + 6:
+        raise ValueError("a VOP header ends too early")
+    fields = value >> left
+    # Markers stand around the increment; without the second decoders guess how long it is.
+    if not fields & 2:
+        raise ValueError("a VOP header has no marker bit")
+    return _Vop(kind, seconds, fields >> 2 & ((1 << increment_bits) - 1), bool(fields & 1), clock, start)
+
+
+def _second_vop(packet: bytes, start: int) -> bytes | None:
+    """The rest of a packet from behind its first VOP, where an I- or B-VOP is there."""
+    if len(packet) - start <= 7:
+        return None
+    second = packet.find(_VOP, start, len(packet) - 1)
+    return packet[start:] if second >= 0 and not packet[second + 4] & 0x40 else None
