@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ _INDEX_OF_INDEXES, _INDEX_OF_CHUNKS = 0, 1
 _COMPARED = 8
 _LARGEST_READ = 16 << 10
 _LARGEST_TAIL = 1 << 20
+_LIKE_A_CHUNK = re.compile(rb"\d\d[\0-\x7f]{2}")
 
 
 class Chunks(NamedTuple):
@@ -83,8 +85,12 @@ def _read_indexes(source: ByteSource, header: Header, number: int) -> _Entries |
     """The file's index, in file order: OpenDML's if the stream has one, else ``idx1``; None where there is neither."""
     if header.streams[number].super_index:
         parts = [_read_super_index(source, each, stream) for each, stream in enumerate(header.streams)]
-        begin, size, numbers, key = (np.concatenate(each) for each in zip(*parts, strict=True))
-        entries = _Entries(begin, size, numbers, key.astype(np.bool_))
+        entries = _Entries(
+            np.concatenate([part.begin for part in parts]),
+            np.concatenate([part.size for part in parts]),
+            np.concatenate([part.stream for part in parts]),
+            np.concatenate([part.key for part in parts]),
+        )
     else:
         found = _read_idx1(source, header)
         if found is None:
@@ -231,6 +237,7 @@ def _walk(source: ByteSource, start: int, stop: int, streams: int) -> Iterator[t
 
 
 def _check_tail(source: ByteSource, position: int, stop: int) -> None:
-    """What stands where no chunk does must be nothing: libavformat goes on looking for chunks there."""
-    if stop - position > _LARGEST_TAIL or source.read(position, stop - position).strip(b"\0"):
+    """What stands where no chunk does must not look like one: libavformat goes on looking there, byte by byte."""
+    at_end = stop == source.size and stop - position <= _LARGEST_TAIL
+    if not at_end or _LIKE_A_CHUNK.search(source.read(position, stop - position)):
         raise _NotPlainError

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from videoloader.indexing.avi.chunks import Chunks
 from videoloader.indexing.sources import ByteSource
 
 HEAD_SIZE = 64
+_CHUNK_HEADER = 8
 # What lies between two heads is read along when it is shorter: about what one more read costs.
 _READ_THROUGH = 6 << 10
 _LARGEST_READ = 4 << 20
 
 
 class ChunkHeads:
-    """The first bytes of the packets of a stream.
+    """The first bytes of the packets of a stream (a PacketHeads).
 
-    Iterating gives HEAD_SIZE bytes of each, or all of a shorter one, and raises ValueError where a chunk is not the
-    stream's or not of its size.
+    Reading them raises ValueError where a chunk is not the stream's or not of its size.
 
     Args:
         source: of the file.
@@ -29,26 +31,43 @@ class ChunkHeads:
     """
 
     def __init__(self, source: ByteSource, chunks: Chunks, number: int) -> None:
-        self.sizes: list[int] = chunks.size.tolist()
-        self._source, self._chunks, self._name = source, chunks, b"%02d" % number
+        self.size = chunks.size
+        self._source, self._offset, self._name = source, chunks.offset, b"%02d" % number
 
     def whole(self, number: int) -> bytes:
         """All bytes of one packet."""
-        return self._source.read(int(self._chunks.offset[number]), self.sizes[number])
+        return self._source.read(int(self._offset[number]), int(self.size[number]))
 
     def __iter__(self) -> Iterator[bytes]:
-        begin = self._chunks.offset - 8
-        end = begin + 8 + np.minimum(self._chunks.size, HEAD_SIZE)
-        part = (begin - begin[0]) // _LARGEST_READ
-        breaks = np.flatnonzero((begin[1:] - end[:-1] > _READ_THROUGH) | (part[1:] != part[:-1])) + 1
-        bounds = [0, *breaks.tolist(), len(begin)]
-        begins, ends = begin.tolist(), end.tolist()
-        for first, last in pairwise(bounds):
-            base = begins[first]
-            block = self._source.read(base, ends[last - 1] - base)
-            for number in range(first, last):
-                at = begins[number] - base
-                size = int.from_bytes(block[at + 4 : at + 8], "little")
-                if size != self.sizes[number] or block[at : at + 2] != self._name:
-                    raise ValueError("a chunk is not what the index says")
-                yield block[at + 8 : ends[number] - base]
+        """The first HEAD_SIZE bytes of each packet, or all of a shorter one."""
+        data = self.rows.tobytes()
+        for start, size in zip(range(0, len(data), HEAD_SIZE), self.size.tolist(), strict=True):
+            yield data[start : start + min(size, HEAD_SIZE)]
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.uint8]:
+        """uint8[P, HEAD_SIZE]; behind the end of a shorter packet stands what follows in the file, or zeros."""
+        begin = self._offset - _CHUNK_HEADER
+        end = begin + _CHUNK_HEADER + HEAD_SIZE
+        part = begin // _LARGEST_READ
+        batches = [0, *(np.flatnonzero(part[1:] != part[:-1]) + 1).tolist(), len(begin)]
+        rows = np.concatenate([self._read(begin[first:last], end[first:last]) for first, last in pairwise(batches)])
+        stated = np.ascontiguousarray(rows[:, 4:_CHUNK_HEADER]).view("<u4")[:, 0]
+        if (stated != self.size).any() or (rows[:, :2] != np.frombuffer(self._name, np.uint8)).any():
+            raise ValueError("a chunk is not what the index says")
+        return np.ascontiguousarray(rows[:, _CHUNK_HEADER:])
+
+    def _read(self, begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        """The bytes of ranges of one length, as rows."""
+        breaks = np.flatnonzero(begin[1:] - end[:-1] > _READ_THROUGH) + 1
+        starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), len(begin)]
+        bases, limits = begin[starts], end[np.array(stops) - 1]
+        pieces = [
+            self._source.read(base, length).ljust(length, b"\0")
+            for base, length in zip(bases.tolist(), (limits - bases).tolist(), strict=True)
+        ]
+        data = np.frombuffer(b"".join(pieces), np.uint8)
+        shift = np.cumsum(limits - bases) - limits
+        position = begin + np.repeat(shift, np.diff([*starts, len(begin)]))
+        rows: npt.NDArray[np.uint8] = data[position[:, None] + np.arange(_CHUNK_HEADER + HEAD_SIZE)]
+        return rows

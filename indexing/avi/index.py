@@ -90,13 +90,12 @@ def _find_frames(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> _Frames
 
 
 def _in_order(order: PictureOrder, time: npt.NDArray[np.int64], time_base: Fraction) -> _Frames | None:
-    late = np.array(order.late)
+    late, packet = order.late, order.frames
     if late.any() and 1 / time_base >= _HIGHEST_RATE:
         return None
     # libavformat gives a frame that is shown late the time of the next such packet.
     shown = time.copy()
     shown[late] = [*time[late][1:].tolist(), time[-1] + 1][: late.sum()]
-    packet = np.array(order.frames, np.int64)
     pts = np.sort(shown[packet])
     # Packets without a frame count as shown with the frame before them.
     packet_pts = np.full(len(time), pts[0])
@@ -104,7 +103,7 @@ def _in_order(order: PictureOrder, time: npt.NDArray[np.int64], time_base: Fract
     with_frame = np.zeros(len(time), np.bool_)
     with_frame[packet] = True
     packet_pts = packet_pts[np.maximum.accumulate(np.where(with_frame, np.arange(len(time)), 0))]
-    return _Frames(packet_pts, np.array(order.keys), packet, pts, order.packed)
+    return _Frames(packet_pts, order.keys, packet, pts, order.packed)
 
 
 def _assemble(source: ByteSource, chunks: Chunks, frames: _Frames, info: StreamInfo) -> VideoIndex:

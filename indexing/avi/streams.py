@@ -102,7 +102,7 @@ def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
 
 
 def _h264_headers(first: bytes) -> bytes:
-    units = [first[start:stop].rstrip(b"\0") for start, stop in iterate_nals(first, 0)]
+    units = [first[start:stop] for start, stop in iterate_nals(first, 0)]
     return b"".join(b"\0\0\1" + unit for unit in units if unit and unit[0] & 31 in (7, 8))
 
 

@@ -6,6 +6,8 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Pps, Sps, read_pps, read_sps
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
@@ -60,8 +62,8 @@ def _order(config: bytes, packets: PacketHeads) -> PictureOrder | None:
     counter = _OrderCounter()
     orders: list[tuple[int, int]] = []
     keys: list[bool] = []
-    for number, head in enumerate(packets):
-        picture, has_sei = _first_picture(head, length_size, sets, len(head) == packets.sizes[number])
+    for number, (head, size) in enumerate(zip(packets, packets.size.tolist(), strict=True)):
+        picture, has_sei = _first_picture(head, length_size, sets, len(head) == size)
         if picture is None:
             head = packets.whole(number)
             picture, has_sei = _first_picture(head, length_size, sets, True)
@@ -73,8 +75,8 @@ def _order(config: bytes, packets: PacketHeads) -> PictureOrder | None:
         return None
     if sorted(orders) != _given_out(orders, sets.active.reordered or 0):
         return None
-    frames = sorted(range(len(orders)), key=orders.__getitem__)
-    return PictureOrder(frames, keys, late=[True] * len(orders))
+    frames = np.array(sorted(range(len(orders)), key=orders.__getitem__))
+    return PictureOrder(frames, np.array(keys), late=np.ones(len(orders), np.bool_))
 
 
 class _ParameterSets:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder, hold_references
+import numpy as np
+
+from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder, shown_late
 
 _PICTURE, _EXTENSION = b"\0\0\1\0", b"\0\0\1\xb5"
 _SEQUENCE_EXTENSION, _PICTURE_CODING_EXTENSION = 1, 8
@@ -40,7 +42,8 @@ def mpeg2_order(packets: PacketHeads) -> PictureOrder | None:
         references_seen += kind != _B
     if late is None or not keys[0]:
         return None
-    return PictureOrder(hold_references(references, late), keys, [late and reference for reference in references])
+    is_late = np.array(references) & late
+    return PictureOrder(shown_late(is_late), np.array(keys), is_late)
 
 
 def _picture(head: bytes) -> tuple[int, int, bool | None] | None:

@@ -7,15 +7,18 @@ not coded) follows libavcodec, found out by decoding such streams.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
+
+import numpy as np
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder
 
 _START = b"\0\0\1"
 _VOP = b"\0\0\1\xb6"
-_VISUAL_SEQUENCE = b"\xb0"
+_VISUAL_SEQUENCE = b"\0\0\1\xb0"
 _USER_DATA, _GROUP, _FIRST_LAYER, _LAST_LAYER = 0xB2, 0xB3, 0x20, 0x2F
 _I, _B = 0, 2
 _SIMPLE, _ADVANCED_SIMPLE = 1, 17
@@ -39,6 +42,7 @@ class Layer(NamedTuple):
         sample_aspect_ratio: width of a pixel over its height.
         late: whether references are shown one reference later (low_delay is 0).
         resolution: time units of a second.
+        increment_bits: of vop_time_increment.
         interlaced: whether VOPs may be.
     """
 
@@ -47,12 +51,8 @@ class Layer(NamedTuple):
     sample_aspect_ratio: Fraction
     late: bool
     resolution: int
+    increment_bits: int
     interlaced: bool
-
-    @property
-    def increment_bits(self) -> int:
-        """Bits of vop_time_increment."""
-        return max(1, (self.resolution - 1).bit_length())
 
 
 class _Vop(NamedTuple):
@@ -77,15 +77,14 @@ def find_layer(config: bytes) -> Layer | None:
 
 def _sections(data: bytes) -> list[tuple[int, int, int]]:
     """(code, start, stop) of what stands after each start code, up to the first VOP."""
-    sections = []
+    sections: list[tuple[int, int, int]] = []
     start = data.find(_START) + 3
     while 2 < start < len(data):
         code = data[start]
-        following = data.find(_START, start)
-        stop = len(data) if following < 0 else following
-        sections.append((code, start + 1, stop))
         if code == _VOP[3]:
-            break
+            return [*sections, (code, start + 1, len(data))]
+        following = data.find(_START, start)
+        sections.append((code, start + 1, len(data) if following < 0 else following))
         start = following + 3
     return sections
 
@@ -119,16 +118,17 @@ def _read_layer(payload: bytes) -> Layer | None:
     resolution = bits.u(16)
     if shape or not resolution or version > 2:
         return None
+    increment_bits = max(1, (resolution - 1).bit_length())
     bits.u(1)
     if bits.u(1):
-        bits.u(max(1, (resolution - 1).bit_length()))
+        bits.u(increment_bits)
     bits.u(1)
     width = bits.u(13)
     bits.u(1)
     height = bits.u(13)
     bits.u(1)
     interlaced = bool(bits.u(1))
-    return Layer(width, height, aspect, late, resolution, interlaced)
+    return Layer(width, height, aspect, late, resolution, increment_bits, interlaced)
 
 
 def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder | None:
@@ -143,14 +143,109 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
     if layer is None or tag.upper() in _ODD_TAGS:
         return None
     try:
-        decoder = _Decoder(config, tag, layer)
-        for number, head in enumerate(packets):
-            if decoder.packed or (len(head) < packets.sizes[number] and _VOP not in head[:-_LONGEST_VOP_HEADER]):
-                head = packets.whole(number)
-            decoder.decode(number, head, packets.sizes[number])
-        return decoder.finish()
+        headers = _HeaderReader(config, tag, layer)
+        first = headers.read(packets.whole(0))
+        if first is None or first.kind != _I or not first.coded:
+            return None
+        return _order_late(headers, packets) if layer.late or headers.packed else _order_at_once(headers, packets)
     except ValueError:
         return None
+
+
+class _HeaderReader:
+    """Reads the headers before VOPs, which must agree with those of the stream.
+
+    Attributes:
+        layer: of the stream.
+        packed: whether packets hold several VOPs.
+        may_skip_bytes: whether packets of one byte are for nothing.
+    """
+
+    def __init__(self, config: bytes, tag: str, layer: Layer) -> None:
+        self.layer, self.packed = layer, False
+        self.may_skip_bytes = tag.upper() in _XVID_TAGS and not _SIGNATURES.search(config)
+        self._begun = False
+        self._read_signature(config)
+
+    def read(self, packet: bytes) -> _Vop | None:
+        """The first VOP of a packet; None where it has none."""
+        if packet[:4] == _VOP:
+            return _read_vop(packet, 0, self.layer, None)
+        clock = None
+        for code, start, stop in _sections(packet):
+            if code == _VOP[3]:
+                self._begun = True
+                return _read_vop(packet, start - 4, self.layer, clock)
+            if code == _USER_DATA:
+                self._read_signature(packet[start:stop])
+            elif _FIRST_LAYER <= code <= _LAST_LAYER:
+                if _read_layer(packet[start:stop]) != self.layer:
+                    raise ValueError("the video object layer changes")
+            elif code == _GROUP and any(packet[start : start + 3]):
+                bits = int.from_bytes(packet[start : start + 3], "big")
+                hours, minutes, seconds = bits >> 19, bits >> 13 & 63, bits >> 6 & 63
+                clock = seconds + 60 * (minutes + 60 * hours)
+        return None
+
+    def read_all(self, packets: PacketHeads) -> Iterator[tuple[_Vop | None, bytes]]:
+        """The first VOP of each packet, and as much of the packet as was read."""
+        for number, (head, size) in enumerate(zip(packets, packets.size.tolist(), strict=True)):
+            if self.packed or (len(head) < size and _VOP not in head[:-_LONGEST_VOP_HEADER]):
+                head = packets.whole(number)
+            vop = self.read(head)
+            if vop is None and not (size == 1 and self.may_skip_bytes):
+                raise ValueError("a packet has no VOP")
+            yield vop, head
+
+    def shortest_vop(self) -> int:
+        """Bytes that a decoder wants of a VOP that others refer to."""
+        blocks = ((self.layer.width + 15) // 16) * ((self.layer.height + 15) // 16)
+        return blocks // 16 + 16
+
+    def _read_signature(self, user_data: bytes) -> None:
+        if divx := _DIVX.search(user_data):
+            packed = bool(divx[3])
+            if self._begun and packed != self.packed:
+                raise ValueError("packing changes")
+            self.packed = packed
+        self.may_skip_bytes = self.may_skip_bytes or bool(divx) or b"XviD" in user_data
+
+
+def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
+    """The order where every VOP that is coded is shown when it is decoded, and there are no B-VOPs."""
+    layer, rows = headers.layer, packets.rows
+    value = np.ascontiguousarray(rows[:, 4:12]).view(">u8")[:, 0].astype(np.uint64)
+    kind = value >> np.uint64(62)
+    left = np.full(len(value), 61, np.uint64)
+    for _ in range(16):
+        more = value >> left & np.uint64(1)
+        if not more.any():
+            break
+        left -= more
+    fields = value >> (left - np.uint64(layer.increment_bits + 3))
+    coded, marked = (fields & np.uint64(1)).astype(np.bool_), (fields & np.uint64(2)).astype(np.bool_)
+    plain = (np.ascontiguousarray(rows[:, :4]).view(">u4")[:, 0] == int.from_bytes(_VOP, "big")) & (packets.size >= 12)
+    plain &= marked & (more == 0)
+    last = None
+    for number in np.flatnonzero(~plain).tolist():
+        packet = packets.whole(number)
+        last = headers.read(packet)
+        if last is None and not (len(packet) == 1 and headers.may_skip_bytes):
+            raise ValueError("a packet has no VOP")
+        kind[number], coded[number] = (last.kind, last.coded) if last else (_I, False)
+    if (kind == _B).any() or (packets.size[coded] < headers.shortest_vop()).any():
+        raise ValueError("a VOP that a decoder may not take")
+    if not coded[-1] and (plain[-1] or last is not None):
+        raise ValueError("a decoder repeats the last frame for one that is not coded")
+    return PictureOrder(np.flatnonzero(coded), coded & (kind == _I), np.zeros(len(coded), np.bool_))
+
+
+def _order_late(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
+    """The order where references are shown late, or packets hold several VOPs."""
+    decoder = _Decoder(headers)
+    for number, ((vop, packet), size) in enumerate(zip(headers.read_all(packets), packets.size.tolist(), strict=True)):
+        decoder.decode(number, vop, packet, size)
+    return decoder.finish()
 
 
 class _Decoder:
@@ -159,14 +254,12 @@ class _Decoder:
     Raises ValueError where what it does depends on more than the headers.
     """
 
-    def __init__(self, config: bytes, tag: str, layer: Layer) -> None:
-        self.packed = False
-        self._layer = layer
-        self._keys: list[bool] = []
-        self._may_skip_bytes = tag.upper() in _XVID_TAGS and not _SIGNATURES.search(config)
-        self._read_signature(config)
-        self._clock = _Clock(layer)
+    def __init__(self, headers: _HeaderReader) -> None:
+        self._headers, self._layer = headers, headers.layer
+        self._clock = _Clock(headers.layer)
+        self._shortest = headers.shortest_vop()
         self._frames: list[int] = []
+        self._keys: list[bool] = []
         self._late: list[bool] = []
         self._held: int | None = None
         self._references = 0
@@ -174,26 +267,23 @@ class _Decoder:
         self._ended_uncoded = False
         self._last_was_b = False
 
-    def decode(self, number: int, packet: bytes, size: int) -> None:
-        """Take the packet of this number."""
-        self._keys.append(False)
-        vop = self._read_headers(packet)
+    def decode(self, number: int, vop: _Vop | None, packet: bytes, size: int) -> None:
+        """Take the packet of this number, whose first VOP is given."""
         if vop is not None:
             self._last_was_b = vop.kind == _B
         self._late.append(self._layer.late and not self._last_was_b)
         self._ended_uncoded = False
         rest, self._rest = self._rest, None
-        if packet[packet.find(_START) + 3 :][:1] == _VISUAL_SEQUENCE:
+        if rest is not None and packet.startswith(_VISUAL_SEQUENCE, packet.find(_START)):
             rest = None
-        decoded = vop if rest is None else self._read_headers(rest)
-        if decoded is None:
-            if size == 1 and self._may_skip_bytes:
-                return
-            raise ValueError("a packet has no VOP")
-        shown = self._show(number, decoded, 8 * size if rest is None else None)
-        if shown and vop is not None:
-            self._keys[number] = decoded.kind == _I and vop.kind == _I
-        if shown and self.packed:
+        decoded = vop if rest is None else self._headers.read(rest)
+        self._keys.append(False)
+        if decoded is None or not self._show(number, decoded):
+            return
+        self._keys[number] = decoded.kind == _I and vop is not None and vop.kind == _I
+        if rest is None and decoded.kind != _B and size < self._shortest:
+            raise ValueError("a VOP too short for a decoder to take")
+        if self._headers.packed:
             self._rest = _second_vop(packet, decoded.start + 4 if rest is None else 0)
 
     def finish(self) -> PictureOrder:
@@ -202,40 +292,11 @@ class _Decoder:
             raise ValueError("the last frame gets the properties of a packet that is not its own")
         if self._held is not None:
             self._frames.append(self._held)
-        if not self._keys or not self._keys[0] or len(set(self._frames)) != len(self._frames):
-            raise ValueError("does not begin with a frame that decoding can start at")
-        return PictureOrder(self._frames, self._keys, self._late, self.packed)
+        if len(set(self._frames)) != len(self._frames):
+            raise ValueError("a packet gives two frames")
+        return PictureOrder(np.array(self._frames), np.array(self._keys), np.array(self._late), self._headers.packed)
 
-    def _read_headers(self, packet: bytes) -> _Vop | None:
-        """The first VOP of a packet; what stands before it is taken note of."""
-        if packet[:4] == _VOP:
-            return _read_vop(packet, 0, self._layer, None)
-        clock = None
-        for code, start, stop in _sections(packet):
-            if code == _VOP[3]:
-                return _read_vop(packet, start - 4, self._layer, clock)
-            if code == _USER_DATA:
-                self._read_signature(packet[start:stop])
-            elif _FIRST_LAYER <= code <= _LAST_LAYER:
-                if _read_layer(packet[start:stop]) != self._layer:
-                    raise ValueError("the video object layer changes")
-            elif code == _GROUP and any(packet[start : start + 3]):
-                bits = int.from_bytes(packet[start : start + 3], "big")
-                hours, minutes, seconds = bits >> 19, bits >> 13 & 63, bits >> 6 & 63
-                clock = seconds + 60 * (minutes + 60 * hours)
-        return None
-
-    def _read_signature(self, user_data: bytes) -> None:
-        if not _SIGNATURES.search(user_data):
-            return
-        if divx := _DIVX.search(user_data):
-            packed = bool(divx[3])
-            if len(self._keys) > 1 and packed != self.packed:
-                raise ValueError("packing changes")
-            self.packed = packed
-        self._may_skip_bytes = self._may_skip_bytes or bool(divx) or b"XviD" in user_data
-
-    def _show(self, number: int, vop: _Vop, bits: int | None) -> bool:
+    def _show(self, number: int, vop: _Vop) -> bool:
         """Whether a VOP becomes a frame; it is put in its place."""
         if vop.kind == _B:
             if not self._layer.late or self._references < 2:
@@ -250,11 +311,6 @@ class _Decoder:
         if not vop.coded:
             self._ended_uncoded = True
             return False
-        blocks = ((self._layer.width + 15) // 16) * ((self._layer.height + 15) // 16)
-        if bits is not None and bits < blocks // 2 + 128:
-            raise ValueError("a VOP too short for a decoder to take")
-        if not self._references and vop.kind != _I:
-            raise ValueError("does not begin with an I-VOP")
         self._references += 1
         if not self._layer.late:
             self._frames.append(number)

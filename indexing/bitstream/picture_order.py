@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 
 class PacketHeads(Protocol):
-    """The packets of a stream, in decode order, as far as headers are to be read from them."""
+    """The packets of a stream, in decode order, as far as headers are to be read from them.
 
-    sizes: list[int]
+    Attributes:
+        size: int64[P], bytes.
+        rows: uint8[P, H], the first bytes of each packet; what stands behind the end of a shorter one means nothing.
+    """
+
+    @property
+    def size(self) -> npt.NDArray[np.int64]: ...
+
+    @property
+    def rows(self) -> npt.NDArray[np.uint8]: ...
 
     def __iter__(self) -> Iterator[bytes]:
         """The first bytes of each packet: all of a short one."""
@@ -24,34 +36,27 @@ class PictureOrder(NamedTuple):
     """What a decoder makes of the packets of a stream.
 
     Attributes:
-        frames: packet number of each frame, in display order.
-        keys: for each packet, whether decoding can start there.
-        late: for each packet, whether its picture is shown only when the next such picture is decoded.
+        frames: int64[N], packet number of each frame, in display order.
+        keys: bool[P], whether decoding can start at each packet.
+        late: bool[P], whether a packet's picture is shown only when the next such picture is decoded.
         packed: whether packets carry parts of the frames of others.
     """
 
-    frames: list[int]
-    keys: list[bool]
-    late: list[bool]
+    frames: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.bool_]
+    late: npt.NDArray[np.bool_]
     packed: bool = False
 
 
-def hold_references(references: list[bool], late: bool) -> list[int]:
-    """Packet numbers in display order where B pictures are shown at once and all others one reference later.
+def shown_late(late: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Packet numbers in display order, where each packet is one picture.
 
     Args:
-        references: for each packet, whether its picture is not a B picture.
-        late: whether references are shown late at all.
+        late: bool[P], as in PictureOrder.
     """
-    if not late:
-        return list(range(len(references)))
-    frames: list[int] = []
-    held = None
-    for number, reference in enumerate(references):
-        if not reference:
-            frames.append(number)
-            continue
-        if held is not None:
-            frames.append(held)
-        held = number
-    return frames if held is None else [*frames, held]
+    # A picture shown late is shown right before the next of its kind: B pictures stand between them.
+    place = np.arange(len(late))
+    held = np.flatnonzero(late)
+    place[held] = [*(held[1:] - 1).tolist(), len(late)][: len(held)]
+    order: npt.NDArray[np.int64] = np.lexsort((late, place))
+    return order
