@@ -100,7 +100,7 @@ def _read_indexes(source: ByteSource, header: Header, number: int) -> _Entries |
     own = entries.begin[entries.stream == number]
     if not len(own) or (own[1:] <= own[:-1]).any():
         raise _NotPlainError
-    return _Entries(*(each[order] for each in entries))
+    return _Entries(entries.begin[order], entries.size[order], entries.stream[order], entries.key[order])
 
 
 def _read_super_index(source: ByteSource, number: int, stream: Stream) -> _Entries:

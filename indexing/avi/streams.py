@@ -115,10 +115,11 @@ def _h264_facts(config: bytes) -> dict[str, Any] | None:
 
 
 def _sps_facts(sps: Sps) -> dict[str, Any] | None:
-    if sps.chroma > 3 or sps.separate_planes or sps.bit_depth not in (8, 10) or sps.color.matrix == 0:
+    # Decoders give grey pictures out in several formats.
+    if not 1 <= sps.chroma <= 3 or sps.separate_planes or sps.bit_depth not in (8, 10) or sps.color.matrix == 0:
         return None
     chroma, full = _H264_CHROMA[sps.chroma], sps.color.full_range
-    pixels = "gray" if chroma == "400" else f"yuv{'j' if full and sps.bit_depth == 8 else ''}{chroma}p"
+    pixels = f"yuv{'j' if full and sps.bit_depth == 8 else ''}{chroma}p"
     return {
         "width": sps.width,
         "height": sps.height,

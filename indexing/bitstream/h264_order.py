@@ -42,7 +42,8 @@ def h264_order(config: bytes, packets: PacketHeads) -> PictureOrder | None:
     """The order that a decoder gives frames out in, or None where these headers do not settle it.
 
     They do not with field pictures, several sequence parameter sets, a start that is no IDR picture, and reordering
-    that the stream does not state: a decoder must then guess its depth, and drops frames where it guesses wrong.
+    that the stream does not state: a decoder must then guess its depth, and drops frames where it guesses wrong. Nor is
+    the order told of streams whose pictures state their own times.
 
     Args:
         config: avcC, or parameter sets with start codes.
@@ -73,7 +74,7 @@ def _order(config: bytes, packets: PacketHeads) -> PictureOrder | None:
         orders.append(counter.count(picture))
     if not orders or not keys[0] or len(set(orders)) != len(orders) or sets.active is None:
         return None
-    if sorted(orders) != _given_out(orders, sets.active.reordered or 0):
+    if sets.active.timed or sorted(orders) != _given_out(orders, sets.active.reordered or 0):
         return None
     frames = np.array(sorted(range(len(orders)), key=orders.__getitem__))
     return PictureOrder(frames, np.array(keys), late=np.ones(len(orders), np.bool_))

@@ -39,6 +39,7 @@ class Sps(NamedTuple):
         width, height: of the pictures given out (cropped), pixels.
         frames_only: frame_mbs_only_flag.
         color: of its pictures.
+        timed: whether pictures may state when they are shown, relative to when they are decoded.
         reordered: max_num_reorder_frames; None where it is not stated.
         buffered: max_dec_frame_buffering; None where it is not stated.
     """
@@ -62,6 +63,7 @@ class Sps(NamedTuple):
     height: int
     frames_only: bool
     color: VuiColor
+    timed: bool
     reordered: int | None
     buffered: int | None
 
@@ -118,14 +120,14 @@ def read_sps(payload: bytes) -> Sps:
         width -= (left + right) * unit_x
         height -= (top + cropped_bottom) * unit_y
     color = VuiColor()
-    reordered = buffered = None
+    timed, reordered, buffered = False, None, None
     if bits.u(1):
         color = read_vui_color(bits)
-        reordered, buffered = _read_stated_buffering(bits)
+        timed, reordered, buffered = _read_stated_buffering(bits)
     return Sps(
         number, level, chroma, bool(separate), depth, frame_num_bits, order_type, order_bits, deltas, non_ref, bottom,
-        tuple(cycle), references, coded_width, coded_height, width, height, bool(frames_only), color, reordered,
-        buffered,
+        tuple(cycle), references, coded_width, coded_height, width, height, bool(frames_only), color, timed,
+        reordered, buffered,
     )  # fmt: skip
 
 
@@ -152,8 +154,11 @@ def read_vui_color(bits: BitReader) -> VuiColor:
     return VuiColor(bits.u(8), bits.u(8), bits.u(8), full)
 
 
-def _read_stated_buffering(bits: BitReader) -> tuple[int | None, int | None]:
-    """(max_num_reorder_frames, max_dec_frame_buffering) of vui_parameters, from after the colours on (E.1.1)."""
+def _read_stated_buffering(bits: BitReader) -> tuple[bool, int | None, int | None]:
+    """(are pictures timed, max_num_reorder_frames, max_dec_frame_buffering) of vui_parameters after the colours.
+
+    Source: E.1.1. Times stand in picture timing messages, where there are HRD parameters.
+    """
     if bits.u(1):
         bits.ue()
         bits.ue()
@@ -172,11 +177,11 @@ def _read_stated_buffering(bits: BitReader) -> tuple[int | None, int | None]:
             bits.u(20)
     bits.u(with_hrd + 1)
     if not bits.u(1):
-        return None, None
+        return bool(with_hrd), None, None
     bits.u(1)
     for _ in range(4):
         bits.ue()
-    return bits.ue(), bits.ue()
+    return bool(with_hrd), bits.ue(), bits.ue()
 
 
 class Pps(NamedTuple):

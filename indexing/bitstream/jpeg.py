@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 _PLAIN_FRAMES = {0xC0, 0xC1}  # baseline and extended sequential, Huffman coded
 _SCAN, _APP0, _APP14, _COMMENT = 0xDA, 0xE0, 0xEE, 0xFE
-_CHROMA = {(0x11, 0x11, 0x11): "444", (0x21, 0x11, 0x11): "422", (0x22, 0x11, 0x11): "420"}
+# By the components' horizontal, then their vertical sampling factors.
+_CHROMA: dict[tuple[int, ...], str] = {(1, 1, 1, 1, 1, 1): "444", (2, 1, 1, 1, 1, 1): "422", (2, 1, 1, 2, 1, 1): "420"}
 
 
 class JpegFrame(NamedTuple):
@@ -40,6 +41,13 @@ def read_jpeg_frame(head: bytes) -> JpegFrame | None:
 def _read_frame(segment: bytes) -> JpegFrame | None:
     if len(segment) < 15 or segment[0] != 8 or segment[5] != 3 or segment[6:15:3] == b"RGB":
         return None
-    chroma = _CHROMA.get((segment[7], segment[10], segment[13]))
+    across = [segment[at] >> 4 for at in (7, 10, 13)]
+    down = [segment[at] & 15 for at in (7, 10, 13)]
+    # Factors count in relation to each other: all even is all halved.
+    chroma = _CHROMA.get((*_halved(across), *_halved(down)))
     height, width = int.from_bytes(segment[1:3], "big"), int.from_bytes(segment[3:5], "big")
     return JpegFrame(width, height, chroma) if chroma else None
+
+
+def _halved(factors: list[int]) -> list[int]:
+    return [factor // 2 for factor in factors] if not any(factor % 2 for factor in factors) else factors

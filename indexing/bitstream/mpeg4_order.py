@@ -95,10 +95,8 @@ def _read_layer(payload: bytes) -> Layer | None:
     bits = BitReader(payload[:64].replace(b"\0\0\3", b"\0\0\3\3"))
     bits.u(1)
     kind = bits.u(8)
-    version = 1
     if bits.u(1):
-        version = bits.u(4)
-        bits.u(3)
+        bits.u(7)
     aspect_code = bits.u(4)
     aspect = _ASPECTS.get(aspect_code, Fraction(1))
     if aspect_code == _EXTENDED_ASPECT:
@@ -116,7 +114,7 @@ def _read_layer(payload: bytes) -> Layer | None:
     shape = bits.u(2)
     bits.u(1)
     resolution = bits.u(16)
-    if shape or not resolution or version > 2:
+    if shape or not resolution:
         return None
     increment_bits = max(1, (resolution - 1).bit_length())
     bits.u(1)
