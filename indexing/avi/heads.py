@@ -38,6 +38,25 @@ class ChunkHeads:
         """All bytes of one packet."""
         return self._source.read(int(self._offset[number]), int(self.size[number]))
 
+    def wholes(self) -> Iterator[bytes]:
+        """All bytes of each packet."""
+        begin = self._offset - _CHUNK_HEADER
+        end = self._offset + self.size
+        for first, last in self._batches():
+            base = int(begin[first])
+            block = self._source.read(base, int(end[last - 1]) - base)
+            for start, stop in zip((begin[first:last] - base).tolist(), (end[first:last] - base).tolist(), strict=True):
+                payload = start + _CHUNK_HEADER
+                stated = int.from_bytes(block[start + 4 : payload], "little")
+                if stated != stop - payload or not block.startswith(self._name, start):
+                    raise ValueError("a chunk is not what the index says")
+                yield block[payload:stop]
+
+    def _batches(self) -> Iterator[tuple[int, int]]:
+        """Ranges of packets that begin close to each other."""
+        part = self._offset // _LARGEST_READ
+        return pairwise([0, *(np.flatnonzero(part[1:] != part[:-1]) + 1).tolist(), len(part)])
+
     def __iter__(self) -> Iterator[bytes]:
         """The first HEAD_SIZE bytes of each packet, or all of a shorter one."""
         data = self.rows.tobytes()
@@ -49,9 +68,7 @@ class ChunkHeads:
         """uint8[P, HEAD_SIZE]; behind the end of a shorter packet stands what follows in the file, or zeros."""
         begin = self._offset - _CHUNK_HEADER
         end = begin + _CHUNK_HEADER + HEAD_SIZE
-        part = begin // _LARGEST_READ
-        batches = [0, *(np.flatnonzero(part[1:] != part[:-1]) + 1).tolist(), len(begin)]
-        rows = np.concatenate([self._read(begin[first:last], end[first:last]) for first, last in pairwise(batches)])
+        rows = np.concatenate([self._read(begin[first:last], end[first:last]) for first, last in self._batches()])
         stated = np.ascontiguousarray(rows[:, 4:_CHUNK_HEADER]).view("<u4")[:, 0]
         if (stated != self.size).any() or (rows[:, :2] != np.frombuffer(self._name, np.uint8)).any():
             raise ValueError("a chunk is not what the index says")

@@ -141,9 +141,8 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
     if layer is None or tag.upper() in _ODD_TAGS:
         return None
     try:
-        headers = _HeaderReader(config, tag, layer)
-        first = headers.read(packets.whole(0))
-        if first is None or first.kind != _I or not first.coded:
+        headers = _HeaderReader(config, tag, layer, packets.whole(0))
+        if headers.first is None or headers.first.kind != _I or not headers.first.coded:
             return None
         return _order_late(headers, packets) if layer.late or headers.packed else _order_at_once(headers, packets)
     except ValueError:
@@ -157,13 +156,16 @@ class _HeaderReader:
         layer: of the stream.
         packed: whether packets hold several VOPs.
         may_skip_bytes: whether packets of one byte are for nothing.
+        first: the first packet's VOP; what its headers say of packing holds for the stream.
     """
 
-    def __init__(self, config: bytes, tag: str, layer: Layer) -> None:
+    def __init__(self, config: bytes, tag: str, layer: Layer, first: bytes) -> None:
         self.layer, self.packed = layer, False
         self.may_skip_bytes = tag.upper() in _XVID_TAGS and not _SIGNATURES.search(config)
-        self._begun = False
+        self._settled = False
         self._read_signature(config)
+        self.first = self.read(first)
+        self._settled = True
 
     def read(self, packet: bytes) -> _Vop | None:
         """The first VOP of a packet; None where it has none."""
@@ -172,7 +174,6 @@ class _HeaderReader:
         clock = None
         for code, start, stop in _sections(packet):
             if code == _VOP[3]:
-                self._begun = True
                 return _read_vop(packet, start - 4, self.layer, clock)
             if code == _USER_DATA:
                 self._read_signature(packet[start:stop])
@@ -187,8 +188,9 @@ class _HeaderReader:
 
     def read_all(self, packets: PacketHeads) -> Iterator[tuple[_Vop | None, bytes]]:
         """The first VOP of each packet, and as much of the packet as was read."""
-        for number, (head, size) in enumerate(zip(packets, packets.size.tolist(), strict=True)):
-            if self.packed or (len(head) < size and _VOP not in head[:-_LONGEST_VOP_HEADER]):
+        heads = packets.wholes() if self.packed else packets
+        for number, (head, size) in enumerate(zip(heads, packets.size.tolist(), strict=True)):
+            if len(head) < size and _VOP not in head[:-_LONGEST_VOP_HEADER]:
                 head = packets.whole(number)
             vop = self.read(head)
             if vop is None and not (size == 1 and self.may_skip_bytes):
@@ -203,7 +205,7 @@ class _HeaderReader:
     def _read_signature(self, user_data: bytes) -> None:
         if divx := _DIVX.search(user_data):
             packed = bool(divx[3])
-            if self._begun and packed != self.packed:
+            if self._settled and packed != self.packed:
                 raise ValueError("packing changes")
             self.packed = packed
         self.may_skip_bytes = self.may_skip_bytes or bool(divx) or b"XviD" in user_data

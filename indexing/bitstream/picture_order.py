@@ -27,6 +27,10 @@ class PacketHeads(Protocol):
         """The first bytes of each packet: all of a short one."""
         ...
 
+    def wholes(self) -> Iterator[bytes]:
+        """All of each packet."""
+        ...
+
     def whole(self, number: int) -> bytes:
         """All of one packet."""
         ...
