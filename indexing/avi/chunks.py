@@ -175,8 +175,11 @@ def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
     if not len(table) or (names[:, 2:] == np.frombuffer(b"pc", np.uint8)).all(1).any():
         raise _NotPlainError
     offset = table["offset"].astype(np.int64)
-    # Offsets count from the file's start, or from the name of the list.
-    base = next((base for base in (header.packets - 4, 0) if _starts(source, base + int(offset[0]), names[0])), None)
+    # Offsets count from the name of the list, from the file's start, or from the first chunk.
+    base = next(
+        (base for base in (header.packets - 4, 0, header.packets) if _starts(source, base + int(offset[0]), names[0])),
+        None,
+    )
     if base is None:
         raise _NotPlainError
     return _Entries(offset + base, table["size"].astype(np.int64), stream, table["flags"] & _KEYFRAME != 0)
