@@ -70,9 +70,11 @@ def _order(config: bytes, packets: PacketHeads) -> PictureOrder | None:
             picture, has_sei = _first_picture(head, length_size, sets, True)
         if picture is None:
             return None
+        if not picture.idr and not keys:
+            return None
         keys.append(picture.idr or (has_sei and is_random_access("h264", config, head)))
         orders.append(counter.count(picture))
-    if not orders or not keys[0] or len(set(orders)) != len(orders) or sets.active is None:
+    if not orders or len(set(orders)) != len(orders) or sets.active is None:
         return None
     if sets.active.timed or sorted(orders) != _given_out(orders, sets.active.reordered or 0):
         return None
@@ -179,17 +181,25 @@ def _read_slice(unit: _Unit, sets: _ParameterSets) -> _Picture:
 
 
 class _OrderCounter:
-    """Picture order counts of frames (ITU-T H.264, 8.2.1), for streams without memory management operation 5."""
+    """Picture order counts of frames (ITU-T H.264, 8.2.1).
+
+    Memory management operation 5 starts both counts anew; it stands behind what is read here, but the gap that it
+    leaves in frame_num is seen.
+    """
 
     def __init__(self) -> None:
         self._sequence = 0
-        self._msb = self._lsb = self._frame_num = self._frame_offset = 0
+        self._msb = self._lsb = self._frame_num = self._frame_offset = self._reference_num = 0
 
     def count(self, picture: _Picture) -> tuple[int, int]:
         """(coded video sequence, picture order count): what frames are shown by."""
         if picture.idr:
             self._sequence += 1
             self._msb = self._lsb = self._frame_num = self._frame_offset = 0
+        elif picture.frame_num != (self._reference_num + 1) % (1 << picture.sps.frame_num_bits):
+            raise ValueError("pictures are missing")
+        if picture.reference:
+            self._reference_num = picture.frame_num
         sps = picture.sps
         if sps.order_type == 0:
             return self._sequence, self._by_lsb(picture)
