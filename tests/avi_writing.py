@@ -79,7 +79,7 @@ def positions_in(packets: list[bytes], first: int) -> list[int]:
 
 
 def with_old_index(video: Video, base: int | None = 4) -> bytes:
-    """One RIFF with ``idx1``: its first offset is ``base`` (4 from the list's name), or from the file's start if None."""
+    """One RIFF with ``idx1``: its first offset is ``base`` (4 from the list's name); None: from the file's start."""
     header = header_list(stream_header(video))
     movi = chunk_list(b"movi", *(chunk(name, data) for name, data in zip(video.names(), video.packets, strict=True)))
     first = 12 + len(header) + 12 if base is None else base
