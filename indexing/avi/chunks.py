@@ -50,6 +50,11 @@ class _Entries(NamedTuple):
     key: npt.NDArray[np.bool_]
 
 
+def is_packet(name: bytes, number: int) -> bool:
+    """Whether a chunk of this name holds a packet of the stream: no index of it, palette or timecode."""
+    return name[:2] == b"%02d" % number and name.isalnum() and name[2:] not in (b"ix", b"pc", b"wc", b"wb")
+
+
 class _NotPlainError(Exception):
     """The chunks do not follow each other as they should: libavformat looks for the next one byte by byte."""
 
@@ -204,7 +209,7 @@ def _index_is_complete(source: ByteSource, header: Header, entries: _Entries, nu
     own = np.flatnonzero((entries.stream == number) & (size > 0))
     for entry in own[:: max(1, len(own) // _COMPARED)].tolist():
         head = source.read(int(begin[entry]), 8)
-        if head[:2] != b"%02d" % number or int.from_bytes(head[4:], "little") != size[entry]:
+        if not is_packet(head[:4], number) or int.from_bytes(head[4:], "little") != size[entry]:
             return False
     return True
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.avi.chunks import Chunks
+from videoloader.indexing.avi.chunks import Chunks, is_packet
 from videoloader.indexing.sources import ByteSource
 
 HEAD_SIZE = 64
@@ -32,7 +32,7 @@ class ChunkHeads:
 
     def __init__(self, source: ByteSource, chunks: Chunks, number: int) -> None:
         self.size = chunks.size
-        self._source, self._offset, self._name = source, chunks.offset, b"%02d" % number
+        self._source, self._offset, self._number = source, chunks.offset, number
 
     def whole(self, number: int) -> bytes:
         """All bytes of one packet."""
@@ -48,7 +48,7 @@ class ChunkHeads:
             for start, stop in zip((begin[first:last] - base).tolist(), (end[first:last] - base).tolist(), strict=True):
                 payload = start + _CHUNK_HEADER
                 stated = int.from_bytes(block[start + 4 : payload], "little")
-                if stated != stop - payload or not block.startswith(self._name, start):
+                if stated != stop - payload or not is_packet(block[start : start + 4], self._number):
                     raise ValueError("a chunk is not what the index says")
                 yield block[payload:stop]
 
@@ -69,8 +69,9 @@ class ChunkHeads:
         begin = self._offset - _CHUNK_HEADER
         end = begin + _CHUNK_HEADER + HEAD_SIZE
         rows = np.concatenate([self._read(begin[first:last], end[first:last]) for first, last in self._batches()])
-        stated = np.ascontiguousarray(rows[:, 4:_CHUNK_HEADER]).view("<u4")[:, 0]
-        if (stated != self.size).any() or (rows[:, :2] != np.frombuffer(self._name, np.uint8)).any():
+        headers = np.ascontiguousarray(rows[:, :_CHUNK_HEADER]).view("<u4")
+        names = {name.to_bytes(4, "little") for name in set(headers[:, 0].tolist())}
+        if (headers[:, 1] != self.size).any() or not all(is_packet(name, self._number) for name in names):
             raise ValueError("a chunk is not what the index says")
         return np.ascontiguousarray(rows[:, _CHUNK_HEADER:])
 

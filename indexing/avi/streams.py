@@ -39,15 +39,14 @@ def describe_stream(
         facts = _mpeg4_facts(config)
     elif codec == "h264":
         config = config or _h264_headers(first)
-        facts = _h264_facts(config)
+        facts = _h264_facts(config, picture)
     elif codec == "mjpeg":
         facts = _mjpeg_facts(first)
     elif codec in ("msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2"):
         facts = {**_YUV420, "width": picture.width, "height": abs(picture.height)}
     else:
         return _described_by_libav(source, codec, stream)
-    size = picture.width, abs(picture.height)
-    if facts is None or (codec != "h264" and (facts["width"], facts["height"]) != size):
+    if facts is None or (facts["width"], facts["height"]) != (picture.width, abs(picture.height)):
         return None
     tag = picture.compression
     if codec == "mpeg4" and stream.handler == b"XVID":
@@ -106,23 +105,27 @@ def _h264_headers(first: bytes) -> bytes:
     return b"".join(b"\0\0\1" + unit for unit in units if unit and unit[0] & 31 in (7, 8))
 
 
-def _h264_facts(config: bytes) -> dict[str, Any] | None:
+def _h264_facts(config: bytes, picture: PictureHeader) -> dict[str, Any] | None:
     sps = next((unit for unit in parameter_sets("h264", config) if unit and unit[0] & 31 == 7), None)
     try:
-        return _sps_facts(read_sps(sps[1:])) if sps else None
+        return _sps_facts(read_sps(sps[1:]), picture) if sps else None
     except ValueError:
         return None
 
 
-def _sps_facts(sps: Sps) -> dict[str, Any] | None:
+def _sps_facts(sps: Sps, picture: PictureHeader) -> dict[str, Any] | None:
     # Decoders give grey pictures out in several formats.
     if not 1 <= sps.chroma <= 3 or sps.separate_planes or sps.bit_depth not in (8, 10) or sps.color.matrix == 0:
         return None
+    width, height = sps.width, sps.height
+    stated = picture.width, abs(picture.height)
+    if (width, height) == (sps.coded_width, sps.coded_height) == (-(-stated[0] // 16) * 16, -(-stated[1] // 16) * 16):
+        width, height = stated  # libavcodec takes the container's word for what to cut from the last macroblocks
     chroma, full = _H264_CHROMA[sps.chroma], sps.color.full_range
     pixels = f"yuv{'j' if full and sps.bit_depth == 8 else ''}{chroma}p"
     return {
-        "width": sps.width,
-        "height": sps.height,
+        "width": width,
+        "height": height,
         "bit_depth": sps.bit_depth,
         "chroma": chroma,
         "pixel_format": pixels if sps.bit_depth == 8 else f"{pixels}{sps.bit_depth}le",

@@ -21,6 +21,13 @@ def mpeg2_order(packets: PacketHeads) -> PictureOrder | None:
     Args:
         packets: one frame each.
     """
+    try:
+        return _order(packets)
+    except ValueError:
+        return None
+
+
+def _order(packets: PacketHeads) -> PictureOrder | None:
     late: bool | None = None
     keys: list[bool] = []
     references: list[bool] = []
