@@ -23,6 +23,7 @@ _CODES = {
     "png": "MPNG",
     "rawvideo": "I420 IYUV YUY2 YUYV UYVY YV12 YV16 Y800 NV12",
     "cinepak": "CVID",
+    "indeo4": "IV41",
 }
 _CODECS = {code.encode(): codec for codec, codes in _CODES.items() for code in codes.split()}
 _RAW = b"\0\0\0\0"
@@ -53,6 +54,15 @@ def _ffv1_is_key(head: bytes) -> bool:
     return int.from_bytes(head[:2], "big") >= 0x7F80
 
 
+def _indeo4_is_key(head: bytes) -> bool:
+    """By the type of frame; there is no published standard, the types are those that libavcodec knows."""
+    fields = int.from_bytes(head[:3], "little")
+    kind = fields >> 18 & 7
+    if fields & 0x3FFFF != 0x3FFF8 or kind not in (0, 1, 2, 4):
+        raise ValueError("an Indeo 4 frame that is not shown when it is decoded")
+    return kind == 0
+
+
 # From a packet's first bytes, for codecs whose keyframes the container's flags need not tell.
 KEYFRAME_TESTS: dict[str, Callable[[bytes], bool]] = {
     "msmpeg4v2": _two_bit_type_is_intra,
@@ -60,6 +70,7 @@ KEYFRAME_TESTS: dict[str, Callable[[bytes], bool]] = {
     "wmv1": _two_bit_type_is_intra,
     "wmv2": _first_bit_is_zero,
     "ffv1": _ffv1_is_key,
+    "indeo4": _indeo4_is_key,
 }
 # Every frame of these stands alone.
 INTRA_CODECS = {"mjpeg", "huffyuv", "ffvhuff", "utvideo", "magicyuv", "png", "rawvideo"}

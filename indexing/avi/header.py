@@ -11,7 +11,7 @@ from typing import NamedTuple
 from videoloader.indexing.sources import ByteSource
 
 # What a header takes at most here; names and cover pictures included. Beyond it the file is libavformat's.
-_LONGEST_HEADER = 16 << 20
+_LONGEST_HEADER = 4 << 20
 _READ_AT_ONCE = 32 << 10
 _LARGEST_STREAM_COUNT = 100  # chunk names hold two digits
 _STREAM_HEADER = struct.Struct("<4s4sIHHIIIII")

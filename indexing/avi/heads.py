@@ -34,9 +34,13 @@ class ChunkHeads:
         self.size = chunks.size
         self._source, self._offset, self._number = source, chunks.offset, number
 
+    def start(self, number: int, most: int) -> bytes:
+        """The first bytes of one packet."""
+        return self._source.read(int(self._offset[number]), min(int(self.size[number]), most))
+
     def whole(self, number: int) -> bytes:
         """All bytes of one packet."""
-        return self._source.read(int(self._offset[number]), int(self.size[number]))
+        return self.start(number, int(self.size[number]))
 
     def wholes(self) -> Iterator[bytes]:
         """All bytes of each packet."""

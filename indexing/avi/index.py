@@ -58,7 +58,7 @@ def index_avi(source: ByteSource) -> VideoIndex | None:
     if max(time_base.numerator, time_base.denominator) > _LARGEST_RATIO:
         return None
     chunks = find_chunks(source, header, number)
-    if chunks is None or not len(chunks.size):
+    if chunks is None or not len(chunks.size) or chunks.size.max() >= 1 << 31:
         return None
     heads = ChunkHeads(source, chunks, number)
     info = describe_stream(source, codec, stream, picture, heads.whole(0))

@@ -84,8 +84,8 @@ def _described_by_libav(source: ByteSource, codec: str, stream: Stream) -> Strea
 
 
 def _mpeg4_headers(first: bytes) -> bytes:
-    ends = [end for code in (b"\0\0\1\xb3", b"\0\0\1\xb6") if (end := first.find(code)) >= 0]
-    return first[: min(ends)] if ends else b""
+    first = first[: first.find(b"\0\0\1\xb6") + 1]
+    return first[: first.find(b"\0\0\1\xb3")] if b"\0\0\1\xb3" in first else first[:-1]
 
 
 def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
@@ -68,6 +69,7 @@ class Sps(NamedTuple):
     buffered: int | None
 
 
+@lru_cache(64)
 def read_sps(payload: bytes) -> Sps:
     """The sequence parameter set in a NAL unit, given without its header byte.
 

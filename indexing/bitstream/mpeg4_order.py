@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ _XVID_TAGS = {"XVID", "XVIX", "RMP4", "ZMP4", "SIPP"}
 # Those whose times it counts by other rules.
 _ODD_TAGS = {"UMP4", "WV1F", "3IV1", "QMP4"}
 _LONGEST_VOP_HEADER = 20  # bytes, as far as it is read here
+_USUAL_HEADERS = 512  # bytes, of the headers before a VOP
 
 
 class Layer(NamedTuple):
@@ -89,6 +91,7 @@ def _sections(data: bytes) -> list[tuple[int, int, int]]:
     return sections
 
 
+@lru_cache(64)  # streams repeat it before every keyframe
 def _read_layer(payload: bytes) -> Layer | None:
     """The first fields of VideoObjectLayer; None for shapes, and for a kind whose delay decoders guess."""
     # MPEG-4 has no emulation prevention: what looks like it is protected from BitReader.
@@ -141,12 +144,18 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
     if layer is None or tag.upper() in _ODD_TAGS:
         return None
     try:
-        headers = _HeaderReader(config, tag, layer, packets.whole(0))
+        headers = _HeaderReader(config, tag, layer, _headers_of(packets, 0))
         if headers.first is None or headers.first.kind != _I or not headers.first.coded:
             return None
         return _order_late(headers, packets) if layer.late or headers.packed else _order_at_once(headers, packets)
     except ValueError:
         return None
+
+
+def _headers_of(packets: PacketHeads, number: int) -> bytes:
+    """As much of a packet as holds the headers of its first VOP."""
+    head = packets.start(number, _USUAL_HEADERS)
+    return head if _VOP in head[:-_LONGEST_VOP_HEADER] else packets.whole(number)
 
 
 class _HeaderReader:
@@ -191,7 +200,7 @@ class _HeaderReader:
         heads = packets.wholes() if self.packed else packets
         for number, (head, size) in enumerate(zip(heads, packets.size.tolist(), strict=True)):
             if len(head) < size and _VOP not in head[:-_LONGEST_VOP_HEADER]:
-                head = packets.whole(number)
+                head = _headers_of(packets, number)
             vop = self.read(head)
             if vop is None and not (size == 1 and self.may_skip_bytes):
                 raise ValueError("a packet has no VOP")
@@ -228,7 +237,7 @@ def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder
     plain &= marked & (more == 0)
     last = None
     for number in np.flatnonzero(~plain).tolist():
-        packet = packets.whole(number)
+        packet = _headers_of(packets, number)
         last = headers.read(packet)
         if last is None and not (len(packet) == 1 and headers.may_skip_bytes):
             raise ValueError("a packet has no VOP")

@@ -31,6 +31,10 @@ class PacketHeads(Protocol):
         """All of each packet."""
         ...
 
+    def start(self, number: int, most: int) -> bytes:
+        """The first bytes of one packet, so many at most."""
+        ...
+
     def whole(self, number: int) -> bytes:
         """All of one packet."""
         ...
