@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
+from videoloader.indexing.avi import index_avi
 from videoloader.indexing.images import index_images
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_demuxing
@@ -22,9 +23,9 @@ _LARGEST_PICTURE = 1 << 28
 def build_index(source: Openable) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
-    mp4 and mov are read from their own tables in well under a millisecond, Matroska and WebM from the headers of
-    their blocks; other containers are demuxed once through libavformat. Where the packets do not say which frames
-    they become (no timestamps, a start without a keyframe) the video is decoded once instead;
+    mp4, mov and AVI are read from their own tables, in a millisecond or less, Matroska and WebM from the headers
+    of their blocks; other containers are demuxed once through libavformat. Where the packets do not say which
+    frames they become (no timestamps, a start without a keyframe) the video is decoded once instead;
     ``VideoIndex.method`` tells. An image file is a video of one frame, a folder of them one of as many;
     ``FolderSource`` takes their rate.
 
@@ -76,4 +77,6 @@ def _index_by_tables(source: ByteSource) -> VideoIndex | None:
         return index_mp4(source)
     if head[:4] == EBML_MAGIC:
         return index_matroska(source)
+    if head[:4] == b"RIFF" and head[8:] == b"AVI ":
+        return index_avi(source)
     return index_images(source)

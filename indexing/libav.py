@@ -68,6 +68,12 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
         raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
 
 
+def read_stream_info(source: ByteSource) -> StreamInfo:
+    """What libavformat and libavcodec know of the best video stream after its first packets."""
+    with open_video(source) as (_, stream):
+        return _stream_info(stream, 0)
+
+
 def index_by_demuxing(source: ByteSource) -> VideoIndex:
     """The index from one pass over the packets; from a full decode where those do not say which frames they become."""
     with open_video(source) as (container, stream):

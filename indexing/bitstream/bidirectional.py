@@ -17,9 +17,7 @@ def is_h264_b_picture(config: bytes, head: bytes) -> bool:
         config: the packet's configuration record.
         head: its first bytes; False if no slice begins in them.
     """
-    length_size = nal_length_size("h264", config)
-    starts = [start for start, _ in iterate_nals(head, 0)] if not length_size else _starts(head, length_size)
-    for start in starts:
+    for start, _ in iterate_nals(head, nal_length_size("h264", config)):
         if 1 <= head[start] & 31 <= 5:
             bits = BitReader(head[start + 1 : start + 1 + _SLICE_START])
             try:
@@ -28,12 +26,3 @@ def is_h264_b_picture(config: bytes, head: bytes) -> bool:
             except ValueError:  # cut off
                 return False
     return False
-
-
-def _starts(head: bytes, length_size: int) -> list[int]:
-    """Where NAL units begin, also the last, which goes on behind the bytes that are there."""
-    starts, position = [], 0
-    while position + length_size < len(head):
-        starts.append(position + length_size)
-        position = starts[-1] + int.from_bytes(head[position : starts[-1]], "big")
-    return starts

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from videoloader.indexing.bitstream.av1 import sequence_format
 from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.h264_parameter_sets import VuiColor, read_sps, read_vui_color
 from videoloader.indexing.bitstream.nal import parameter_sets
 from videoloader.indexing.index import StreamInfo
 
@@ -42,7 +43,7 @@ def picture_format(stream: StreamInfo) -> PictureFormat | None:
     """The picture format of a stream; None where neither its headers nor its container tell."""
     for config in stream.codec_configs:
         if stream.codec == "h264" and (sps := _find_sps(stream.codec, config)):
-            return _read_h264_sps(sps)
+            return _read_h264_format(sps)
         if stream.codec == "hevc" and (sps := _find_sps(stream.codec, config)):
             return _read_hevc_sps(sps)
         if stream.codec == "av1" and (sequence := sequence_format(config)):
@@ -77,59 +78,18 @@ def _find_sps(codec: str, config: bytes) -> bytes | None:
     return None
 
 
-def _read_h264_sps(sps: bytes) -> PictureFormat | None:
-    """seq_parameter_set_data of ITU-T H.264, 7.3.2.1.1."""
+def _read_h264_format(payload: bytes) -> PictureFormat | None:
     try:
-        bits = BitReader(sps)
-        profile = bits.u(8)
-        bits.u(8)
-        level = bits.u(8)
-        bits.ue()
-        chroma, depth, separate = 1, 8, 0
-        if profile in (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135):
-            chroma = bits.ue()
-            separate = bits.u(1) if chroma == 3 else 0
-            depth = 8 + bits.ue()
-            bits.ue()
-            bits.u(1)
-            if bits.u(1):
-                for matrix in range(8 if chroma != 3 else 12):
-                    if bits.u(1):
-                        _skip_h264_scaling_list(bits, 16 if matrix < 6 else 64)
-        bits.ue()
-        order_type = bits.ue()
-        if order_type == 0:
-            bits.ue()
-        elif order_type == 1:
-            bits.u(1)
-            bits.se()
-            bits.se()
-            for _ in range(bits.ue()):
-                bits.se()
-        references = bits.ue()
-        bits.u(1)
-        width = (bits.ue() + 1) * 16
-        map_units = bits.ue() + 1
-        frame_only = bits.u(1)
-        height = map_units * 16 * (2 - frame_only)
-        limit = min(_H264_DPB_BLOCKS.get(level, _H264_LARGEST_DPB) // (width * height // 256), 16)
-        if not frame_only:
-            bits.u(1)
-        bits.u(1)
-        if bits.u(1):
-            unit_x = 2 if chroma in (1, 2) and not separate else 1
-            unit_y = (2 if chroma == 1 and not separate else 1) * (2 - frame_only)
-            left, right, top, bottom = (bits.ue() for _ in range(4))
-            width -= (left + right) * unit_x
-            height -= (top + bottom) * unit_y
-        matrix, full, stated = 2, None, limit
-        if bits.u(1):
-            matrix, full = _read_vui_colour(bits)
-            stated = _read_h264_stated_buffering(bits, limit)
-    except (ValueError, IndexError, ZeroDivisionError):
+        sps = read_sps(payload)
+        blocks = sps.coded_width * sps.coded_height // 256
+    except ValueError:
         return None
-    buffering = (references, limit, stated)
-    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering, bool(frame_only))
+    limit = min(_H264_DPB_BLOCKS.get(sps.level, _H264_LARGEST_DPB) // blocks, 16)
+    buffering = (sps.references, limit, limit if sps.buffered is None else sps.buffered)
+    chroma = _CHROMA[min(sps.chroma, 3)]
+    return PictureFormat(
+        sps.width, sps.height, chroma, sps.bit_depth, sps.color.matrix, sps.color.full_range, buffering, sps.frames_only
+    )
 
 
 # MaxDpbMbs by level_idc (ITU-T H.264, table A-1).
@@ -138,57 +98,6 @@ _H264_DPB_BLOCKS = {
     40: 32768, 41: 32768, 42: 34816, 50: 110400, 51: 184320, 52: 184320,
 }  # fmt: skip
 _H264_LARGEST_DPB = 696320
-
-
-def _read_h264_stated_buffering(bits: BitReader, unstated: int) -> int:
-    """max_dec_frame_buffering of vui_parameters, from after the colours on (ITU-T H.264, E.1.1)."""
-    if bits.u(1):
-        bits.ue()
-        bits.ue()
-    if bits.u(1):
-        bits.u(65)
-    with_hrd = 0
-    for _ in range(2):
-        if bits.u(1):
-            with_hrd = 1
-            schedules = bits.ue() + 1
-            bits.u(8)
-            for _ in range(schedules):
-                bits.ue()
-                bits.ue()
-                bits.u(1)
-            bits.u(20)
-    bits.u(with_hrd + 1)
-    if not bits.u(1):
-        return unstated
-    bits.u(1)
-    for _ in range(5):
-        bits.ue()
-    return bits.ue()
-
-
-def _skip_h264_scaling_list(bits: BitReader, size: int) -> None:
-    last = following = 8
-    for _ in range(size):
-        if following:
-            following = (last + bits.se()) & 255
-        last = following or last
-
-
-def _read_vui_colour(bits: BitReader) -> tuple[int, bool | None]:
-    """(matrix_coefficients, video_full_range_flag) of vui_parameters; H.264 and HEVC begin alike (annex E of each)."""
-    if bits.u(1) and bits.u(8) == 255:
-        bits.u(32)
-    if bits.u(1):
-        bits.u(1)
-    if not bits.u(1):
-        return 2, None
-    bits.u(3)
-    full = bool(bits.u(1))
-    if not bits.u(1):
-        return 2, full
-    bits.u(16)
-    return bits.u(8), full
 
 
 def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
@@ -273,7 +182,8 @@ def _read_hevc_colour(bits: BitReader, order_bits: int) -> tuple[int, bool | Non
         for _ in range(bits.ue()):
             bits.u(order_bits + 1)
     bits.u(2)
-    return _read_vui_colour(bits) if bits.u(1) else (2, None)
+    color = read_vui_color(bits) if bits.u(1) else VuiColor()
+    return color.matrix, color.full_range
 
 
 def _skip_hevc_scaling_lists(bits: BitReader) -> None:

@@ -42,7 +42,7 @@ EXPECTED = {
     "ffv1_mkv": ("tables", True),
     "av1_mp4": ("tables", True),
     "mpeg2_ts": ("demuxed", False),
-    "mpeg4_avi": ("decoded", True),  # AVI has no presentation times
+    "mpeg4_avi": ("tables", True),
     "mpeg4_mp4": ("tables", True),
 }
 each_sample = pytest.mark.parametrize("name", RECIPES)

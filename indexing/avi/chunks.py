@@ -1,0 +1,251 @@
+"""Where the packets of an AVI stream lie: by its index, or by walking from chunk to chunk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.avi.header import Header, Stream
+from videoloader.indexing.sources import ByteSource
+
+_ENTRY = np.dtype([("id", "u1", 4), ("flags", "<u4"), ("offset", "<u4"), ("size", "<u4")])
+_SUPER_ENTRY = np.dtype([("offset", "<u8"), ("size", "<u4"), ("duration", "<u4")])
+_STANDARD_ENTRY = np.dtype([("offset", "<u4"), ("size", "<u4")])
+_KEYFRAME = 0x10  # AVIIF_KEYFRAME
+_INDEX_HEADER = 24
+_INDEX_OF_INDEXES, _INDEX_OF_CHUNKS = 0, 1
+# Chunks whose own headers are compared with the index, spread over the stream.
+_COMPARED = 8
+_LARGEST_READ = 16 << 10
+_LARGEST_TAIL = 1 << 20
+_LIKE_A_CHUNK = re.compile(rb"\d\d[\0-\x7f]{2}")
+
+
+class Chunks(NamedTuple):
+    """The packets of a stream, in file order.
+
+    Attributes:
+        offset: int64[P], of the payload.
+        size: int64[P], bytes; never zero.
+        key: bool[P], what the index says, and True where there is none.
+        time: int64[P], time units since the stream began; empty chunks count.
+    """
+
+    offset: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    key: npt.NDArray[np.bool_]
+    time: npt.NDArray[np.int64]
+
+
+class _Entries(NamedTuple):
+    """Chunks of all streams: position of each chunk's header, payload size, stream number, keyframe flag."""
+
+    begin: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    stream: npt.NDArray[np.int64]
+    key: npt.NDArray[np.bool_]
+
+
+def is_packet(name: bytes, number: int) -> bool:
+    """Whether a chunk of this name holds a packet of the stream: no index of it, palette or timecode."""
+    return name[:2] == b"%02d" % number and name.isalnum() and name[2:] not in (b"ix", b"pc", b"wc", b"wb")
+
+
+class _NotPlainError(Exception):
+    """The chunks do not follow each other as they should: libavformat looks for the next one byte by byte."""
+
+
+def find_chunks(source: ByteSource, header: Header, number: int) -> Chunks | None:
+    """The packets of one stream; None where index and chunks contradict each other, or the chunks are damaged.
+
+    Args:
+        source: of the file.
+        header: of the same file.
+        number: of the stream.
+    """
+    try:
+        entries = _read_indexes(source, header, number)
+        if entries is None:
+            if header.by_index_only:
+                return None
+            entries = _walk_all(source, header)
+        elif not _index_is_complete(source, header, entries, number):
+            return None
+    except _NotPlainError:
+        return None
+    own = entries.stream == number
+    size, key, begin = entries.size[own], entries.key[own], entries.begin[own]
+    if not key.any():
+        key = np.arange(len(key)) == 0
+    time = header.streams[number].start + np.arange(len(size), dtype=np.int64)
+    full = size > 0
+    return Chunks(begin[full] + 8, size[full], key[full], time[full])
+
+
+def _read_indexes(source: ByteSource, header: Header, number: int) -> _Entries | None:
+    """The file's index, in file order: OpenDML's if the stream has one, else ``idx1``; None where there is neither."""
+    if header.streams[number].super_index:
+        parts = [_read_super_index(source, each, stream) for each, stream in enumerate(header.streams)]
+        entries = _Entries(
+            np.concatenate([part.begin for part in parts]),
+            np.concatenate([part.size for part in parts]),
+            np.concatenate([part.stream for part in parts]),
+            np.concatenate([part.key for part in parts]),
+        )
+    else:
+        found = _read_idx1(source, header)
+        if found is None:
+            return None
+        entries = found
+    order = np.argsort(entries.begin, kind="stable")
+    own = entries.begin[entries.stream == number]
+    if not len(own) or (own[1:] <= own[:-1]).any():
+        raise _NotPlainError
+    return _Entries(entries.begin[order], entries.size[order], entries.stream[order], entries.key[order])
+
+
+def _read_super_index(source: ByteSource, number: int, stream: Stream) -> _Entries:
+    """The OpenDML index of a stream ("OpenDML AVI File Format Extensions" 1.02, 3.0); empty where there is none."""
+    payload = stream.super_index
+    if not payload:
+        return _entries_of(number, [])
+    entry_words, field_kind, kind, count, entries = _index_fields(payload)
+    if field_kind or kind not in (_INDEX_OF_INDEXES, _INDEX_OF_CHUNKS):
+        raise _NotPlainError
+    if kind == _INDEX_OF_CHUNKS:
+        return _entries_of(number, [_read_standard_index(payload, source.size)])
+    if entry_words != 4 or count * _SUPER_ENTRY.itemsize > len(entries):
+        raise _NotPlainError
+    parts = []
+    unread = source.size
+    for offset, size, _ in np.frombuffer(entries, _SUPER_ENTRY, count).tolist():
+        # The size counts the chunk's header for some writers and not for others: the chunk itself tells.
+        if offset > source.size - 8 - _INDEX_HEADER:
+            raise _NotPlainError
+        size = int.from_bytes(source.read(offset + 4, 4), "little")
+        unread -= size
+        if offset + 8 + size > source.size or unread < 0:
+            raise _NotPlainError
+        parts.append(_read_standard_index(source.read(offset + 8, size), source.size))
+    return _entries_of(number, parts)
+
+
+def _index_fields(payload: bytes) -> tuple[int, int, int, int, bytes]:
+    """(wLongsPerEntry, bIndexSubType, bIndexType, nEntriesInUse, the entries)."""
+    if len(payload) < _INDEX_HEADER:
+        raise _NotPlainError
+    words, count = int.from_bytes(payload[:2], "little"), int.from_bytes(payload[4:8], "little")
+    return words, payload[2], payload[3], count, payload[_INDEX_HEADER:]
+
+
+def _read_standard_index(payload: bytes, file_size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(position of each chunk's header, size with the top bit set where it is no keyframe)."""
+    words, field_kind, kind, count, entries = _index_fields(payload)
+    base = int.from_bytes(payload[12:20], "little")
+    if words != 2 or field_kind or kind != _INDEX_OF_CHUNKS or count * 8 > len(entries) or base > file_size:
+        raise _NotPlainError
+    table = np.frombuffer(entries, _STANDARD_ENTRY, count)
+    return table["offset"].astype(np.int64) + (base - 8), table["size"].astype(np.int64)
+
+
+def _entries_of(number: int, parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]) -> _Entries:
+    empty = np.zeros(0, np.int64)
+    begin = np.concatenate([empty, *(begin for begin, _ in parts)])
+    size = np.concatenate([empty, *(size for _, size in parts)])
+    return _Entries(begin, size & 0x7FFFFFFF, np.full(len(begin), number), size < 1 << 31)
+
+
+def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
+    """The old index, at the end of the first RIFF; None where there is none."""
+    position = header.packets_stop
+    head = source.read(position, 8)
+    while head[:4] == b"JUNK":
+        position += 8 + int.from_bytes(head[4:], "little")
+        position += position & 1
+        head = source.read(position, 8)
+    if head[:4] != b"idx1":
+        return None
+    count = min(int.from_bytes(head[4:], "little"), source.size - position - 8) // _ENTRY.itemsize
+    if not count:
+        return None
+    table = np.frombuffer(source.read(position + 8, count * _ENTRY.itemsize), _ENTRY)
+    names = table["id"]
+    tens, ones = names[:, 0].astype(np.int64) - ord("0"), names[:, 1].astype(np.int64) - ord("0")
+    numbered = (tens >= 0) & (tens <= 9) & (ones >= 0) & (ones <= 9)
+    table, names, stream = table[numbered], names[numbered], (10 * tens + ones)[numbered]
+    if not len(table) or (names[:, 2:] == np.frombuffer(b"pc", np.uint8)).all(1).any():
+        raise _NotPlainError
+    offset = table["offset"].astype(np.int64)
+    # Offsets count from the name of the list, from the file's start, or from the first chunk.
+    base = next(
+        (base for base in (header.packets - 4, 0, header.packets) if _starts(source, base + int(offset[0]), names[0])),
+        None,
+    )
+    if base is None:
+        raise _NotPlainError
+    return _Entries(offset + base, table["size"].astype(np.int64), stream, table["flags"] & _KEYFRAME != 0)
+
+
+def _starts(source: ByteSource, position: int, name: npt.NDArray[np.uint8]) -> bool:
+    return source.read(position, 4) == name.tobytes()
+
+
+def _index_is_complete(source: ByteSource, header: Header, entries: _Entries, number: int) -> bool:
+    """Whether the chunks of an index lie side by side, with nothing of the stream between them or after them."""
+    begin, size = entries.begin, entries.size
+    end = begin + 8 + size + (size & 1)
+    if begin[0] < header.packets or (begin[1:] < end[:-1]).any() or end[-1] > source.size + (size[-1] & 1):
+        return False
+    gaps = np.flatnonzero(begin[1:] != end[:-1])
+    starts = [header.packets, *end[gaps].tolist(), int(end[-1])]
+    stops = [int(begin[0]), *begin[gaps + 1].tolist(), source.size]
+    for start, stop in zip(starts, stops, strict=True):
+        if any(found == number for found, _, _ in _walk(source, start, stop, len(header.streams))):
+            return False
+    own = np.flatnonzero((entries.stream == number) & (size > 0))
+    for entry in own[:: max(1, len(own) // _COMPARED)].tolist():
+        head = source.read(int(begin[entry]), 8)
+        if not is_packet(head[:4], number) or int.from_bytes(head[4:], "little") != size[entry]:
+            return False
+    return True
+
+
+def _walk_all(source: ByteSource, header: Header) -> _Entries:
+    found = list(_walk(source, header.packets, source.size, len(header.streams)))
+    table = np.array(found, np.int64).reshape(-1, 3)
+    return _Entries(table[:, 1], table[:, 2], table[:, 0], np.ones(len(table), np.bool_))
+
+
+def _walk(source: ByteSource, start: int, stop: int, streams: int) -> Iterator[tuple[int, int, int]]:
+    """(stream number, position of the header, payload size) of the chunks between two positions; lists are entered."""
+    position, begin, block, ahead = start, 0, b"", 8
+    while position < stop:
+        at = position - begin
+        if not 0 <= at <= len(block) - 8:
+            begin, block, at = position, source.read(position, ahead), 0
+        name, size = block[at : at + 4], int.from_bytes(block[at + 4 : at + 8], "little")
+        if name == b"LIST" or (name == b"RIFF" and source.read(position + 8, 4) == b"AVIX"):
+            position += 12
+            continue
+        if len(block) - at < 8 or position + 8 + size > stop or not name.isalnum():
+            _check_tail(source, position, stop)
+            return
+        if name[:2].isdigit() and int(name[:2]) < streams:
+            if name[2:] in (b"pc", b"wc"):
+                raise _NotPlainError
+            if name[2:] != b"ix":
+                yield int(name[:2]), position, size
+        # Headers are read along with small chunks.
+        ahead = _LARGEST_READ if size < _LARGEST_READ // 4 else 8
+        position += 8 + size + (size & 1)
+
+
+def _check_tail(source: ByteSource, position: int, stop: int) -> None:
+    """What stands where no chunk does must not look like one: libavformat goes on looking there, byte by byte."""
+    at_end = stop == source.size and stop - position <= _LARGEST_TAIL
+    if not at_end or _LIKE_A_CHUNK.search(source.read(position, stop - position)):
+        raise _NotPlainError

@@ -1,0 +1,76 @@
+"""Four-character codes of AVI, and the keyframes of codecs whose frames come in the order of their packets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+# Codes of libavcodec's decoders; upper and lower case are the same. MPEG-4 part 2 alone has some fifty.
+_CODES = {
+    "mpeg4": "FMP4 DIVX DX50 XVID MP4S M4S2 ZMP4 DIV1 BLZ0 MP4V SEDG RMP4 3IV2 WAWV FFDS FVFW DCOD MVXM PM4V SMP4 "
+    "DXGM VIDM M4T3 HDX4 DM4V DMK2 DYM4 DIGI EPHV EM4A M4CC SN40 VSPX ULDX SIPP SM4V XVIX DREX PLV1 MNM4 GTM4",
+    "h264": "H264 X264 AVC1 DAVC V264",
+    "mpeg2video": "MPG2 MPEG PIM2 VCR2 LMP2 EM2V MPGV",
+    "mjpeg": "MJPG DMB1 JPEG IJPG CJPG AVI1 AVI2 MMJP",
+    "msmpeg4v3": "MP43 DIV3 MPG3 DIV5 DIV6 DIV4 DVX3 AP41 COL1 COL0",
+    "msmpeg4v2": "MP42 DIV2",
+    "wmv1": "WMV1",
+    "wmv2": "WMV2",
+    "ffv1": "FFV1",
+    "huffyuv": "HFYU",
+    "ffvhuff": "FFVH",
+    "utvideo": "ULRA ULRG ULY0 ULY2 ULY4 ULH0 ULH2 ULH4",
+    "magicyuv": "MAGY M8RG M8RA M8G0 M8Y0 M8Y2 M8Y4 M8YA",
+    "png": "MPNG",
+    "rawvideo": "I420 IYUV YUY2 YUYV UYVY YV12 YV16 Y800 NV12",
+    "cinepak": "CVID",
+    "indeo4": "IV41",
+}
+_CODECS = {code.encode(): codec for codec, codes in _CODES.items() for code in codes.split()}
+_RAW = b"\0\0\0\0"
+_MPEG4_NUMBERS = {b"\4\0\0\0", b"\4\0\0\x10"}
+
+
+def codec_of(compression: bytes, bits: int) -> str:
+    """libavcodec's decoder for a ``biCompression`` and a number of bits a pixel; empty where it is not known here."""
+    if bits <= 8 and (compression == _RAW or compression.upper() in (b"CVID", b"MPNG")):
+        return ""  # with a palette, which may change from frame to frame
+    if compression == _RAW:
+        return "rawvideo"
+    if compression in _MPEG4_NUMBERS:
+        return "mpeg4"
+    return _CODECS.get(compression.upper(), "")
+
+
+def _two_bit_type_is_intra(head: bytes) -> bool:
+    return head[0] >> 6 == 0
+
+
+def _first_bit_is_zero(head: bytes) -> bool:
+    return head[0] >> 7 == 0
+
+
+def _ffv1_is_key(head: bytes) -> bool:
+    """The first symbol of the range coder, with even odds (RFC 9043, 3.8.1 and 4.4)."""
+    return int.from_bytes(head[:2], "big") >= 0x7F80
+
+
+def _indeo4_is_key(head: bytes) -> bool:
+    """By the type of frame; there is no published standard, the types are those that libavcodec knows."""
+    fields = int.from_bytes(head[:3], "little")
+    kind = fields >> 18 & 7
+    if fields & 0x3FFFF != 0x3FFF8 or kind not in (0, 1, 2, 4):
+        raise ValueError("an Indeo 4 frame that is not shown when it is decoded")
+    return kind == 0
+
+
+# From a packet's first bytes, for codecs whose keyframes the container's flags need not tell.
+KEYFRAME_TESTS: dict[str, Callable[[bytes], bool]] = {
+    "msmpeg4v2": _two_bit_type_is_intra,
+    "msmpeg4v3": _two_bit_type_is_intra,
+    "wmv1": _two_bit_type_is_intra,
+    "wmv2": _first_bit_is_zero,
+    "ffv1": _ffv1_is_key,
+    "indeo4": _indeo4_is_key,
+}
+# Every frame of these stands alone.
+INTRA_CODECS = {"mjpeg", "huffyuv", "ffvhuff", "utvideo", "magicyuv", "png", "rawvideo"}

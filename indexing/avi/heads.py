@@ -1,0 +1,95 @@
+"""The first bytes of all packets, in few reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.avi.chunks import Chunks, is_packet
+from videoloader.indexing.sources import ByteSource
+
+HEAD_SIZE = 64
+_CHUNK_HEADER = 8
+# What lies between two heads is read along when it is shorter: about what one more read costs.
+_READ_THROUGH = 6 << 10
+_LARGEST_READ = 4 << 20
+
+
+class ChunkHeads:
+    """The first bytes of the packets of a stream (a PacketHeads).
+
+    Reading them raises ValueError where a chunk is not the stream's or not of its size.
+
+    Args:
+        source: of the file.
+        chunks: of the stream.
+        number: of the stream.
+    """
+
+    def __init__(self, source: ByteSource, chunks: Chunks, number: int) -> None:
+        self.size = chunks.size
+        self._source, self._offset, self._number = source, chunks.offset, number
+
+    def start(self, number: int, most: int) -> bytes:
+        """The first bytes of one packet."""
+        return self._source.read(int(self._offset[number]), min(int(self.size[number]), most))
+
+    def whole(self, number: int) -> bytes:
+        """All bytes of one packet."""
+        return self.start(number, int(self.size[number]))
+
+    def wholes(self) -> Iterator[bytes]:
+        """All bytes of each packet."""
+        begin = self._offset - _CHUNK_HEADER
+        end = self._offset + self.size
+        for first, last in self._batches():
+            base = int(begin[first])
+            block = self._source.read(base, int(end[last - 1]) - base)
+            for start, stop in zip((begin[first:last] - base).tolist(), (end[first:last] - base).tolist(), strict=True):
+                payload = start + _CHUNK_HEADER
+                stated = int.from_bytes(block[start + 4 : payload], "little")
+                if stated != stop - payload or not is_packet(block[start : start + 4], self._number):
+                    raise ValueError("a chunk is not what the index says")
+                yield block[payload:stop]
+
+    def _batches(self) -> Iterator[tuple[int, int]]:
+        """Ranges of packets that begin close to each other."""
+        part = self._offset // _LARGEST_READ
+        return pairwise([0, *(np.flatnonzero(part[1:] != part[:-1]) + 1).tolist(), len(part)])
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The first HEAD_SIZE bytes of each packet, or all of a shorter one."""
+        data = self.rows.tobytes()
+        for start, size in zip(range(0, len(data), HEAD_SIZE), self.size.tolist(), strict=True):
+            yield data[start : start + min(size, HEAD_SIZE)]
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.uint8]:
+        """uint8[P, HEAD_SIZE]; behind the end of a shorter packet stands what follows in the file, or zeros."""
+        begin = self._offset - _CHUNK_HEADER
+        end = begin + _CHUNK_HEADER + HEAD_SIZE
+        rows = np.concatenate([self._read(begin[first:last], end[first:last]) for first, last in self._batches()])
+        headers = np.ascontiguousarray(rows[:, :_CHUNK_HEADER]).view("<u4")
+        names = {name.to_bytes(4, "little") for name in set(headers[:, 0].tolist())}
+        if (headers[:, 1] != self.size).any() or not all(is_packet(name, self._number) for name in names):
+            raise ValueError("a chunk is not what the index says")
+        return np.ascontiguousarray(rows[:, _CHUNK_HEADER:])
+
+    def _read(self, begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        """The bytes of ranges of one length, as rows."""
+        breaks = np.flatnonzero(begin[1:] - end[:-1] > _READ_THROUGH) + 1
+        starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), len(begin)]
+        bases, limits = begin[starts], end[np.array(stops) - 1]
+        pieces = [
+            self._source.read(base, length).ljust(length, b"\0")
+            for base, length in zip(bases.tolist(), (limits - bases).tolist(), strict=True)
+        ]
+        data = np.frombuffer(b"".join(pieces), np.uint8)
+        shift = np.cumsum(limits - bases) - limits
+        position = begin + np.repeat(shift, np.diff([*starts, len(begin)]))
+        rows: npt.NDArray[np.uint8] = data[position[:, None] + np.arange(_CHUNK_HEADER + HEAD_SIZE)]
+        return rows

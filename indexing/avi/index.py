@@ -1,0 +1,126 @@
+"""Index of an AVI file from its own tables, and of the order of its frames from their headers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.avi.chunks import Chunks, find_chunks
+from videoloader.indexing.avi.codecs import INTRA_CODECS, KEYFRAME_TESTS, codec_of
+from videoloader.indexing.avi.header import read_header
+from videoloader.indexing.avi.heads import ChunkHeads
+from videoloader.indexing.avi.streams import describe_stream
+from videoloader.indexing.bitstream.h264_order import h264_order
+from videoloader.indexing.bitstream.mpeg2_order import mpeg2_order
+from videoloader.indexing.bitstream.mpeg4_order import mpeg4_order
+from videoloader.indexing.bitstream.picture_order import PictureOrder
+from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.sources import ByteSource
+
+# libavformat counts the last frame's duration otherwise where there are more time units a second.
+_HIGHEST_RATE = 1000
+_LARGEST_RATIO = (1 << 31) - 1
+
+
+class _Frames(NamedTuple):
+    """Display order: for each packet its time and whether decoding can start there, and each frame's packet."""
+
+    packet_pts: npt.NDArray[np.int64]
+    key: npt.NDArray[np.bool_]
+    packet: npt.NDArray[np.int64]
+    pts: npt.NDArray[np.int64]
+    packed: bool
+
+
+def index_avi(source: ByteSource) -> VideoIndex | None:
+    """The index of the file's video stream, or None where only libavformat can read it.
+
+    AVI has no presentation times. The order of frames comes from the codec's own headers; their times are the ones
+    that libavformat makes up: the times of packets, in rising order.
+
+    Left to libavformat: several video streams, DV type 1, codecs not known here, indexes that contradict the chunks,
+    and streams whose headers do not settle what a decoder gives out.
+    """
+    header = read_header(source)
+    if header is None:
+        return None
+    videos = [number for number, stream in enumerate(header.streams) if stream.kind == b"vids"]
+    picture = header.streams[videos[0]].picture_header() if len(videos) == 1 else None
+    if picture is None or not (codec := codec_of(picture.compression, picture.bits)):
+        return None
+    number, stream = videos[0], header.streams[videos[0]]
+    time_base = Fraction(stream.scale, stream.rate)
+    if max(time_base.numerator, time_base.denominator) > _LARGEST_RATIO:
+        return None
+    chunks = find_chunks(source, header, number)
+    if chunks is None or not len(chunks.size) or chunks.size.max() >= 1 << 31:
+        return None
+    heads = ChunkHeads(source, chunks, number)
+    info = describe_stream(source, codec, stream, picture, heads.whole(0))
+    if info is None:
+        return None
+    frames = _find_frames(info, chunks, heads)
+    return None if frames is None else _assemble(source, chunks, frames, info)
+
+
+def _find_frames(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> _Frames | None:
+    config = info.codec_configs[0]
+    if info.codec in ("mpeg4", "h264", "mpeg2video"):
+        if info.codec == "mpeg4":
+            order = mpeg4_order(config, info.codec_tag, heads)
+        else:
+            order = h264_order(config, heads) if info.codec == "h264" else mpeg2_order(heads)
+        return None if order is None else _in_order(order, chunks.time, info.time_base)
+    key = chunks.key
+    if info.codec in INTRA_CODECS:
+        key = np.ones(len(key), np.bool_)
+    elif test := KEYFRAME_TESTS.get(info.codec):
+        try:
+            key = np.array([test(head) for head in heads], np.bool_)
+        except ValueError:
+            return None
+    if not key[0]:
+        return None
+    return _Frames(chunks.time, key, np.arange(len(key)), chunks.time, False)
+
+
+def _in_order(order: PictureOrder, time: npt.NDArray[np.int64], time_base: Fraction) -> _Frames | None:
+    late, packet = order.late, order.frames
+    if late.any() and 1 / time_base >= _HIGHEST_RATE:
+        return None
+    # libavformat gives a frame that is shown late the time of the next such packet.
+    shown = time.copy()
+    shown[late] = [*time[late][1:].tolist(), time[-1] + 1][: late.sum()]
+    pts = np.sort(shown[packet])
+    # Packets without a frame count as shown with the frame before them.
+    packet_pts = np.full(len(time), pts[0])
+    packet_pts[packet] = pts
+    with_frame = np.zeros(len(time), np.bool_)
+    with_frame[packet] = True
+    packet_pts = packet_pts[np.maximum.accumulate(np.where(with_frame, np.arange(len(time)), 0))]
+    return _Frames(packet_pts, order.keys, packet, pts, order.packed)
+
+
+def _assemble(source: ByteSource, chunks: Chunks, frames: _Frames, info: StreamInfo) -> VideoIndex:
+    count = len(chunks.size)
+    return VideoIndex(
+        source=source.name,
+        container="avi",
+        # Frames whose bytes stand in two packets are read as those of streams that only a decode could index.
+        method="decoded" if frames.packed else "tables",
+        packet_offset=chunks.offset,
+        packet_size=chunks.size.astype(np.int32),
+        packet_pts=frames.packet_pts,
+        packet_key=frames.key,
+        packet_disposable=np.zeros(count, np.uint8),
+        packet_config=np.zeros(count, np.uint8),
+        frame_packet=frames.packet.astype(np.int32),
+        frame_pts=frames.pts,
+        byte_ranges=True,
+        stream=replace(info, reorder_depth=reorder_depth(frames.packet_pts)),
+    )

@@ -1,0 +1,151 @@
+"""Stream facts of AVI, as libavformat and libavcodec would tell them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from videoloader.indexing.avi.header import PictureHeader, Stream
+from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
+from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
+from videoloader.indexing.bitstream.mpeg4_order import find_layer
+from videoloader.indexing.bitstream.nal import iterate_nals, parameter_sets
+from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.libav import read_stream_info
+from videoloader.indexing.sources import ByteSource
+
+_YUV420 = {"bit_depth": 8, "chroma": "420", "pixel_format": "yuv420p"}
+_H264_CHROMA = ("400", "420", "422", "444")
+_BT601 = 5  # the matrix of JPEG
+
+
+def describe_stream(
+    source: ByteSource, codec: str, stream: Stream, picture: PictureHeader, first: bytes
+) -> StreamInfo | None:
+    """The facts of a video stream; None where its codec's headers do not agree with the container's.
+
+    Args:
+        source: of the file.
+        codec: libavcodec's name.
+        stream: as the file describes it.
+        picture: of the stream.
+        first: the first packet.
+    """
+    config = _config(stream, picture)
+    facts: dict[str, Any] | None
+    if codec == "mpeg4":
+        config = config or _mpeg4_headers(first)
+        facts = _mpeg4_facts(config)
+    elif codec == "h264":
+        config = config or _h264_headers(first)
+        facts = _h264_facts(config, picture)
+    elif codec == "mjpeg":
+        facts = _mjpeg_facts(first)
+    elif codec in ("msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2"):
+        facts = {**_YUV420, "width": picture.width, "height": abs(picture.height)}
+    else:
+        return _described_by_libav(source, codec, stream)
+    if facts is None or (facts["width"], facts["height"]) != (picture.width, abs(picture.height)):
+        return None
+    tag = picture.compression
+    if codec == "mpeg4" and stream.handler == b"XVID":
+        tag = stream.handler
+    time_base = Fraction(stream.scale, stream.rate)
+    facts = {"sample_aspect_ratio": Fraction(1), **facts}
+    if stream.aspect:
+        facts["sample_aspect_ratio"] = stream.aspect
+    return StreamInfo(
+        codec=codec,
+        codec_configs=(config,),
+        time_base=time_base,
+        frame_rate=1 / time_base,
+        codec_tag=tag.decode("ascii") if tag.isascii() else "",
+        **facts,
+    )
+
+
+def _config(stream: Stream, picture: PictureHeader) -> bytes:
+    """The decoder configuration: after the picture header, or in a chunk of its own."""
+    extra = picture.extra
+    if picture.size == len(stream.format) - 1 and picture.size & 1:
+        extra = extra[:-1]  # the padding counts as part of the chunk
+    if not extra and picture.compression != b"H264":
+        return stream.data
+    return extra
+
+
+def _described_by_libav(source: ByteSource, codec: str, stream: Stream) -> StreamInfo | None:
+    """Of codecs whose headers are not read here; libavformat opens the file and looks at the first packets."""
+    info = read_stream_info(source)
+    if info.codec != codec or not info.pixel_format or info.pixel_format == "pal8":
+        return None
+    return replace(info, sample_aspect_ratio=stream.aspect) if stream.aspect else info
+
+
+def _mpeg4_headers(first: bytes) -> bytes:
+    first = first[: first.find(b"\0\0\1\xb6") + 1]
+    return first[: first.find(b"\0\0\1\xb3")] if b"\0\0\1\xb3" in first else first[:-1]
+
+
+def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
+    layer = find_layer(config)
+    if layer is None:
+        return None
+    return {
+        **_YUV420,
+        "width": layer.width,
+        "height": layer.height,
+        "sample_aspect_ratio": layer.sample_aspect_ratio,
+    }
+
+
+def _h264_headers(first: bytes) -> bytes:
+    units = [first[start:stop] for start, stop in iterate_nals(first, 0)]
+    return b"".join(b"\0\0\1" + unit for unit in units if unit and unit[0] & 31 in (7, 8))
+
+
+def _h264_facts(config: bytes, picture: PictureHeader) -> dict[str, Any] | None:
+    sps = next((unit for unit in parameter_sets("h264", config) if unit and unit[0] & 31 == 7), None)
+    try:
+        return _sps_facts(read_sps(sps[1:]), picture) if sps else None
+    except ValueError:
+        return None
+
+
+def _sps_facts(sps: Sps, picture: PictureHeader) -> dict[str, Any] | None:
+    # Decoders give grey pictures out in several formats.
+    if not 1 <= sps.chroma <= 3 or sps.separate_planes or sps.bit_depth not in (8, 10) or sps.color.matrix == 0:
+        return None
+    width, height = sps.width, sps.height
+    stated = picture.width, abs(picture.height)
+    if (width, height) == (sps.coded_width, sps.coded_height) == (-(-stated[0] // 16) * 16, -(-stated[1] // 16) * 16):
+        width, height = stated  # libavcodec takes the container's word for what to cut from the last macroblocks
+    chroma, full = _H264_CHROMA[sps.chroma], sps.color.full_range
+    pixels = f"yuv{'j' if full and sps.bit_depth == 8 else ''}{chroma}p"
+    return {
+        "width": width,
+        "height": height,
+        "bit_depth": sps.bit_depth,
+        "chroma": chroma,
+        "pixel_format": pixels if sps.bit_depth == 8 else f"{pixels}{sps.bit_depth}le",
+        "color_primaries": sps.color.primaries,
+        "color_transfer": sps.color.transfer,
+        "color_matrix": sps.color.matrix,
+        "color_range": "" if full is None else "full" if full else "limited",
+    }
+
+
+def _mjpeg_facts(first: bytes) -> dict[str, Any] | None:
+    frame = read_jpeg_frame(first)
+    if frame is None:
+        return None
+    return {
+        "width": frame.width,
+        "height": frame.height,
+        "bit_depth": 8,
+        "chroma": frame.chroma,
+        "pixel_format": f"yuvj{frame.chroma}p",
+        "color_matrix": _BT601,
+        "color_range": "full",
+    }

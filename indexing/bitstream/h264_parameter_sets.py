@@ -1,0 +1,212 @@
+"""Sequence and picture parameter sets of H.264: the fields that tell of pictures and of their order."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from videoloader.indexing.bitstream.bits import BitReader
+
+_PROFILES_WITH_CHROMA = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
+# num_ref_frames_in_pic_order_cnt_cycle is at most 255 (ITU-T H.264, 7.4.2.1.1).
+_LONGEST_ORDER_CYCLE = 255
+
+
+class VuiColor(NamedTuple):
+    """Colours of the video usability information: ITU-T H.273 code points, of which 2 is "unspecified"."""
+
+    primaries: int = 2
+    transfer: int = 2
+    matrix: int = 2
+    full_range: bool | None = None
+
+
+class Sps(NamedTuple):
+    """A sequence parameter set (ITU-T H.264, 7.3.2.1.1).
+
+    Attributes:
+        number: seq_parameter_set_id.
+        level: level_idc.
+        chroma: chroma_format_idc.
+        separate_planes: separate_colour_plane_flag.
+        bit_depth: of luma.
+        frame_num_bits: of frame_num in slice headers.
+        order_type: pic_order_cnt_type.
+        order_bits: of pic_order_cnt_lsb in slice headers, type 0.
+        order_deltas: whether slice headers hold delta_pic_order_cnt, type 1.
+        offset_for_non_ref, offset_for_bottom, offset_for_ref: how type 1 counts.
+        references: max_num_ref_frames.
+        coded_width, coded_height: pixels, whole macroblocks.
+        width, height: of the pictures given out (cropped), pixels.
+        frames_only: frame_mbs_only_flag.
+        color: of its pictures.
+        timed: whether pictures may state when they are shown, relative to when they are decoded.
+        reordered: max_num_reorder_frames; None where it is not stated.
+        buffered: max_dec_frame_buffering; None where it is not stated.
+    """
+
+    number: int
+    level: int
+    chroma: int
+    separate_planes: bool
+    bit_depth: int
+    frame_num_bits: int
+    order_type: int
+    order_bits: int
+    order_deltas: bool
+    offset_for_non_ref: int
+    offset_for_bottom: int
+    offset_for_ref: tuple[int, ...]
+    references: int
+    coded_width: int
+    coded_height: int
+    width: int
+    height: int
+    frames_only: bool
+    color: VuiColor
+    timed: bool
+    reordered: int | None
+    buffered: int | None
+
+
+@lru_cache(64)
+def read_sps(payload: bytes) -> Sps:
+    """The sequence parameter set in a NAL unit, given without its header byte.
+
+    Raises:
+        ValueError: it ends too early, or holds a number that cannot be.
+    """
+    bits = BitReader(payload)
+    profile = bits.u(8)
+    bits.u(8)
+    level = bits.u(8)
+    number = bits.ue()
+    chroma, depth, separate = 1, 8, 0
+    if profile in _PROFILES_WITH_CHROMA:
+        chroma = bits.ue()
+        separate = bits.u(1) if chroma == 3 else 0
+        depth = 8 + bits.ue()
+        bits.ue()
+        bits.u(1)
+        if bits.u(1):
+            for matrix in range(8 if chroma != 3 else 12):
+                if bits.u(1):
+                    _skip_scaling_list(bits, 16 if matrix < 6 else 64)
+    frame_num_bits = bits.ue() + 4
+    order_type = bits.ue()
+    order_bits = non_ref = bottom = 0
+    deltas, cycle = False, []
+    if order_type == 0:
+        order_bits = bits.ue() + 4
+    elif order_type == 1:
+        deltas = not bits.u(1)
+        non_ref, bottom = bits.se(), bits.se()
+        length = bits.ue()
+        if length > _LONGEST_ORDER_CYCLE:
+            raise ValueError("a cycle of picture order counts is too long")
+        cycle = [bits.se() for _ in range(length)]
+    references = bits.ue()
+    bits.u(1)
+    coded_width = (bits.ue() + 1) * 16
+    map_units = bits.ue() + 1
+    frames_only = bits.u(1)
+    coded_height = map_units * 16 * (2 - frames_only)
+    width, height = coded_width, coded_height
+    if not frames_only:
+        bits.u(1)
+    bits.u(1)
+    if bits.u(1):
+        unit_x = 2 if chroma in (1, 2) and not separate else 1
+        unit_y = (2 if chroma == 1 and not separate else 1) * (2 - frames_only)
+        left, right, top, cropped_bottom = (bits.ue() for _ in range(4))
+        width -= (left + right) * unit_x
+        height -= (top + cropped_bottom) * unit_y
+    color = VuiColor()
+    timed, reordered, buffered = False, None, None
+    if bits.u(1):
+        color = read_vui_color(bits)
+        timed, reordered, buffered = _read_stated_buffering(bits)
+    return Sps(
+        number, level, chroma, bool(separate), depth, frame_num_bits, order_type, order_bits, deltas, non_ref, bottom,
+        tuple(cycle), references, coded_width, coded_height, width, height, bool(frames_only), color, timed,
+        reordered, buffered,
+    )  # fmt: skip
+
+
+def _skip_scaling_list(bits: BitReader, size: int) -> None:
+    last = following = 8
+    for _ in range(size):
+        if following:
+            following = (last + bits.se()) & 255
+        last = following or last
+
+
+def read_vui_color(bits: BitReader) -> VuiColor:
+    """The colours of vui_parameters; H.264 and HEVC begin alike (annex E of each)."""
+    if bits.u(1) and bits.u(8) == 255:
+        bits.u(32)
+    if bits.u(1):
+        bits.u(1)
+    if not bits.u(1):
+        return VuiColor()
+    bits.u(3)
+    full = bool(bits.u(1))
+    if not bits.u(1):
+        return VuiColor(full_range=full)
+    return VuiColor(bits.u(8), bits.u(8), bits.u(8), full)
+
+
+def _read_stated_buffering(bits: BitReader) -> tuple[bool, int | None, int | None]:
+    """(are pictures timed, max_num_reorder_frames, max_dec_frame_buffering) of vui_parameters after the colours.
+
+    Source: E.1.1. Times stand in picture timing messages, where there are HRD parameters.
+    """
+    if bits.u(1):
+        bits.ue()
+        bits.ue()
+    if bits.u(1):
+        bits.u(65)
+    with_hrd = 0
+    for _ in range(2):
+        if bits.u(1):
+            with_hrd = 1
+            schedules = bits.ue() + 1
+            bits.u(8)
+            for _ in range(schedules):
+                bits.ue()
+                bits.ue()
+                bits.u(1)
+            bits.u(20)
+    bits.u(with_hrd + 1)
+    if not bits.u(1):
+        return bool(with_hrd), None, None
+    bits.u(1)
+    for _ in range(4):
+        bits.ue()
+    return bool(with_hrd), bits.ue(), bits.ue()
+
+
+class Pps(NamedTuple):
+    """What slice headers need of a picture parameter set (ITU-T H.264, 7.3.2.2).
+
+    Attributes:
+        number: pic_parameter_set_id.
+        sps: seq_parameter_set_id.
+        bottom_order: bottom_field_pic_order_in_frame_present_flag.
+    """
+
+    number: int
+    sps: int
+    bottom_order: bool
+
+
+def read_pps(payload: bytes) -> Pps:
+    """The picture parameter set in a NAL unit, given without its header byte.
+
+    Raises:
+        ValueError: it ends too early.
+    """
+    bits = BitReader(payload)
+    number, sps = bits.ue(), bits.ue()
+    bits.u(1)
+    return Pps(number, sps, bool(bits.u(1)))

@@ -1,0 +1,53 @@
+"""The frame header of JPEG pictures (ITU-T T.81, B.2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_PLAIN_FRAMES = {0xC0, 0xC1}  # baseline and extended sequential, Huffman coded
+_SCAN, _APP0, _APP14, _COMMENT = 0xDA, 0xE0, 0xEE, 0xFE
+# By the components' horizontal, then their vertical sampling factors.
+_CHROMA: dict[tuple[int, ...], str] = {(1, 1, 1, 1, 1, 1): "444", (2, 1, 1, 1, 1, 1): "422", (2, 1, 1, 2, 1, 1): "420"}
+
+
+class JpegFrame(NamedTuple):
+    """Size in pixels and chroma format of a picture of YCbCr in the full range, as JFIF has them."""
+
+    width: int
+    height: int
+    chroma: str
+
+
+def read_jpeg_frame(head: bytes) -> JpegFrame | None:
+    """The frame header among a picture's first bytes; None for other kinds of JPEG, interlaced ones among them."""
+    position = 2
+    if head[:2] != b"\xff\xd8":
+        return None
+    while position + 4 <= len(head):
+        if head[position] != 0xFF:
+            return None
+        kind, size = head[position + 1], int.from_bytes(head[position + 2 : position + 4], "big")
+        segment = head[position + 4 : position + 2 + size]
+        if kind in _PLAIN_FRAMES:
+            return _read_frame(segment)
+        if kind in (_SCAN, _APP14) or size < 2 or (kind == _COMMENT and b"CS=" in segment):
+            return None
+        if kind == _APP0 and segment[:4] == b"AVI1" and segment[4:5] != b"\0":
+            return None  # fields
+        position += 2 + size
+    return None
+
+
+def _read_frame(segment: bytes) -> JpegFrame | None:
+    if len(segment) < 15 or segment[0] != 8 or segment[5] != 3 or segment[6:15:3] == b"RGB":
+        return None
+    across = [segment[at] >> 4 for at in (7, 10, 13)]
+    down = [segment[at] & 15 for at in (7, 10, 13)]
+    # Factors count in relation to each other: all even is all halved.
+    chroma = _CHROMA.get((*_halved(across), *_halved(down)))
+    height, width = int.from_bytes(segment[1:3], "big"), int.from_bytes(segment[3:5], "big")
+    return JpegFrame(width, height, chroma) if chroma else None
+
+
+def _halved(factors: list[int]) -> list[int]:
+    return [factor // 2 for factor in factors] if not any(factor % 2 for factor in factors) else factors

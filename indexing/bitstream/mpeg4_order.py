@@ -1,0 +1,380 @@
+"""The display order of MPEG-4 part 2 pictures (VOPs), from their headers (ISO/IEC 14496-2, 6.2.3 and 6.2.5).
+
+What comes out for streams that the standard does not foresee (several VOPs in one packet, placeholders, VOPs that are
+not coded) follows libavcodec, found out by decoding such streams.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder
+
+_START = b"\0\0\1"
+_VOP = b"\0\0\1\xb6"
+_VISUAL_SEQUENCE = b"\0\0\1\xb0"
+_USER_DATA, _GROUP, _FIRST_LAYER, _LAST_LAYER = 0xB2, 0xB3, 0x20, 0x2F
+_I, _B = 0, 2
+_SIMPLE, _ADVANCED_SIMPLE = 1, 17
+_ASPECTS = {2: Fraction(12, 11), 3: Fraction(10, 11), 4: Fraction(16, 11), 5: Fraction(40, 33)}
+_EXTENDED_ASPECT = 15
+# The encoder's signature, and the letter that says that it packs several VOPs into one packet.
+_DIVX = re.compile(rb"DivX(\d+)(?:Build|b)(\d+)(p?)")
+_SIGNATURES = re.compile(rb"DivX\d+(?:Build|b)\d+|XviD\d+|Lavc\d+|FFmpeg")
+# Four-character codes whose streams libavcodec takes for Xvid's where no signature says otherwise.
+_XVID_TAGS = {"XVID", "XVIX", "RMP4", "ZMP4", "SIPP"}
+# Those whose times it counts by other rules.
+_ODD_TAGS = {"UMP4", "WV1F", "3IV1", "QMP4"}
+_LONGEST_VOP_HEADER = 20  # bytes, as far as it is read here
+_USUAL_HEADERS = 512  # bytes, of the headers before a VOP
+
+
+class Layer(NamedTuple):
+    """A video object layer.
+
+    Attributes:
+        width, height: pixels.
+        sample_aspect_ratio: width of a pixel over its height.
+        late: whether references are shown one reference later (low_delay is 0).
+        resolution: time units of a second.
+        increment_bits: of vop_time_increment.
+        interlaced: whether VOPs may be.
+    """
+
+    width: int
+    height: int
+    sample_aspect_ratio: Fraction
+    late: bool
+    resolution: int
+    increment_bits: int
+    interlaced: bool
+
+
+class _Vop(NamedTuple):
+    kind: int
+    seconds: int
+    increment: int
+    coded: bool
+    clock: int | None  # seconds, of a group header before it
+    start: int  # of its start code in the packet
+
+
+def find_layer(config: bytes) -> Layer | None:
+    """The first video object layer among these headers; None where none is there, or none of the plain kind."""
+    for code, start, stop in _sections(config):
+        if _FIRST_LAYER <= code <= _LAST_LAYER:
+            try:
+                return _read_layer(config[start:stop])
+            except ValueError:
+                return None
+    return None
+
+
+def _sections(data: bytes) -> list[tuple[int, int, int]]:
+    """(code, start, stop) of what stands after each start code, up to the first VOP."""
+    sections: list[tuple[int, int, int]] = []
+    start = data.find(_START) + 3
+    while 2 < start < len(data):
+        code = data[start]
+        if code == _VOP[3]:
+            return [*sections, (code, start + 1, len(data))]
+        following = data.find(_START, start)
+        sections.append((code, start + 1, len(data) if following < 0 else following))
+        start = following + 3
+    return sections
+
+
+@lru_cache(64)  # streams repeat it before every keyframe
+def _read_layer(payload: bytes) -> Layer | None:
+    """The first fields of VideoObjectLayer; None for shapes, and for a kind whose delay decoders guess."""
+    # MPEG-4 has no emulation prevention: what looks like it is protected from BitReader.
+    bits = BitReader(payload[:64].replace(b"\0\0\3", b"\0\0\3\3"))
+    bits.u(1)
+    kind = bits.u(8)
+    if bits.u(1):
+        bits.u(7)
+    aspect_code = bits.u(4)
+    aspect = _ASPECTS.get(aspect_code, Fraction(1))
+    if aspect_code == _EXTENDED_ASPECT:
+        width, height = bits.u(8), bits.u(8)
+        aspect = Fraction(width, height) if width and height else Fraction(1)
+    if bits.u(1):
+        bits.u(2)
+        late = not bits.u(1)
+        if bits.u(1):
+            bits.u(79)
+    elif kind in (_SIMPLE, _ADVANCED_SIMPLE):
+        late = False
+    else:
+        return None
+    shape = bits.u(2)
+    bits.u(1)
+    resolution = bits.u(16)
+    if shape or not resolution:
+        return None
+    increment_bits = max(1, (resolution - 1).bit_length())
+    bits.u(1)
+    if bits.u(1):
+        bits.u(increment_bits)
+    bits.u(1)
+    width = bits.u(13)
+    bits.u(1)
+    height = bits.u(13)
+    bits.u(1)
+    interlaced = bool(bits.u(1))
+    return Layer(width, height, aspect, late, resolution, increment_bits, interlaced)
+
+
+def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder | None:
+    """The order that a decoder gives frames out in, or None where these headers do not settle it.
+
+    Args:
+        config: the headers before the first VOP, with start codes.
+        tag: the four-character code that the container gives the codec.
+        packets: in decode order.
+    """
+    layer = find_layer(config)
+    if layer is None or tag.upper() in _ODD_TAGS:
+        return None
+    try:
+        headers = _HeaderReader(config, tag, layer, _headers_of(packets, 0))
+        if headers.first is None or headers.first.kind != _I or not headers.first.coded:
+            return None
+        return _order_late(headers, packets) if layer.late or headers.packed else _order_at_once(headers, packets)
+    except ValueError:
+        return None
+
+
+def _headers_of(packets: PacketHeads, number: int) -> bytes:
+    """As much of a packet as holds the headers of its first VOP."""
+    head = packets.start(number, _USUAL_HEADERS)
+    return head if _VOP in head[:-_LONGEST_VOP_HEADER] else packets.whole(number)
+
+
+class _HeaderReader:
+    """Reads the headers before VOPs, which must agree with those of the stream.
+
+    Attributes:
+        layer: of the stream.
+        packed: whether packets hold several VOPs.
+        may_skip_bytes: whether packets of one byte are for nothing.
+        first: the first packet's VOP; what its headers say of packing holds for the stream.
+    """
+
+    def __init__(self, config: bytes, tag: str, layer: Layer, first: bytes) -> None:
+        self.layer, self.packed = layer, False
+        self.may_skip_bytes = tag.upper() in _XVID_TAGS and not _SIGNATURES.search(config)
+        self._settled = False
+        self._read_signature(config)
+        self.first = self.read(first)
+        self._settled = True
+
+    def read(self, packet: bytes) -> _Vop | None:
+        """The first VOP of a packet; None where it has none."""
+        if packet[:4] == _VOP:
+            return _read_vop(packet, 0, self.layer, None)
+        clock = None
+        for code, start, stop in _sections(packet):
+            if code == _VOP[3]:
+                return _read_vop(packet, start - 4, self.layer, clock)
+            if code == _USER_DATA:
+                self._read_signature(packet[start:stop])
+            elif _FIRST_LAYER <= code <= _LAST_LAYER:
+                if _read_layer(packet[start:stop]) != self.layer:
+                    raise ValueError("the video object layer changes")
+            elif code == _GROUP and any(packet[start : start + 3]):
+                bits = int.from_bytes(packet[start : start + 3], "big")
+                hours, minutes, seconds = bits >> 19, bits >> 13 & 63, bits >> 6 & 63
+                clock = seconds + 60 * (minutes + 60 * hours)
+        return None
+
+    def read_all(self, packets: PacketHeads) -> Iterator[tuple[_Vop | None, bytes]]:
+        """The first VOP of each packet, and as much of the packet as was read."""
+        heads = packets.wholes() if self.packed else packets
+        for number, (head, size) in enumerate(zip(heads, packets.size.tolist(), strict=True)):
+            if len(head) < size and _VOP not in head[:-_LONGEST_VOP_HEADER]:
+                head = _headers_of(packets, number)
+            vop = self.read(head)
+            if vop is None and not (size == 1 and self.may_skip_bytes):
+                raise ValueError("a packet has no VOP")
+            yield vop, head
+
+    def shortest_vop(self) -> int:
+        """Bytes that a decoder wants of a VOP that others refer to."""
+        blocks = ((self.layer.width + 15) // 16) * ((self.layer.height + 15) // 16)
+        return blocks // 16 + 16
+
+    def _read_signature(self, user_data: bytes) -> None:
+        if divx := _DIVX.search(user_data):
+            packed = bool(divx[3])
+            if self._settled and packed != self.packed:
+                raise ValueError("packing changes")
+            self.packed = packed
+        self.may_skip_bytes = self.may_skip_bytes or bool(divx) or b"XviD" in user_data
+
+
+def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
+    """The order where every VOP that is coded is shown when it is decoded, and there are no B-VOPs."""
+    layer, rows = headers.layer, packets.rows
+    value = np.ascontiguousarray(rows[:, 4:12]).view(">u8")[:, 0].astype(np.uint64)
+    kind = value >> np.uint64(62)
+    left = np.full(len(value), 61, np.uint64)
+    for _ in range(16):
+        more = value >> left & np.uint64(1)
+        if not more.any():
+            break
+        left -= more
+    fields = value >> (left - np.uint64(layer.increment_bits + 3))
+    coded, marked = (fields & np.uint64(1)).astype(np.bool_), (fields & np.uint64(2)).astype(np.bool_)
+    plain = (np.ascontiguousarray(rows[:, :4]).view(">u4")[:, 0] == int.from_bytes(_VOP, "big")) & (packets.size >= 12)
+    plain &= marked & (more == 0)
+    last = None
+    for number in np.flatnonzero(~plain).tolist():
+        packet = _headers_of(packets, number)
+        last = headers.read(packet)
+        if last is None and not (len(packet) == 1 and headers.may_skip_bytes):
+            raise ValueError("a packet has no VOP")
+        kind[number], coded[number] = (last.kind, last.coded) if last else (_I, False)
+    if (kind == _B).any() or (packets.size[coded] < headers.shortest_vop()).any():
+        raise ValueError("a VOP that a decoder may not take")
+    if not coded[-1] and (plain[-1] or last is not None):
+        raise ValueError("a decoder repeats the last frame for one that is not coded")
+    return PictureOrder(np.flatnonzero(coded), coded & (kind == _I), np.zeros(len(coded), np.bool_))
+
+
+def _order_late(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
+    """The order where references are shown late, or packets hold several VOPs."""
+    decoder = _Decoder(headers)
+    for number, ((vop, packet), size) in enumerate(zip(headers.read_all(packets), packets.size.tolist(), strict=True)):
+        decoder.decode(number, vop, packet, size)
+    return decoder.finish()
+
+
+class _Decoder:
+    """Follows what libavcodec does with each packet, as far as which packet's number each frame gets.
+
+    Raises ValueError where what it does depends on more than the headers.
+    """
+
+    def __init__(self, headers: _HeaderReader) -> None:
+        self._headers, self._layer = headers, headers.layer
+        self._clock = _Clock(headers.layer)
+        self._shortest = headers.shortest_vop()
+        self._frames: list[int] = []
+        self._keys: list[bool] = []
+        self._late: list[bool] = []
+        self._held: int | None = None
+        self._references = 0
+        self._rest: bytes | None = None  # second VOP of a packet, not decoded yet
+        self._ended_uncoded = False
+        self._last_was_b = False
+
+    def decode(self, number: int, vop: _Vop | None, packet: bytes, size: int) -> None:
+        """Take the packet of this number, whose first VOP is given."""
+        if vop is not None:
+            self._last_was_b = vop.kind == _B
+        self._late.append(self._layer.late and not self._last_was_b)
+        self._ended_uncoded = False
+        rest, self._rest = self._rest, None
+        if rest is not None and packet.startswith(_VISUAL_SEQUENCE, packet.find(_START)):
+            rest = None
+        decoded = vop if rest is None else self._headers.read(rest)
+        self._keys.append(False)
+        if decoded is None or not self._show(number, decoded):
+            return
+        self._keys[number] = decoded.kind == _I and vop is not None and vop.kind == _I
+        if rest is None and decoded.kind != _B and size < self._shortest:
+            raise ValueError("a VOP too short for a decoder to take")
+        if self._headers.packed:
+            self._rest = _second_vop(packet, decoded.start + 4 if rest is None else 0)
+
+    def finish(self) -> PictureOrder:
+        """The order of all frames, after the last packet."""
+        if self._ended_uncoded:
+            raise ValueError("the last frame gets the properties of a packet that is not its own")
+        if self._held is not None:
+            self._frames.append(self._held)
+        if len(set(self._frames)) != len(self._frames):
+            raise ValueError("a packet gives two frames")
+        return PictureOrder(np.array(self._frames), np.array(self._keys), np.array(self._late), self._headers.packed)
+
+    def _show(self, number: int, vop: _Vop) -> bool:
+        """Whether a VOP becomes a frame; it is put in its place."""
+        if vop.kind == _B:
+            if not self._layer.late or self._references < 2:
+                raise ValueError("a B-VOP without both its references")
+            self._clock.check_between(vop)
+            if not vop.coded:
+                self._ended_uncoded = True
+                return False
+            self._frames.append(number)
+            return True
+        self._clock.advance(vop)
+        if not vop.coded:
+            self._ended_uncoded = True
+            return False
+        self._references += 1
+        if not self._layer.late:
+            self._frames.append(number)
+            return True
+        if self._held is not None:
+            self._frames.append(self._held)
+        self._held = number
+        return True
+
+
+class _Clock:
+    """When VOPs are shown, as libavcodec counts it: it leaves out B-VOPs that are not between their references."""
+
+    def __init__(self, layer: Layer) -> None:
+        self._layer = layer
+        self._seconds = self._seconds_before = 0
+        self._reference = self._between = 0
+
+    def advance(self, vop: _Vop) -> None:
+        """Take a VOP that others refer to."""
+        if vop.clock is not None:
+            self._seconds = vop.clock
+        self._seconds_before = self._seconds
+        self._seconds += vop.seconds
+        time = self._seconds * self._layer.resolution + vop.increment
+        self._between, self._reference = time - self._reference & 0xFFFF, time
+
+    def check_between(self, vop: _Vop) -> None:
+        """Raise ValueError unless a B-VOP is surely taken."""
+        time = (self._seconds_before + vop.seconds) * self._layer.resolution + vop.increment
+        before = self._between - (self._reference - time) & 0xFFFF
+        if vop.clock is not None or self._layer.interlaced or not 0 < before < self._between:
+            raise ValueError("a B-VOP is not between its references")
+
+
+def _read_vop(packet: bytes, start: int, layer: Layer, clock: int | None) -> _Vop:
+    # As many bytes hold the fields read here, but for times that are minutes apart.
+    value = int.from_bytes(packet[start + 4 : start + 24].ljust(20, b"\0"), "big")
+    kind, left, seconds = value >> 158, 157, 0
+    while value >> left & 1:
+        seconds, left = seconds + 1, left - 1
+    increment_bits = layer.increment_bits
+    left -= increment_bits + 3
+    if left < 0 or len(packet) < start + 6:
+        raise ValueError("a VOP header ends too early")
+    fields = value >> left
+    # Markers stand around the increment; without the second decoders guess how long it is.
+    if not fields & 2:
+        raise ValueError("a VOP header has no marker bit")
+    return _Vop(kind, seconds, fields >> 2 & ((1 << increment_bits) - 1), bool(fields & 1), clock, start)
+
+
+def _second_vop(packet: bytes, start: int) -> bytes | None:
+    """The rest of a packet from behind its first VOP, where an I- or B-VOP is there."""
+    if len(packet) - start <= 7:
+        return None
+    second = packet.find(_VOP, start, len(packet) - 1)
+    return packet[start:] if second >= 0 and not packet[second + 4] & 0x40 else None

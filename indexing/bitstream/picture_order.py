@@ -1,0 +1,70 @@
+"""In which order the pictures of a stream are shown, where its container does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+
+class PacketHeads(Protocol):
+    """The packets of a stream, in decode order, as far as headers are to be read from them.
+
+    Attributes:
+        size: int64[P], bytes.
+        rows: uint8[P, H], the first bytes of each packet; what stands behind the end of a shorter one means nothing.
+    """
+
+    @property
+    def size(self) -> npt.NDArray[np.int64]: ...
+
+    @property
+    def rows(self) -> npt.NDArray[np.uint8]: ...
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The first bytes of each packet: all of a short one."""
+        ...
+
+    def wholes(self) -> Iterator[bytes]:
+        """All of each packet."""
+        ...
+
+    def start(self, number: int, most: int) -> bytes:
+        """The first bytes of one packet, so many at most."""
+        ...
+
+    def whole(self, number: int) -> bytes:
+        """All of one packet."""
+        ...
+
+
+class PictureOrder(NamedTuple):
+    """What a decoder makes of the packets of a stream.
+
+    Attributes:
+        frames: int64[N], packet number of each frame, in display order.
+        keys: bool[P], whether decoding can start at each packet.
+        late: bool[P], whether a packet's picture is shown only when the next such picture is decoded.
+        packed: whether packets carry parts of the frames of others.
+    """
+
+    frames: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.bool_]
+    late: npt.NDArray[np.bool_]
+    packed: bool = False
+
+
+def shown_late(late: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Packet numbers in display order, where each packet is one picture.
+
+    Args:
+        late: bool[P], as in PictureOrder.
+    """
+    # A picture shown late is shown right before the next of its kind: B pictures stand between them.
+    place = np.arange(len(late))
+    held = np.flatnonzero(late)
+    place[held] = [*(held[1:] - 1).tolist(), len(late)][: len(held)]
+    order: npt.NDArray[np.int64] = np.lexsort((late, place))
+    return order

@@ -1,0 +1,160 @@
+"""Streams whose packets were packed, left out, doubled or swapped: an index is either the decoder's, or not made."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from avi_writing import Video, read_video, with_old_index
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_videos import X264, Recipe, write_video
+
+from videoloader.errors import VideoLoaderError
+from videoloader.indexing import FileSource, VideoIndex
+from videoloader.indexing.avi import index_avi
+from videoloader.indexing.libav import index_by_decoding
+
+STREAMS = {
+    "mpeg4": ("mpeg4", {"g": "7"}),
+    "mpeg4_one_b": ("mpeg4", {"bf": "1", "g": "7"}),
+    "mpeg4_two_b": ("mpeg4", {"bf": "2", "g": "7"}),
+    "mpeg2": ("mpeg2video", {"bf": "2", "g": "7"}),
+    "h264": ("libx264", X264),
+    "h264_open_gop": ("libx264", X264 | {"x264-params": "open-gop=1:b-pyramid=normal"}),
+    "h264_without_b": ("libx264", {"bf": "0", "g": "12"}),
+}
+VOP, USER_DATA = b"\0\0\1\xb6", b"\0\0\1\xb2"
+PACKED = USER_DATA + b"DivX503b1393p"
+SIGNATURES = {"packed": PACKED, "DivX": USER_DATA + b"DivX503b1393", "Xvid": USER_DATA + b"XviD0046", "none": b""}
+
+
+@pytest.fixture(scope="session")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Video]:
+    folder = tmp_path_factory.mktemp("order")
+    made = {}
+
+    def get(name: str) -> Video:
+        if name not in made:
+            encoder, options = STREAMS[name]
+            path = write_video(folder / f"{name}.avi", Recipe("avi", encoder, options, size=(64, 48), frames=24))
+            made[name] = read_video(path)
+        return made[name]
+
+    return get
+
+
+def check(video: Video, path: Path) -> VideoIndex | None:
+    """The index, which must be the one of a full decode; None where none was made."""
+    path.write_bytes(with_old_index(video))
+    index = index_avi(FileSource(path))
+    if index is None:
+        return None
+    reference = index_by_decoding(FileSource(path))
+    for name in ("packet_offset", "packet_size", "packet_key", "packet_pts", "frame_packet", "frame_pts"):
+        assert getattr(index, name).tolist() == getattr(reference, name).tolist(), name
+    assert index.stream == reference.stream
+    return index
+
+
+def of_packets(video: Video, packets: list[bytes], **changes: object) -> Video:
+    return dataclasses.replace(video, packets=tuple(packets), keys=(True,) * len(packets), **changes)
+
+
+def not_coded(increment: int) -> bytes:
+    """A P-VOP that is not coded, at a time of 25 units a second: what packed streams hold in place of a B-VOP."""
+    return VOP + int(f"01{0:b}1{increment:05b}1001111", 2).to_bytes(3, "big")[-3:]
+
+
+def vop_kind(packet: bytes) -> int:
+    return packet[packet.index(VOP) + 4] >> 6
+
+
+def signed(video: Video, signature: bytes) -> tuple[list[bytes], bytes]:
+    """(the packets without the stream's headers, the headers with another signature)."""
+    first = video.packets[0]
+    stop = min(at for at in (first.find(b"\0\0\1\xb3"), first.find(VOP)) if at >= 0)
+    return [first[stop:], *video.packets[1:]], first[: first.index(USER_DATA)] + (
+        signature or first[first.index(USER_DATA) : stop]
+    )
+
+
+@pytest.mark.parametrize("name", ["mpeg4_one_b", "mpeg4_two_b"])
+@pytest.mark.parametrize("in_band", [False, True])
+def test_packed_streams_are_indexed_as_decoders_take_them_apart(
+    stream: Callable[[str], Video], tmp_path: Path, name: str, in_band: bool
+) -> None:
+    packets, config = signed(stream(name), PACKED)
+    packed: list[bytes] = []
+    merged = False
+    for packet in packets:
+        if vop_kind(packet) == 2 and not merged:
+            packed[-1] += packet
+            merged = True
+            continue
+        if vop_kind(packet) != 2 and merged:
+            packed.append(not_coded(0))
+            merged = False
+        packed.append(packet)
+    if merged:
+        packed.append(not_coded(0))
+    if in_band:
+        packed[0], config = config + packed[0], b""
+    index = check(of_packets(stream(name), packed, extra=config), tmp_path / "packed.avi")
+    assert index is not None
+    assert (index.method, len(index)) == ("decoded", 24)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_no_mixture_of_packed_placeholder_and_empty_packets_gives_a_wrong_index(
+    stream: Callable[[str], Video], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from(["mpeg4", "mpeg4_one_b", "mpeg4_two_b"]))
+    packets, config = signed(stream(name), SIGNATURES[data.draw(st.sampled_from(list(SIGNATURES)))])
+    mixed: list[bytes] = []
+    while packets:
+        packet = packets.pop(0)
+        if packets and data.draw(st.booleans(), "merge"):
+            packet += packets.pop(0)
+        mixed.append(packet)
+        mixed += data.draw(st.sampled_from([[], [], [not_coded(3)], [b"\x7f"]]), "after it")
+    code = data.draw(st.sampled_from([b"XVID", b"DX50", b"FMP4"]))
+    check(of_packets(stream(name), mixed, extra=config, code=code), tmp_path_factory.getbasetemp() / "mixed.avi")
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_no_stream_with_packets_lost_doubled_or_swapped_gets_a_wrong_index(
+    stream: Callable[[str], Video], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    video = stream(data.draw(st.sampled_from(list(STREAMS))))
+    packets = list(video.packets)
+    place = data.draw(st.integers(0, len(packets) - 2))
+    change = data.draw(st.sampled_from(["lose", "double", "swap", "begin later", "end earlier"]))
+    if change == "lose":
+        del packets[place]
+    elif change == "double":
+        packets.insert(place, packets[place])
+    elif change == "swap":
+        packets[place : place + 2] = packets[place : place + 2][::-1]
+    elif change == "begin later":
+        del packets[:place]
+    else:
+        del packets[place + 1 :]
+    try:
+        check(of_packets(video, packets), tmp_path_factory.getbasetemp() / "changed.avi")
+    except VideoLoaderError:
+        pytest.fail("an index was made of a stream that does not decode")
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams_that_end_early_are_indexed_from_their_headers(
+    stream: Callable[[str], Video], tmp_path: Path, name: str
+) -> None:
+    for count in (1, 2, 5, 6, 7, 8, 23):
+        index = check(of_packets(stream(name), list(stream(name).packets[:count])), tmp_path / "short.avi")
+        assert index is not None
+        assert len(index) == count
