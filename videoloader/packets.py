@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress, islice
 from typing import NamedTuple
 
 import numpy as np
 
 from videoloader.errors import SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, VideoIndex
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources import ByteSource
@@ -17,6 +19,8 @@ from videoloader.planning import Run
 # Audio between two packets is read along when it is shorter than this: a read costs more than its bytes.
 _READ_THROUGH = 64 << 10
 _LARGEST_READ = 16 << 20
+# Bytes of packets held in memory to see which of them are needed.
+_LONGEST_LOOK_AHEAD = 64 << 20
 
 
 class PacketBytes(NamedTuple):
@@ -39,17 +43,36 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
         SourceError: the source has become shorter than its index says.
     """
     wanted = np.isin(run.packets, run.wanted, assume_unique=True)
-    packets: Iterator[tuple[int, bytes | memoryview]] = (
-        _read_ranges(source, index, run) if index.byte_ranges else _demux(source, run)
+    payloads = _read_ranges(source, index, run) if index.byte_ranges else _demux(source, run)
+    packets = (
+        PacketBytes(number, data, is_wanted)
+        for (number, data), is_wanted in zip(payloads, wanted.tolist(), strict=True)
     )
-    for (number, data), is_wanted in zip(packets, wanted.tolist(), strict=True):
-        if (
-            is_wanted
-            or index.method == "decoded"  # a packet may carry a part of another's frame
-            or index.packet_disposable[number] != DISPOSABLE_UNKNOWN
-            or not is_disposable(index.stream.codec, index.stream.codec_configs[index.packet_config[number]], data)
-        ):
-            yield PacketBytes(number, data, is_wanted)
+    if index.method == "decoded" or index.stream.encrypted or wanted.all():
+        # A packet of an index that was decoded may carry a part of another's frame.
+        return packets
+    if names_references(index.stream.codec):
+        return _referenced(index, run, packets)
+    return (packet for packet in packets if packet.wanted or not _is_disposable(index, packet))
+
+
+def _is_disposable(index: VideoIndex, packet: PacketBytes) -> bool:
+    return index.packet_disposable[packet.number] == DISPOSABLE_UNKNOWN and is_disposable(
+        index.stream.codec, index.stream.codec_configs[index.packet_config[packet.number]], packet.data
+    )
+
+
+def _referenced(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The packets that the wanted ones refer to, directly or not; read ahead, to know which."""
+    closure = ReferenceClosure(index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]])
+    bounds = np.flatnonzero(np.diff(np.cumsum(index.packet_size[run.packets], dtype=np.int64) // _LONGEST_LOOK_AHEAD))
+    for size in np.diff(bounds + 1, prepend=0, append=len(run.packets)).tolist():
+        ahead = list(islice(packets, size))
+        more_follow = ahead[-1].number != run.packets[-1]
+        needed = closure.needed(
+            [packet.data for packet in ahead], [packet.wanted for packet in ahead], more_follow=more_follow
+        )
+        yield from compress(ahead, needed)
 
 
 def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tuple[int, bytes | memoryview]]:

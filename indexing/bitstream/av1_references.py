@@ -79,7 +79,7 @@ class Av1References:
         self._sequence: SequenceHeader | None = None
         self._slots: list[int | None] = [None] * _SLOTS
         self._is_key = [False] * _SLOTS
-        self._always: set[int] = set()
+        self._always: set[int] = set()  # packets that bring another sequence header
         if config[:1] == b"\x81":  # of an AV1CodecConfigurationRecord, else there are units only
             config = config[4:]
         for obu in iterate_obus(config):
@@ -102,15 +102,11 @@ class Av1References:
         found = {need for need in needs if need is not None}
         if len(found) < len(needs):
             raise ValueError("a reference is missing")
-        return found - {number}
+        return (found | self._always) - {number}
 
     def held(self) -> set[int]:
         """The packets that later ones may still need."""
         return {slot for slot in self._slots if slot is not None} | self._always
-
-    def always_needed(self) -> set[int]:
-        """Packets that begin another sequence header."""
-        return self._always
 
     def needed_anchors(self, needed: Collection[int]) -> set[int]:
         """None: frames are told apart by their packets alone."""

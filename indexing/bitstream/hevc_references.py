@@ -67,14 +67,15 @@ class HevcReferences:
         self._sequences: dict[int, SequenceParameters] = {}
         self._pictures: dict[int, PictureParameters] = {}
         for unit in parameter_sets("hevc", config):
-            self._read_parameter_set(unit)
+            if len(unit) > 2:
+                self._read_parameter_set(unit)
         self._buffer: dict[int, int] = {}  # picture order count → packet
         self._orders: dict[int, _Order] = {}
         self._irap: int | None = None
         self._anchor: int | None = None
         self._without_past = True  # whether the next IRAP picture starts a coded video sequence
         self._skips_leading = True
-        self._always: set[int] = set()
+        self._always: set[int] = set()  # packets of parameter sets and messages that last
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
         """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
@@ -99,16 +100,12 @@ class HevcReferences:
                 self._always.add(number)  # it may stay in force for the pictures that follow
         if needs is None:
             raise ValueError("no picture in the packet")
-        return needs
+        return (needs | self._always) - {number}
 
     def held(self) -> set[int]:
         """The packets that later ones may still need."""
         held = set(self._buffer.values()) | self._always
         return held | {number for number in (self._irap, self._anchor) if number is not None}
-
-    def always_needed(self) -> set[int]:
-        """Packets whose parameter sets or other lasting messages all that follows depends on."""
-        return self._always
 
     def needed_anchors(self, needed: Collection[int]) -> set[int]:
         """Pictures to decode besides, so that order counts come out: they are counted on from picture to picture.
@@ -165,7 +162,7 @@ class HevcReferences:
                 raise ValueError("no picture to count on from")
             order = _whole_order(order, modulus, self._orders[anchor].order)
         self._buffer = self._stays(references, order, modulus)
-        needs = {self._irap, *self._buffer.values()} - {number}
+        needs = {self._irap, *self._buffer.values()}
         self._buffer[order] = number
         counts_on = head[1] & 7 == 1 and not (_RADL_N <= kind <= _RASL_R or (kind <= 14 and kind % 2 == 0))
         self._orders[number] = _Order(order, modulus, anchor, counts_on)

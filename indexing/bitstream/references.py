@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from videoloader.indexing.bitstream.av1_references import Av1References
@@ -26,9 +27,6 @@ class Tracker(Protocol):
 
     def held(self) -> set[int]:
         """The packets that later ones may still need."""
-
-    def always_needed(self) -> set[int]:
-        """Packets that carry what all later ones depend on."""
 
     def needed_anchors(self, needed: Collection[int]) -> set[int]:
         """Packets that must be decoded besides, so that those needed can be told apart."""
@@ -65,11 +63,10 @@ class ReferenceClosure:
 
     def __init__(self, codec: str, config: bytes) -> None:
         self._count = 0
+        self._kept: set[int] = set()
         self._tracker: Tracker | None = None
-        try:
+        with suppress(ValueError):  # without a record that can be read nothing can be told
             self._tracker = _TRACKERS[codec](config)
-        except ValueError:
-            pass  # the record does not parse
 
     def needed(
         self, payloads: Sequence[bytes | memoryview], wanted: Sequence[bool], *, more_follow: bool
@@ -93,23 +90,20 @@ class ReferenceClosure:
             except ValueError:
                 self._tracker = None
                 break
-        kept = set(range(first + len(needs), stop))
-        roots = {number for number, is_wanted in enumerate(wanted, first) if is_wanted} - kept
-        roots |= {first} if first == 0 else set()
-        roots |= tracker.always_needed()
+        self._kept.update(range(first + len(needs), stop))
+        roots = {number for number, is_wanted in enumerate(wanted, first) if is_wanted or number == 0}
         if more_follow or self._tracker is None:
             roots |= tracker.held()
         while roots:
-            _add_with_needs(kept, roots, needs, first)
-            roots = tracker.needed_anchors(kept)
-        return [number in kept for number in range(first, stop)]
+            self._keep(roots, needs, first)
+            roots = tracker.needed_anchors(self._kept)
+        return [number in self._kept for number in range(first, stop)]
 
-
-def _add_with_needs(kept: set[int], roots: set[int], needs: list[set[int]], first: int) -> None:
-    """Add packets and all that they need; those before the first of this part are kept already."""
-    waiting = [number for number in roots if number >= first]
-    while waiting:
-        number = waiting.pop()
-        if number not in kept:
-            kept.add(number)
-            waiting += [each for each in needs[number - first] if each >= first]
+    def _keep(self, roots: set[int], needs: list[set[int]], first: int) -> None:
+        """Keep packets and all that they need, of which those before this part are kept already."""
+        waiting = list(roots)
+        while waiting:
+            number = waiting.pop()
+            if number not in self._kept:
+                self._kept.add(number)
+                waiting += needs[number - first]

@@ -1,4 +1,4 @@
-"""Which packets a VP8 frame needs: any frame may use all that lasts, but not every frame leaves something that lasts."""
+"""Which packets a VP8 frame needs: any may use all that lasts, but not every frame leaves something that lasts."""
 
 from __future__ import annotations
 
@@ -60,10 +60,6 @@ class Vp8References:
     def held(self) -> set[int]:
         """The packets that later ones may still need."""
         return self._map | ({self._last, self._golden, self._altref, self._settings} - {-1})
-
-    def always_needed(self) -> set[int]:
-        """None: headers stand in each frame."""
-        return set()
 
     def needed_anchors(self, needed: Collection[int]) -> set[int]:
         """None: frames are told apart by their packets alone."""

@@ -60,10 +60,6 @@ class Vp9References:
         """The packets that later ones may still need."""
         return {slot for slot in self._slots if slot is not None} | self._past
 
-    def always_needed(self) -> set[int]:
-        """None: headers stand in each frame."""
-        return set()
-
     def needed_anchors(self, needed: Collection[int]) -> set[int]:
         """None: frames are told apart by their packets alone."""
         return set()
