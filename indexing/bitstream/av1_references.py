@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
 
-_SEQUENCE_HEADER, _FRAME_HEADER, _FRAME = 1, 3, 6
-_KEY, _INTER, _INTRA_ONLY, _SWITCH = range(4)
+SEQUENCE_HEADER = 1
+WITH_FRAME_HEADER = 3, 6  # alone, or before its tiles
+KEY, _INTER, _INTRA_ONLY, _SWITCH = range(4)
 _CHOSEN_BY_FRAME = 2  # SELECT_SCREEN_CONTENT_TOOLS, SELECT_INTEGER_MV
 _SLOTS = 8
 # Bytes: frame headers name their references, and sequence headers tell what is read here, within these.
@@ -83,17 +84,17 @@ class Av1References:
         if config[:1] == b"\x81":  # of an AV1CodecConfigurationRecord, else there are units only
             config = config[4:]
         for obu in iterate_obus(config):
-            if obu.kind == _SEQUENCE_HEADER:
+            if obu.kind == SEQUENCE_HEADER:
                 self._take_sequence(config[obu.start : obu.stop])
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
         """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
         needs: set[int | None] = set()
         for obu in iterate_obus(payload):
-            if obu.kind == _SEQUENCE_HEADER:
+            if obu.kind == SEQUENCE_HEADER:
                 if self._take_sequence(bytes(payload[obu.start : obu.stop])):
                     self._always.add(number)
-            elif obu.kind in (_FRAME_HEADER, _FRAME):
+            elif obu.kind in WITH_FRAME_HEADER:
                 if self._sequence is None:
                     raise ValueError("the sequence header is missing")
                 if is_decoded(obu, self._sequence):
@@ -127,7 +128,7 @@ class Av1References:
         needs = {self._slots[slot] for slot in frame.reads}
         for slot in range(_SLOTS):
             if frame.refreshes >> slot & 1:
-                self._slots[slot], self._is_key[slot] = number, frame.kind == _KEY
+                self._slots[slot], self._is_key[slot] = number, frame.kind == KEY
         return needs
 
 
@@ -237,13 +238,13 @@ def read_sequence_header(header: bytes) -> SequenceHeader:
 def read_frame_header(head: bytes, obu: Obu, sequence: SequenceHeader) -> FrameHeader:
     """uncompressed_header up to the references (5.9.2)."""
     if sequence.reduced:
-        return FrameHeader(None, _KEY, True, 0xFF, frozenset())
+        return FrameHeader(None, KEY, True, 0xFF, frozenset())
     bits = BitReader(head, emulation_prevention=False)
     if bits.u(1):
         return FrameHeader(bits.u(3), _INTER, True, 0, frozenset())
     kind, shown = bits.u(2), bits.u(1)
     bits.u(sequence.presentation_bits if shown else 1)
-    resilient = kind == _SWITCH or (kind == _KEY and shown) or bits.u(1)
+    resilient = kind == _SWITCH or (kind == KEY and shown) or bits.u(1)
     bits.u(1)
     screen_content = bits.u(1) if sequence.screen_content == _CHOSEN_BY_FRAME else sequence.screen_content
     if screen_content and sequence.integer_motion == _CHOSEN_BY_FRAME:
@@ -251,11 +252,11 @@ def read_frame_header(head: bytes, obu: Obu, sequence: SequenceHeader) -> FrameH
     bits.u(sequence.id_bits)
     bits.u(kind != _SWITCH)
     bits.u(sequence.order_bits)
-    is_intra = kind in (_KEY, _INTRA_ONLY)
+    is_intra = kind in (KEY, _INTRA_ONLY)
     bits.u(0 if is_intra or resilient else 3)  # the primary reference frame is one of those named below
     if sequence.has_decoder_model and bits.u(1):
         bits.u(sequence.removal_bits * sum(not each or _holds(each, obu) for each in sequence.removal_layers))
-    refreshes = 0xFF if kind == _SWITCH or (kind == _KEY and shown) else bits.u(_SLOTS)
+    refreshes = 0xFF if kind == _SWITCH or (kind == KEY and shown) else bits.u(_SLOTS)
     if is_intra:
         return FrameHeader(None, kind, bool(shown), refreshes, frozenset())
     if resilient:
