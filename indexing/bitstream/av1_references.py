@@ -90,6 +90,7 @@ class Av1References:
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
         """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
         needs: set[int | None] = set()
+        has_frame = False
         for obu in iterate_obus(payload):
             if obu.kind == SEQUENCE_HEADER:
                 if self._take_sequence(bytes(payload[obu.start : obu.stop])):
@@ -98,8 +99,11 @@ class Av1References:
                 if self._sequence is None:
                     raise ValueError("the sequence header is missing")
                 if is_decoded(obu, self._sequence):
+                    has_frame = True
                     head = bytes(payload[obu.start : min(obu.stop, obu.start + _LONGEST_HEAD)])
                     needs |= self._read_frame(number, read_frame_header(head, obu, self._sequence))
+        if not has_frame:
+            raise ValueError("no frame in the packet")
         found = {need for need in needs if need is not None}
         if len(found) < len(needs):
             raise ValueError("a reference is missing")
