@@ -81,9 +81,13 @@ class HevcReferences:
         """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
         needs: set[int] | None = None
         for start, stop in iterate_nals(payload, self._length_size):
-            if stop - start < 2 or payload[start] & 1 or payload[start + 1] >> 3:
-                continue  # nuh_layer_id is not zero: another view, which decoders leave out
+            if stop - start < 2:
+                continue
             kind = payload[start] >> 1 & 63
+            if payload[start] & 1 or payload[start + 1] >> 3:  # nuh_layer_id: another view, or transparency
+                if kind < 32:
+                    raise ValueError("pictures of other layers have references of their own")
+                continue
             if kind < 32:
                 head = bytes(payload[start : min(stop, start + _LONGEST_SLICE_HEAD)])
                 if len(head) > 2 and head[2] & 0x80:  # first_slice_segment_in_pic_flag

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 _START_CODE = b"\x9d\x01\x2a"
-_LONGEST_HEAD = 160  # bytes: all that is read of a header stands within these
+_LONGEST_HEAD = 64  # bytes: all that is read of a header stands within these
 
 
 class Settings(NamedTuple):

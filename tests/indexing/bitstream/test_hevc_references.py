@@ -260,11 +260,13 @@ def test_from_a_packet_that_cannot_be_read_on_all_are_kept(odd: bytes) -> None:
     assert kept == [True, True, True, True, True, True] or kept == [True, True, False, True, True, True]
 
 
-def test_other_views_are_passed_over() -> None:
+def test_with_pictures_of_other_layers_all_are_kept() -> None:
     payloads = simple_stream()
     other = packet(Picture(TRAIL_R, 77, (76,)), 8)
     other = other[:5] + bytes([other[5] | 1 << 3]) + other[6:]
-    assert closure_of([payload + other for payload in payloads], {4}) == [True, False, False, False, True, False]
+    assert all(closure_of([payload + other for payload in payloads], {4}))
+    message = with_length(bytes([39 << 1, 1 << 3 | 1]) + b"\1\1\0\x80")
+    assert closure_of([message + payload for payload in payloads], {4}) == [True, False, False, False, True, False]
 
 
 def test_without_a_record_all_are_kept() -> None:
