@@ -6,7 +6,7 @@ import re
 
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 
-_MPEG2_PICTURE, _MPEG4_PICTURE = re.compile(rb"\0\0\x01\0"), re.compile(rb"\0\0\x01\xb6")
+_MPEG2_PICTURE, _MPEG4_PICTURE = b"\0\0\1\0", b"\0\0\1\xb6"
 # extension_start_code, then the identifier of the picture coding extension in four bits; the structure of the
 # picture is in the lowest bits of the third byte.
 _MPEG2_CODING_EXTENSION = re.compile(rb"\0\0\x01\xb5[\x80-\x8f].{2}", re.DOTALL)
@@ -44,8 +44,14 @@ def _h264_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
 
 
 def _mpeg2_is_disposable(payload: bytes) -> bool:
-    pictures = [match.start() for match in _MPEG2_PICTURE.finditer(payload)]
-    if not pictures or any(start + 6 > len(payload) or payload[start + 5] >> 3 & 7 != _B for start in pictures):
+    pictures = []
+    start = payload.find(_MPEG2_PICTURE)
+    while start >= 0:
+        if start + 6 > len(payload) or payload[start + 5] >> 3 & 7 != _B:
+            return False
+        pictures.append(start)
+        start = payload.find(_MPEG2_PICTURE, start + 4)
+    if not pictures:
         return False
     extension = _MPEG2_CODING_EXTENSION.search(payload, pictures[0])
     # A field alone: where the other one is, and whether its frame is wanted, is not known here.
@@ -53,7 +59,8 @@ def _mpeg2_is_disposable(payload: bytes) -> bool:
 
 
 def _mpeg4_is_disposable(payload: bytes, config: bytes) -> bool:
-    pictures = [match.start() for match in _MPEG4_PICTURE.finditer(payload)]
-    if len(pictures) != 1 or _PACKED.search(config) or _PACKED.search(payload):
+    picture = payload.find(_MPEG4_PICTURE)
+    if not 0 <= picture < len(payload) - 4 or payload[picture + 4] >> 6 != _MPEG4_B:
         return False
-    return pictures[0] + 5 <= len(payload) and payload[pictures[0] + 4] >> 6 == _MPEG4_B
+    is_alone = payload.find(_MPEG4_PICTURE, picture + 4) < 0
+    return is_alone and not _PACKED.search(config) and not _PACKED.search(payload, 0, picture)
