@@ -61,3 +61,12 @@ def test_disposable_packets_are_told_by_the_container_then_by_their_own_bytes(pa
     assert [packet.number for packet in read_packets(source, index, run)] == ([0, 1, 2] if kept else [0, 2])
     (run,) = plan_frames(index, [1, 2]).runs
     assert [packet.number for packet in read_packets(source, index, run)] == [0, 1, 2]
+
+
+def test_of_encrypted_streams_nothing_is_left_out():
+    index = make_index([0, 1, 2], {0})
+    stream = replace(index.stream, codec_configs=(AVCC,), encrypted=True)
+    index = replace(index, packet_offset=np.array([0, 6, 12]), packet_size=np.full(3, 6, np.int32), stream=stream)
+    (run,) = plan_frames(index, [2]).runs
+    source = MemorySource(REFERENCE + DISPOSABLE + DISPOSABLE)
+    assert [packet.number for packet in read_packets(source, index, run)] == [0, 1, 2]
