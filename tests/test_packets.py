@@ -119,3 +119,12 @@ def test_a_source_that_became_shorter_is_an_error():
     )
     with pytest.raises(SourceError, match="of the bytes 0 to 20 only 15 are there"):
         list(read_packets(MemorySource(bytes(15)), index, Run(np.arange(2), np.array([1]))))
+
+
+def test_of_encrypted_streams_nothing_is_left_out():
+    index = make_index([0, 1, 2], {0})
+    stream = replace(index.stream, codec_configs=(AVCC,), encrypted=True)
+    index = replace(index, packet_offset=np.array([0, 6, 12]), packet_size=np.full(3, 6, np.int32), stream=stream)
+    (run,) = plan_frames(index, [2]).runs
+    source = MemorySource(REFERENCE + DISPOSABLE + DISPOSABLE)
+    assert [packet.number for packet in read_packets(source, index, run)] == [0, 1, 2]

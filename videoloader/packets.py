@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import compress, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from videoloader.errors import DecodeError, SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.images import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, VideoIndex
 from videoloader.indexing.libav import open_video
@@ -17,6 +18,8 @@ from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.planning import Run
 
 _LARGEST_READ = 16 << 20
+# Bytes of packets held in memory to see which of them are needed.
+_LONGEST_LOOK_AHEAD = 64 << 20
 
 
 class PacketBytes(NamedTuple):
@@ -42,19 +45,47 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     if isinstance(source, FolderSource):
         _check_files(source, index, run)
     wanted = np.isin(run.packets, run.wanted, assume_unique=True)
-    packets: Iterator[tuple[int, bytes | memoryview]] = (
-        _read_ranges(source, index, run) if index.byte_ranges else _demux(source, run)
+    payloads = _read_ranges(source, index, run) if index.byte_ranges else _demux(source, run)
+    packets = (
+        PacketBytes(number, data, is_wanted)
+        for (number, data), is_wanted in zip(payloads, wanted.tolist(), strict=True)
     )
-    for (number, data), is_wanted in zip(packets, wanted.tolist(), strict=True):
-        if index.container == "images" and index.stream.codec == "mjpeg" and is_cut_off(data):
-            raise DecodeError(f"packet {number}, a JPEG file, is cut off: it has no end", source.name, number)
-        if (
-            is_wanted
-            or index.method == "decoded"  # a packet may carry a part of another's frame
-            or index.packet_disposable[number] != DISPOSABLE_UNKNOWN
-            or not is_disposable(index.stream.codec, index.stream.codec_configs[index.packet_config[number]], data)
-        ):
-            yield PacketBytes(number, data, is_wanted)
+    if index.container == "images" and index.stream.codec == "mjpeg":
+        return _whole_jpegs(source, packets)
+    if index.method == "decoded" or index.stream.encrypted or wanted.all():
+        # A packet of an index that was decoded may carry a part of another's frame.
+        return packets
+    if names_references(index.stream.codec):
+        return _referenced(index, run, packets)
+    return (packet for packet in packets if packet.wanted or not _is_disposable(index, packet))
+
+
+def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    for packet in packets:
+        if is_cut_off(packet.data):
+            raise DecodeError(
+                f"packet {packet.number}, a JPEG file, is cut off: it has no end", source.name, packet.number
+            )
+        yield packet
+
+
+def _is_disposable(index: VideoIndex, packet: PacketBytes) -> bool:
+    return index.packet_disposable[packet.number] == DISPOSABLE_UNKNOWN and is_disposable(
+        index.stream.codec, index.stream.codec_configs[index.packet_config[packet.number]], packet.data
+    )
+
+
+def _referenced(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The packets that the wanted ones refer to, directly or not; read ahead, to know which."""
+    closure = ReferenceClosure(index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]])
+    bounds = np.flatnonzero(np.diff(np.cumsum(index.packet_size[run.packets], dtype=np.int64) // _LONGEST_LOOK_AHEAD))
+    for size in np.diff(bounds + 1, prepend=0, append=len(run.packets)).tolist():
+        ahead = list(islice(packets, size))
+        more_follow = ahead[-1].number != run.packets[-1]
+        needed = closure.needed(
+            [packet.data for packet in ahead], [packet.wanted for packet in ahead], more_follow=more_follow
+        )
+        yield from compress(ahead, needed)
 
 
 def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:

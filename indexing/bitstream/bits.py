@@ -4,10 +4,17 @@ from __future__ import annotations
 
 
 class BitReader:
-    """Reads a raw byte sequence payload, emulation prevention removed (ITU-T H.264, 7.3.1 and 9.1)."""
+    """Reads the bits of a header, the most significant first, and Exp-Golomb codes (ITU-T H.264, 9.1).
 
-    def __init__(self, payload: bytes) -> None:
-        data = payload[:4096].replace(b"\0\0\3", b"\0\0")  # no real one is longer, and a wild one would take hours
+    Args:
+        payload: the header.
+        emulation_prevention: whether the third byte of each 0 0 3 is to be left out (7.3.1), as in NAL units.
+    """
+
+    def __init__(self, payload: bytes, *, emulation_prevention: bool = True) -> None:
+        data = payload[:4096]  # no real one is longer, and a wild one would take hours
+        if emulation_prevention:
+            data = data.replace(b"\0\0\3", b"\0\0")
         self._value = int.from_bytes(data, "big")
         self._left = len(data) * 8
 
@@ -21,14 +28,14 @@ class BitReader:
     def u(self, bits: int) -> int:
         self._left -= bits
         if self._left < 0:
-            raise ValueError("a parameter set ends too early")
+            raise ValueError("a header ends too early")
         return self._value >> self._left & ((1 << bits) - 1)
 
     def ue(self) -> int:
-        zeros = 0
-        while not self.u(1):
-            zeros += 1
-        return (1 << zeros) - 1 + self.u(zeros)
+        rest = self._value & ((1 << self._left) - 1)
+        zeros = self._left - rest.bit_length()
+        # The zeros, a one, and as many bits as there were zeros: together the number plus one.
+        return self.u(2 * zeros + 1) - 1
 
     def se(self) -> int:
         value = self.ue()

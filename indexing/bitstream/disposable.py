@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
+import re
+
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+
+_MPEG2_PICTURE, _MPEG4_PICTURE = b"\0\0\1\0", b"\0\0\1\xb6"
+# extension_start_code, then the identifier of the picture coding extension in four bits; the structure of the
+# picture is in the lowest bits of the third byte.
+_MPEG2_CODING_EXTENSION = re.compile(rb"\0\0\x01\xb5[\x80-\x8f].{2}", re.DOTALL)
+_B, _FRAME_PICTURE, _MPEG4_B = 3, 3, 2
+# What DivX writes into streams where the packet of a P-VOP carries the B-VOP after it too.
+_PACKED = re.compile(rb"\0\0\x01\xb2DivX\d+(?:b|Build)\d+p")
 
 
 def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
     """Whether leaving the packet out changes no other frame. False where that cannot be told.
 
-    H.264: nal_ref_idc is 0 (ITU-T H.264, 7.4.1). HEVC: a sub-layer non-reference picture, in streams of one
-    temporal layer (ITU-T H.265, 7.4.2.2). MPEG-1 and MPEG-2: a B picture (ISO/IEC 13818-2, 6.3.9).
+    H.264: nal_ref_idc is 0 (ITU-T H.264, 7.4.1). MPEG-1 and MPEG-2: a B picture (ISO/IEC 13818-2, 6.3.9), whole
+    or both fields of it. MPEG-4 part 2: a B-VOP alone in its packet (ISO/IEC 14496-2, 6.3.5). Codecs that name
+    their references are the business of ``references``.
 
     Args:
         codec: of the stream.
         config: the packet's configuration record.
-        payload: the packet; only its first bytes are looked at.
+        payload: the packet.
     """
     if codec == "h264":
         return _h264_is_disposable(payload, nal_length_size(codec, config))
-    if codec == "hevc":
-        return _hevc_has_one_layer(config) and _hevc_is_disposable(payload, nal_length_size(codec, config))
     if codec in ("mpeg1video", "mpeg2video"):
-        picture = bytes(payload[:4096]).find(b"\0\0\1\0")
-        return 0 <= picture < len(payload) - 5 and payload[picture + 5] >> 3 & 7 == 3
+        return _mpeg2_is_disposable(bytes(payload))
+    if codec == "mpeg4":
+        return _mpeg4_is_disposable(bytes(payload), config)
     return False
 
 
@@ -33,21 +43,24 @@ def _h264_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
     return False
 
 
-def _hevc_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
-    for start, stop in iterate_nals(payload, length_size):
-        kind = payload[start] >> 1 & 63
-        if stop - start < 2:
+def _mpeg2_is_disposable(payload: bytes) -> bool:
+    pictures = []
+    start = payload.find(_MPEG2_PICTURE)
+    while start >= 0:
+        if start + 6 > len(payload) or payload[start + 5] >> 3 & 7 != _B:
             return False
-        if kind < 32:
-            # Types 0, 2, … 14 are the sub-layer non-reference pictures; nuh_layer_id must be the base layer's.
-            return kind <= 14 and kind % 2 == 0 and not payload[start] & 1 and payload[start + 1] >> 3 == 0
-    return False
+        pictures.append(start)
+        start = payload.find(_MPEG2_PICTURE, start + 4)
+    if not pictures:
+        return False
+    extension = _MPEG2_CODING_EXTENSION.search(payload, pictures[0])
+    # A field alone: where the other one is, and whether its frame is wanted, is not known here.
+    return extension is None or payload[extension.start() + 6] & 3 == _FRAME_PICTURE or len(pictures) == 2
 
 
-def _hevc_has_one_layer(config: bytes) -> bool:
-    """Whether sps_max_sub_layers_minus1 is 0 in the first SPS (ITU-T H.265, 7.3.2.2.1)."""
-    for unit in parameter_sets("hevc", config):
-        if len(unit) > 2 and unit[0] >> 1 & 63 == 33:
-            # After the two-byte NAL header: vps id (4 bits), max sub layers minus 1 (3 bits).
-            return unit[2] >> 1 & 7 == 0
-    return False
+def _mpeg4_is_disposable(payload: bytes, config: bytes) -> bool:
+    picture = payload.find(_MPEG4_PICTURE)
+    if not 0 <= picture < len(payload) - 4 or payload[picture + 4] >> 6 != _MPEG4_B:
+        return False
+    is_alone = payload.find(_MPEG4_PICTURE, picture + 4) < 0
+    return is_alone and not _PACKED.search(config) and not _PACKED.search(payload, 0, picture)

@@ -8,6 +8,11 @@ from typing import NamedTuple
 from videoloader.indexing.bitstream.av1 import sequence_format
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import VuiColor, read_sps, read_vui_color
+from videoloader.indexing.bitstream.hevc_parameter_sets import (
+    read_profile_tier_level,
+    read_reference_picture_sets,
+    skip_scaling_lists,
+)
 from videoloader.indexing.bitstream.nal import parameter_sets
 from videoloader.indexing.index import StreamInfo
 
@@ -107,7 +112,7 @@ def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
         bits.u(4)
         layers = bits.u(3)
         bits.u(1)
-        level = _read_profile_tier_level(bits, layers)
+        level = read_profile_tier_level(bits, layers)
         bits.ue()
         chroma = bits.ue()
         separate = bits.u(1) if chroma == 3 else 0
@@ -153,66 +158,22 @@ def _read_hevc_stated_buffering(bits: BitReader, layers: int) -> int:
     return pictures
 
 
-def _read_profile_tier_level(bits: BitReader, layers: int) -> int:
-    """general_level_idc; what follows it is skipped."""
-    bits.u(88)
-    general_level = bits.u(8)
-    present = [(bits.u(1), bits.u(1)) for _ in range(layers)]
-    if layers:
-        bits.u(2 * (8 - layers))
-    for profile, level in present:
-        bits.u(88 * profile + 8 * level)
-    return general_level
-
-
 def _read_hevc_colour(bits: BitReader, order_bits: int) -> tuple[int, bool | None]:
     """The colour part of the VUI, after all that stands between it and the buffering numbers."""
     for _ in range(6):
         bits.ue()
     if bits.u(1) and bits.u(1):
-        _skip_hevc_scaling_lists(bits)
+        skip_scaling_lists(bits)
     bits.u(2)
     if bits.u(1):
         bits.u(8)
         bits.ue()
         bits.ue()
         bits.u(1)
-    _skip_reference_picture_sets(bits)
+    read_reference_picture_sets(bits)
     if bits.u(1):
         for _ in range(bits.ue()):
             bits.u(order_bits + 1)
     bits.u(2)
     color = read_vui_color(bits) if bits.u(1) else VuiColor()
     return color.matrix, color.full_range
-
-
-def _skip_hevc_scaling_lists(bits: BitReader) -> None:
-    for size in range(4):
-        for _ in range(0, 6, 3 if size == 3 else 1):
-            if not bits.u(1):
-                bits.ue()
-                continue
-            if size > 1:
-                bits.se()
-            for _ in range(min(64, 1 << (4 + (size << 1)))):
-                bits.se()
-
-
-def _skip_reference_picture_sets(bits: BitReader) -> None:
-    """The short-term reference picture sets (ITU-T H.265, 7.3.7); each may be told by how it differs from the last."""
-    pictures = 0
-    for number in range(bits.ue()):
-        if number and bits.u(1):
-            bits.u(1)
-            bits.ue()
-            kept = 0
-            for _ in range(pictures + 1):
-                used = bits.u(1)
-                kept += used or bits.u(1)
-            pictures = kept
-        else:
-            negative, positive = bits.ue(), bits.ue()
-            for _ in range(negative + positive):
-                bits.ue()
-                bits.u(1)
-            pictures = negative + positive

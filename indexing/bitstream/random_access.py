@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from videoloader.indexing.bitstream import av1_references, vp8_references, vp9_references
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+
+_LONGEST_HEAD = 256  # bytes: what is read of a frame's header stands within these
 
 
 def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
     """Whether a decoder that knows nothing before this packet gives right frames from it on.
 
     H.264: an IDR picture, or a recovery point that recovers at once (ITU-T H.264, 7.4.1.2.4 and D.2.8).
-    HEVC: an IRAP picture (ITU-T H.265, 3.69). VVC: an IDR or CRA picture (ITU-T H.266, 7.4.2.2).
-    MPEG-4 part 2: an I-VOP (ISO/IEC 14496-2, 6.3.5). Other codecs: as the container says.
+    HEVC: an IRAP picture (ITU-T H.265, 3.69). VVC: an IDR or CRA picture (ITU-T H.266, 7.4.2.2). AV1: a key frame
+    that is shown, after a sequence header in the same packet (AV1 specification, 7.6.2); one that is only shown
+    later leaves frames before that in the dark. VP8 and VP9: a key frame comes first (RFC 6386, 9.1; VP9 bitstream
+    specification, 7.2). MPEG-1 and MPEG-2: an I picture, after a sequence header here or in the record (ISO/IEC
+    13818-2, 6.3.9). MPEG-4 part 2: an I-VOP (ISO/IEC 14496-2, 6.3.5). Other codecs: as the container says.
     """
     if codec == "h264":
         for start, stop in iterate_nals(payload, nal_length_size(codec, config)):
@@ -24,6 +30,16 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
         return 16 <= _picture_type(codec, config, payload) <= 23
     if codec == "vvc":
         return 7 <= _picture_type(codec, config, payload) <= 9
+    if codec in ("vp8", "vp9", "av1"):
+        try:
+            return _FIRST_FRAME_IS_KEY[codec](payload)
+        except ValueError:  # it is no packet of this codec
+            return False
+    if codec in ("mpeg1video", "mpeg2video"):
+        data = bytes(payload)
+        picture = data.find(b"\0\0\1\0")
+        with_sequence = b"\0\0\1\xb3" in config or 0 <= data.find(b"\0\0\1\xb3") < picture
+        return with_sequence and 0 <= picture < len(data) - 5 and data[picture + 5] >> 3 & 7 == 1
     if codec == "mpeg4":
         vop = bytes(payload[:4096]).find(b"\0\0\1\xb6")
         return 0 <= vop < len(payload) - 4 and payload[vop + 4] >> 6 == 0
@@ -46,6 +62,36 @@ def _picture_type(codec: str, config: bytes, payload: bytes | memoryview) -> int
         if codec == "vvc" and stop - start > 1 and payload[start + 1] >> 3 < 12:
             return payload[start + 1] >> 3
     return -1
+
+
+def _vp8_starts_with_key(payload: bytes | memoryview) -> bool:
+    return vp8_references.is_key_frame(bytes(payload[:_LONGEST_HEAD]))
+
+
+def _vp9_starts_with_key(payload: bytes | memoryview) -> bool:
+    frames = vp9_references.split_superframe(payload)
+    return (
+        bool(frames)
+        and vp9_references.read_frame_header(bytes(payload[frames[0][0] : min(frames[0][1], _LONGEST_HEAD)])).is_key
+    )
+
+
+def _av1_starts_with_key(payload: bytes | memoryview) -> bool:
+    sequence = None
+    for obu in av1_references.iterate_obus(payload):
+        head = bytes(payload[obu.start : min(obu.stop, obu.start + _LONGEST_HEAD)])
+        if obu.kind == av1_references.SEQUENCE_HEADER:
+            sequence = av1_references.read_sequence_header(head)
+        elif obu.kind in av1_references.WITH_FRAME_HEADER:
+            if sequence is None:
+                return False
+            if av1_references.is_decoded(obu, sequence):
+                frame = av1_references.read_frame_header(head, obu, sequence)
+                return frame.is_shown and frame.kind == av1_references.KEY
+    return False
+
+
+_FIRST_FRAME_IS_KEY = {"vp8": _vp8_starts_with_key, "vp9": _vp9_starts_with_key, "av1": _av1_starts_with_key}
 
 
 def _recovers_at_once(sei: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from bit_writing import BitWriter
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_videos import RECIPES
@@ -165,8 +166,74 @@ def test_mpeg4_without_a_picture_is_no_start():
     assert not is_random_access("mpeg4", b"", b"\0\0\1\xb6")
 
 
+def test_vp8_starts_at_key_frames():
+    assert is_random_access("vp8", b"", b"\x10\2\0\x9d\1\x2a\x40\0\x40\0")
+    assert not is_random_access("vp8", b"", b"\x11\2\0\x9d\1\x2a\x40\0\x40\0")  # it only looks like one
+    assert not is_random_access("vp8", b"", b"\x10\2\0anything")
+
+
+VP9_KEY, VP9_INTER, VP9_INTRA_ONLY = b"\x82\x49\x83\x42\0", b"\x86\0\0\0\0", b"\x84\x92\x4c\x1a\x10\0"
+
+
+def superframe(*frames):
+    """Frames and the index of them (VP9 bitstream specification, annex B)."""
+    marker = bytes([0xC0 | len(frames) - 1])
+    return b"".join(frames) + marker + bytes(len(frame) for frame in frames) + marker
+
+
+def test_vp9_starts_where_the_first_frame_is_a_key_frame():
+    assert is_random_access("vp9", b"", VP9_KEY)
+    assert is_random_access("vp9", b"", superframe(VP9_KEY, VP9_INTER))
+    assert not is_random_access("vp9", b"", superframe(VP9_INTER, VP9_KEY))
+    for other in (VP9_INTER, VP9_INTRA_ONLY, b"\x88", b"\x82\x49\x83\x43\0"):
+        assert not is_random_access("vp9", b"", other)
+
+
+# Sequence and frame headers of the reduced kind are for still pictures; this one has order hints and little else.
+AV1_SEQUENCE = BitWriter().u(0, 5).u(0, 2).u(0, 5).u(0, 12).u(4, 5).u(7, 4).u(7, 4).u(127, 8).u(127, 8)
+AV1_SEQUENCE = AV1_SEQUENCE.u(0, 1).u(0, 3).u(0, 4).u(1, 1).u(0, 2).u(1, 1).u(1, 1).u(6, 3).bytes()
+
+
+def obu(kind, body):
+    return bytes([kind << 3 | 2, len(body)]) + body
+
+
+def av1_frame(kind, shown):
+    """show_existing_frame, frame_type, show_frame and some bytes that any frame may go on with."""
+    return obu(6, BitWriter().u(0, 1).u(kind, 2).u(shown, 1).u(0, 4).bytes() + bytes(16))
+
+
+def test_av1_starts_at_key_frames_that_are_shown_after_their_sequence_header():
+    start, sequence = obu(2, b""), obu(1, AV1_SEQUENCE)
+    assert is_random_access("av1", b"", start + sequence + av1_frame(0, 1))
+    assert not is_random_access("av1", b"\x81\0\0\0" + sequence, start + av1_frame(0, 1))
+    assert not is_random_access("av1", b"", start + sequence + av1_frame(0, 0))
+    assert not is_random_access("av1", b"", start + sequence + av1_frame(0, 0) + obu(3, b"\x80"))
+    for kind in (1, 2, 3):
+        assert not is_random_access("av1", b"", start + sequence + av1_frame(kind, 1) + av1_frame(0, 1))
+
+
+@pytest.mark.parametrize("kind", range(1, 4))
+@pytest.mark.parametrize("codec", ["mpeg1video", "mpeg2video"])
+def test_mpeg2_starts_at_intra_pictures_with_their_sequence_header(codec, kind):
+    sequence, group, picture = b"\0\0\1\xb3" + bytes(8), b"\0\0\1\xb8" + bytes(4), b"\0\0\1\0" + bytes([0, kind << 3])
+    assert is_random_access(codec, b"", sequence + group + picture + b"\0\1") is (kind == 1)
+    assert is_random_access(codec, sequence, group + picture + b"\0\1") is (kind == 1)
+    assert not is_random_access(codec, b"", group + picture + b"\0\1")
+    assert not is_random_access(codec, b"", picture + sequence)
+
+
+@pytest.mark.parametrize("codec", ["vp8", "vp9", "av1", "mpeg2video"])
+@given(payload=st.binary(max_size=60))
+def test_any_bytes_are_no_start_nor_an_error(codec, payload):
+    if codec in ("av1", "mpeg2video"):
+        assert not is_random_access(codec, b"", payload)
+    else:
+        is_random_access(codec, b"", payload)
+
+
 def test_other_codecs_start_where_the_container_says():
-    assert is_random_access("vp9", b"", b"anything")
+    assert is_random_access("mjpeg", b"", b"anything")
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.suffix != "ts"])
@@ -180,5 +247,5 @@ def test_encoders_keyframes_are_told_from_their_recovery_points(sample, name):
     if name == "h264_mp4_intra_refresh":  # its later "keyframes" recover after a dozen frames
         assert len(keys) > 1
         keys = [0]
-    if index.stream.codec in ("h264", "hevc", "mpeg4"):
+    if index.stream.codec not in ("mjpeg", "ffv1"):  # of these the container tells
         assert np.flatnonzero(starts).tolist() == keys

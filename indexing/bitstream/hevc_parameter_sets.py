@@ -1,0 +1,167 @@
+"""What HEVC's parameter sets say that slice headers build on (ITU-T H.265, 7.3.2)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from videoloader.indexing.bitstream.bits import BitReader
+
+# (difference of picture order counts, whether the current picture may use it), the nearest first: those shown
+# before the current picture, then those after.
+ReferencePictureSet = tuple[tuple[int, bool], ...]
+
+_MOST_SETS, _MOST_PICTURES = 64, 16  # num_short_term_ref_pic_sets (7.4.3.2.1), MaxDpbSize (A.4.2)
+
+
+class SequenceParameters(NamedTuple):
+    """The parts of a sequence parameter set that stand before the references in a slice header.
+
+    Attributes:
+        separate_planes: whether slices say which colour plane they are of.
+        order_bits: length of slice_pic_order_cnt_lsb.
+        reference_sets: short-term reference picture sets that slices name by number.
+        long_term: whether slices may name long-term references.
+        long_term_orders: (order count's low bits, whether the current picture may use it) of the candidates.
+    """
+
+    separate_planes: bool
+    order_bits: int
+    reference_sets: tuple[ReferencePictureSet, ...]
+    long_term: bool
+    long_term_orders: tuple[tuple[int, bool], ...]
+
+
+class PictureParameters(NamedTuple):
+    """The parts of a picture parameter set that stand before the references in a slice header."""
+
+    sequence: int
+    output_flag: bool
+    extra_bits: int
+
+
+@lru_cache(256)
+def read_sequence_parameters(unit: bytes) -> tuple[int, SequenceParameters]:
+    """(number, contents) of an SPS NAL unit, header included (7.3.2.2.1). ValueError where it is damaged."""
+    bits = BitReader(unit[2:])
+    bits.u(4)
+    layers = bits.u(3)
+    bits.u(1)
+    read_profile_tier_level(bits, layers)
+    number = bits.ue()
+    separate = bits.ue() == 3 and bool(bits.u(1))
+    bits.ue()
+    bits.ue()
+    if bits.u(1):
+        for _ in range(4):
+            bits.ue()
+    bits.ue()
+    bits.ue()
+    order_bits = bits.ue() + 4
+    if order_bits > 16:
+        raise ValueError("picture order counts of more than 16 bits")
+    for _ in range(layers + 1 if bits.u(1) else 1):
+        for _ in range(3):
+            bits.ue()
+    for _ in range(6):
+        bits.ue()
+    if bits.u(1) and bits.u(1):
+        skip_scaling_lists(bits)
+    bits.u(2)
+    if bits.u(1):
+        bits.u(8)
+        bits.ue()
+        bits.ue()
+        bits.u(1)
+    sets = read_reference_picture_sets(bits)
+    long_term = bool(bits.u(1))
+    candidates = bits.ue() if long_term else 0
+    if candidates > 32:
+        raise ValueError("more than 32 long-term references")
+    orders = tuple((bits.u(order_bits), bool(bits.u(1))) for _ in range(candidates))
+    return number, SequenceParameters(separate, order_bits, sets, long_term, orders)
+
+
+@lru_cache(256)
+def read_picture_parameters(unit: bytes) -> tuple[int, PictureParameters]:
+    """(number, contents) of a PPS NAL unit, header included (7.3.2.3.1). ValueError where it is damaged."""
+    bits = BitReader(unit[2:34])
+    number, sequence = bits.ue(), bits.ue()
+    bits.u(1)  # dependent_slice_segments_enabled_flag: the first segment of a picture is never one
+    return number, PictureParameters(sequence, bool(bits.u(1)), bits.u(3))
+
+
+def read_profile_tier_level(bits: BitReader, layers: int) -> int:
+    """general_level_idc of profile_tier_level (7.3.3); what follows it is skipped.
+
+    Args:
+        bits: at the structure's start.
+        layers: sps_max_sub_layers_minus1.
+    """
+    bits.u(88)
+    general_level = bits.u(8)
+    present = [(bits.u(1), bits.u(1)) for _ in range(layers)]
+    if layers:
+        bits.u(2 * (8 - layers))
+    for profile, level in present:
+        bits.u(88 * profile + 8 * level)
+    return general_level
+
+
+def skip_scaling_lists(bits: BitReader) -> None:
+    """Pass over scaling_list_data (7.3.4)."""
+    for size in range(4):
+        for _ in range(0, 6, 3 if size == 3 else 1):
+            if not bits.u(1):
+                bits.ue()
+                continue
+            if size > 1:
+                bits.se()
+            for _ in range(min(64, 1 << (4 + (size << 1)))):
+                bits.se()
+
+
+def read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, ...]:
+    """The short-term reference picture sets of an SPS."""
+    count = bits.ue()
+    if count > _MOST_SETS:
+        raise ValueError("more than 64 reference picture sets")
+    sets: list[ReferencePictureSet] = []
+    for _ in range(count):
+        sets.append(read_reference_picture_set(bits, sets, in_slice=False))
+    return tuple(sets)
+
+
+def read_reference_picture_set(
+    bits: BitReader, sets: list[ReferencePictureSet] | tuple[ReferencePictureSet, ...], *, in_slice: bool
+) -> ReferencePictureSet:
+    """One st_ref_pic_set (7.3.7, 7.4.8); it may be told by how it differs from one of those before.
+
+    Args:
+        bits: at the structure's start.
+        sets: those read before it; all of the SPS's in a slice header.
+        in_slice: whether it stands in a slice header, which may build on any of the sets, not only the last.
+    """
+    if sets and bits.u(1):
+        back = bits.ue() + 1 if in_slice else 1
+        if back > len(sets):
+            raise ValueError("a reference picture set builds on one that is not there")
+        sign = bits.u(1)
+        shift = (1 - 2 * sign) * (bits.ue() + 1)
+        entries = []
+        for delta, _ in (*sets[len(sets) - back], (0, False)):
+            used = bool(bits.u(1))
+            if (used or bits.u(1)) and delta + shift:
+                entries.append((delta + shift, used))
+        before = sorted((entry for entry in entries if entry[0] < 0), reverse=True)
+        return (*before, *sorted(entry for entry in entries if entry[0] > 0))
+    counts = bits.ue(), bits.ue()
+    if sum(counts) > _MOST_PICTURES:
+        raise ValueError("more than 16 reference pictures")
+    entries = []
+    for count, direction in zip(counts, (-1, 1), strict=True):
+        delta = 0
+        for _ in range(count):
+            delta += direction * (bits.ue() + 1)
+            entries.append((delta, bool(bits.u(1))))
+    return tuple(entries)

@@ -1,0 +1,259 @@
+"""Which packets an HEVC picture refers to: slice headers name all of them (ITU-T H.265, 7.3.6.1 and 8.3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.hevc_parameter_sets import (
+    PictureParameters,
+    ReferencePictureSet,
+    SequenceParameters,
+    read_picture_parameters,
+    read_reference_picture_set,
+    read_sequence_parameters,
+)
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
+
+_RADL_N, _RASL_N, _RASL_R = 6, 8, 9
+_FIRST_IRAP, _CRA, _LAST_IRAP = 16, 21, 23
+_IDR = (19, 20)
+_SPS, _PPS, _END_OF_SEQUENCE, _END_OF_STREAM, _PREFIX_SEI = 33, 34, 36, 37, 39
+_FILM_GRAIN = 19
+# Bytes: slice headers name their references within these.
+_LONGEST_SLICE_HEAD = 256
+_MOST_LONG_TERM = 33
+
+
+class _References(NamedTuple):
+    """What the slice header of a picture says.
+
+    Attributes:
+        order_bits: length of the low part of the picture order count that the stream holds.
+        order_low: that low part.
+        short_term: differences of the order counts.
+        long_term: (picture's low bits, how many wholes it lies back or None, whether this picture may use it).
+    """
+
+    order_bits: int
+    order_low: int
+    short_term: ReferencePictureSet
+    long_term: tuple[tuple[int, int | None, bool], ...]
+
+
+class _Order(NamedTuple):
+    """How a picture's order count comes about: from its low bits and the anchor before it (8.3.1).
+
+    Attributes:
+        order: the picture order count.
+        modulus: of the part that the stream holds.
+        anchor: packet of the picture that it is counted on from (prevTid0Pic); None for the first of a sequence.
+        is_anchor: whether later ones are counted on from this one.
+    """
+
+    order: int
+    modulus: int
+    anchor: int | None
+    is_anchor: bool
+
+
+class HevcReferences:
+    """Follows the decoded picture buffer through a run of packets. See ``references.Tracker``."""
+
+    def __init__(self, config: bytes) -> None:
+        self._length_size = nal_length_size("hevc", config)
+        self._units: dict[tuple[int, int], bytes] = {}
+        self._sequences: dict[int, SequenceParameters] = {}
+        self._pictures: dict[int, PictureParameters] = {}
+        for unit in parameter_sets("hevc", config):
+            if len(unit) > 2:
+                self._read_parameter_set(unit)
+        self._buffer: dict[int, int] = {}  # picture order count → packet
+        self._orders: dict[int, _Order] = {}
+        self._irap: int | None = None
+        self._anchor: int | None = None
+        self._without_past = True  # whether the next IRAP picture starts a coded video sequence
+        self._skips_leading = True
+        self._always: set[int] = set()  # packets of parameter sets and messages that last
+
+    def read(self, number: int, payload: bytes | memoryview) -> set[int]:
+        """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
+        needs: set[int] | None = None
+        for start, stop in iterate_nals(payload, self._length_size):
+            if stop - start < 2:
+                continue
+            kind = payload[start] >> 1 & 63
+            if payload[start] & 1 or payload[start + 1] >> 3:  # nuh_layer_id: another view, or transparency
+                if kind < 32:
+                    raise ValueError("pictures of other layers have references of their own")
+                continue
+            if kind < 32:
+                head = bytes(payload[start : min(stop, start + _LONGEST_SLICE_HEAD)])
+                if len(head) > 2 and head[2] & 0x80:  # first_slice_segment_in_pic_flag
+                    if needs is not None:
+                        raise ValueError("two pictures in one packet")
+                    needs = self._read_picture(number, kind, head)
+            elif kind in (_SPS, _PPS):
+                if self._read_parameter_set(bytes(payload[start:stop])):
+                    self._always.add(number)
+            elif kind in (_END_OF_SEQUENCE, _END_OF_STREAM):
+                self._without_past = True
+                self._always.add(number)
+            elif kind == _PREFIX_SEI and stop - start > 2 and payload[start + 2] == _FILM_GRAIN:
+                self._always.add(number)  # it may stay in force for the pictures that follow
+        if needs is None:
+            raise ValueError("no picture in the packet")
+        return (needs | self._always) - {number}
+
+    def held(self) -> set[int]:
+        """The packets that later ones may still need."""
+        held = set(self._buffer.values()) | self._always
+        return held | {number for number in (self._irap, self._anchor) if number is not None}
+
+    def needed_anchors(self, needed: Collection[int]) -> set[int]:
+        """Pictures to decode besides, so that order counts come out: they are counted on from picture to picture.
+
+        A decoder takes the order count that lies nearest to that of the last anchor it saw. It goes wrong where
+        those left out span more than half of what the low bits can tell.
+        """
+        missing: set[int] = set()
+        last = 0
+        for number, (order, modulus, anchor, is_anchor) in self._orders.items():
+            if number not in needed:
+                continue
+            if anchor is not None and _whole_order(order % modulus, modulus, last) != order:
+                missing.add(anchor)
+            if is_anchor:
+                last = order
+        return missing - set(needed)
+
+    def _read_parameter_set(self, unit: bytes) -> bool:
+        """Whether it differs from the one of its number before."""
+        key: tuple[int, int]
+        if unit[0] >> 1 & 63 == _SPS:
+            number, sequence = read_sequence_parameters(unit)
+            key = _SPS, number
+            self._sequences[number] = sequence
+        elif unit[0] >> 1 & 63 == _PPS:
+            number, picture = read_picture_parameters(unit)
+            key = _PPS, number
+            self._pictures[number] = picture
+        else:
+            return False
+        changed = self._units.get(key) != unit
+        self._units[key] = unit
+        return changed
+
+    def _read_picture(self, number: int, kind: int, head: bytes) -> set[int]:
+        is_irap = _FIRST_IRAP <= kind <= _LAST_IRAP
+        starts = is_irap and (kind != _CRA or self._without_past)
+        if is_irap:
+            self._irap, self._skips_leading, self._without_past = number, starts, False
+        if self._irap is None:
+            raise ValueError("pictures before the first that decoding can start at")
+        if kind in (_RASL_N, _RASL_R) and self._skips_leading:
+            return set()  # decoders pass over it
+        references = self._read_slice_head(kind, head)
+        modulus = 1 << references.order_bits
+        order = references.order_low
+        anchor = None
+        if starts:
+            self._buffer.clear()
+        else:
+            anchor = self._anchor
+            if anchor is None:
+                raise ValueError("no picture to count on from")
+            order = _whole_order(order, modulus, self._orders[anchor].order)
+        self._buffer = self._stays(references, order, modulus)
+        needs = {self._irap, *self._buffer.values()}
+        self._buffer[order] = number
+        counts_on = head[1] & 7 == 1 and not (_RADL_N <= kind <= _RASL_R or (kind <= 14 and kind % 2 == 0))
+        self._orders[number] = _Order(order, modulus, anchor, counts_on)
+        if counts_on:
+            self._anchor = number
+        return needs
+
+    def _stays(self, references: _References, order: int, modulus: int) -> dict[int, int]:
+        """The pictures that the current one leaves in the buffer: those it may use, and those kept for later ones.
+
+        Both count as needed. To decode only the first would do, but decoders make up a picture for each that
+        is named and not there, which costs them more than decoding the few that are kept for later.
+        """
+        stays: dict[int, int] = {}
+        named = [([order + delta], used) for delta, used in references.short_term]
+        for low, cycles, used in references.long_term:
+            if cycles is None:
+                named.append(([each for each in self._buffer if each % modulus == low], used))
+            else:
+                named.append(([order - order % modulus - cycles * modulus + low], used))
+        for orders, used in named:
+            found = {each: self._buffer[each] for each in orders if each in self._buffer}
+            if used and not found:
+                raise ValueError("a reference is missing")
+            stays |= found
+        return stays
+
+    def _read_slice_head(self, kind: int, head: bytes) -> _References:
+        """slice_segment_header up to the references."""
+        bits = BitReader(head[2:])
+        bits.u(1)
+        if _FIRST_IRAP <= kind <= _LAST_IRAP:
+            bits.u(1)
+        picture = self._pictures.get(bits.ue())
+        sequence = self._sequences.get(picture.sequence) if picture else None
+        if picture is None or sequence is None:
+            raise ValueError("a parameter set is missing")
+        bits.u(picture.extra_bits)
+        bits.ue()
+        bits.u(picture.output_flag + 2 * sequence.separate_planes)
+        if kind in _IDR:
+            return _References(sequence.order_bits, 0, (), ())
+        low = bits.u(sequence.order_bits)
+        sets = sequence.reference_sets
+        if not bits.u(1):
+            short_term = read_reference_picture_set(bits, sets, in_slice=True)
+        elif not sets:
+            raise ValueError("a reference picture set is missing")
+        else:
+            which = bits.u((len(sets) - 1).bit_length())
+            if which >= len(sets):
+                raise ValueError("a reference picture set is missing")
+            short_term = sets[which]
+        long_term = _read_long_term(bits, sequence) if sequence.long_term else ()
+        return _References(sequence.order_bits, low, short_term, long_term)
+
+
+def _read_long_term(bits: BitReader, sequence: SequenceParameters) -> tuple[tuple[int, int | None, bool], ...]:
+    """The long-term references of a slice header (7.4.7.1, 7-51 and 7-52)."""
+    candidates = sequence.long_term_orders
+    from_sequence = bits.ue() if candidates else 0
+    own = bits.ue()
+    if from_sequence + own > _MOST_LONG_TERM:
+        raise ValueError("more than 33 long-term references")
+    found: list[tuple[int, int | None, bool]] = []
+    cycles = 0
+    for number in range(from_sequence + own):
+        if number < from_sequence:
+            which = bits.u((len(candidates) - 1).bit_length())
+            if which >= len(candidates):
+                raise ValueError("a long-term reference is missing")
+            low, used = candidates[which]
+        else:
+            low, used = bits.u(sequence.order_bits), bool(bits.u(1))
+        if number in (0, from_sequence):
+            cycles = 0
+        whole = bits.u(1)
+        cycles += bits.ue() if whole else 0
+        found.append((low, cycles if whole else None, used))
+    return tuple(found)
+
+
+def _whole_order(low: int, modulus: int, anchor: int) -> int:
+    """The picture order count with these low bits that lies nearest to the anchor's (8.3.1)."""
+    high, anchor_low = anchor - anchor % modulus, anchor % modulus
+    if low < anchor_low and anchor_low - low >= modulus // 2:
+        high += modulus
+    elif low > anchor_low and low - anchor_low > modulus // 2:
+        high -= modulus
+    return high + low

@@ -1,0 +1,109 @@
+"""Which packets of a run the wanted ones need, by what the codecs' headers name as references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from videoloader.indexing.bitstream.av1_references import Av1References
+from videoloader.indexing.bitstream.hevc_references import HevcReferences
+from videoloader.indexing.bitstream.vp8_references import Vp8References
+from videoloader.indexing.bitstream.vp9_references import Vp9References
+
+
+class Tracker(Protocol):
+    """Follows what a decoder of one codec keeps from packet to packet, and which packet each piece of it is of.
+
+    Packets are known by their number in the run.
+    """
+
+    def read(self, number: int, payload: bytes | memoryview) -> set[int]:
+        """Take in the next packet; the earlier ones that decoding it needs, directly.
+
+        Raises:
+            ValueError: that cannot be told.
+        """
+
+    def held(self) -> set[int]:
+        """The packets that later ones may still need."""
+
+    def needed_anchors(self, needed: Collection[int]) -> set[int]:
+        """Packets that must be decoded besides, so that those needed can be told apart."""
+
+
+_TRACKERS: dict[str, Callable[[bytes], Tracker]] = {
+    "hevc": HevcReferences,
+    "av1": Av1References,
+    "vp8": Vp8References,
+    "vp9": Vp9References,
+}
+
+
+def names_references(codec: str) -> bool:
+    """Whether the codec's headers tell which packets a packet needs."""
+    return codec in _TRACKERS
+
+
+class ReferenceClosure:
+    """Finds the packets that the wanted ones need, directly or not, in the packets of a run from its keyframe on.
+
+    A packet is dropped only if that certainly changes no wanted frame: from the first packet on that cannot be
+    read, or that refers to what is not in the run, all are kept.
+
+    Args:
+        codec: one that ``names_references``.
+        config: the configuration record of the run's packets.
+
+    Example:
+        >>> closure = ReferenceClosure("hevc", hvcc)  # doctest: +SKIP
+        >>> closure.needed(payloads, [False, False, False, True], more_follow=False)  # doctest: +SKIP
+        [True, False, True, True]
+    """
+
+    def __init__(self, codec: str, config: bytes) -> None:
+        self._count = 0
+        self._kept: set[int] = set()
+        self._tracker: Tracker | None = None
+        with suppress(ValueError):  # without a record that can be read nothing can be told
+            self._tracker = _TRACKERS[codec](config)
+
+    def needed(
+        self, payloads: Sequence[bytes | memoryview], wanted: Sequence[bool], *, more_follow: bool
+    ) -> list[bool]:
+        """Whether each of the run's next packets must be decoded.
+
+        Args:
+            payloads: of the packets, in decode order.
+            wanted: whether the packet's frame is wanted.
+            more_follow: whether these are not the last of the run, so that packets which those to come may
+                refer to must be kept.
+        """
+        tracker, first = self._tracker, self._count
+        self._count = stop = first + len(payloads)
+        if tracker is None:
+            return [True] * len(payloads)
+        needs: list[set[int]] = []
+        for number, payload in enumerate(payloads, first):
+            try:
+                needs.append(tracker.read(number, payload))
+            except ValueError:
+                self._tracker = None
+                break
+        self._kept.update(range(first + len(needs), stop))
+        roots = {number for number, is_wanted in enumerate(wanted, first) if is_wanted or number == 0}
+        if more_follow or self._tracker is None:
+            roots |= tracker.held()
+        while roots:
+            self._keep(roots, needs, first)
+            roots = tracker.needed_anchors(self._kept)
+        return [number in self._kept for number in range(first, stop)]
+
+    def _keep(self, roots: set[int], needs: list[set[int]], first: int) -> None:
+        """Keep packets and all that they need, of which those before this part are kept already."""
+        waiting = list(roots)
+        while waiting:
+            number = waiting.pop()
+            if number not in self._kept:
+                self._kept.add(number)
+                waiting += needs[number - first]

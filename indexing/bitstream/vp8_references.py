@@ -1,0 +1,170 @@
+"""Which packets a VP8 frame needs: any may use all that lasts, but not every frame leaves something that lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+_START_CODE = b"\x9d\x01\x2a"
+_LONGEST_HEAD = 64  # bytes: all that is read of a header stands within these
+
+
+class Settings(NamedTuple):
+    """What stays in force until another frame changes it.
+
+    Attributes:
+        segments: whether the segments' values replace the frame's, quantizers, filter levels (RFC 6386, 9.3).
+        filters: differences of the filter level by reference frame and by mode (9.6).
+    """
+
+    segments: tuple[int, ...] = (0,) * 9
+    filters: tuple[int, ...] = (0,) * 8
+
+
+class FrameHeader(NamedTuple):
+    """What a frame takes from those before and leaves behind (RFC 6386, 9.2 to 9.11).
+
+    Attributes:
+        settings: after this frame.
+        writes_map: whether it tells the segment of every block.
+        uses_map: whether its blocks have the segments that earlier frames told.
+        writes_probabilities: whether later frames begin with its probabilities.
+        writes_last, writes_golden, writes_altref: the reference frames it changes.
+    """
+
+    settings: Settings
+    writes_map: bool
+    uses_map: bool
+    writes_probabilities: bool
+    writes_last: bool
+    writes_golden: bool
+    writes_altref: bool
+
+
+class Vp8References:
+    """Follows what lasts through a run of packets. See ``references.Tracker``."""
+
+    def __init__(self, config: bytes) -> None:
+        del config  # VP8 has none
+        self._settings = Settings()
+        self._last = self._golden = self._altref = self._lasting = -1
+        self._map: set[int] = set()  # the packets that the segment of each block may be from
+
+    def read(self, number: int, payload: bytes | memoryview) -> set[int]:
+        """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
+        head = bytes(payload[:_LONGEST_HEAD])
+        if is_key_frame(head):
+            self._settings = read_frame_header(head, Settings()).settings
+            self._last = self._golden = self._altref = self._lasting = number
+            self._map = {number}
+            return set()
+        if self._last < 0:
+            raise ValueError("no key frame to begin with")
+        frame = read_frame_header(head, self._settings)
+        needs = {self._last, self._golden, self._altref, self._lasting}
+        if frame.uses_map:
+            needs |= self._map
+        self._map = {number} if frame.writes_map or frame.uses_map else self._map | {number}
+        self._last = number if frame.writes_last else self._last
+        self._golden = number if frame.writes_golden else self._golden
+        self._altref = number if frame.writes_altref else self._altref
+        # Frames that say again what is in force already can be left out all the same.
+        if frame.writes_probabilities or frame.settings != self._settings:
+            self._lasting, self._settings = number, frame.settings
+        return needs
+
+    def held(self) -> set[int]:
+        """The packets that later ones may still need."""
+        return self._map | ({self._last, self._golden, self._altref, self._lasting} - {-1})
+
+    def needed_anchors(self, needed: Collection[int]) -> set[int]:
+        """None: frames are told apart by their packets alone."""
+        return set()
+
+
+def is_key_frame(head: bytes) -> bool:
+    """Whether a frame forgets all before it (9.1). ValueError where it is damaged."""
+    if len(head) < 4 or (not head[0] & 1 and head[3:6] != _START_CODE):
+        raise ValueError("no VP8 frame")
+    return not head[0] & 1
+
+
+def read_frame_header(head: bytes, settings: Settings) -> FrameHeader:
+    """The frame header of RFC 6386, 9.2 to 9.11 and 19.2. ValueError where it is damaged.
+
+    Args:
+        head: the frame's first bytes.
+        settings: before this frame.
+    """
+    is_key = is_key_frame(head)
+    bits = _BoolReader(head[10 if is_key else 3 :])
+    bits.u(2 * is_key)
+    segments, filters = settings
+    segmented = bits.u(1)
+    writes_map = 0
+    if segmented:
+        writes_map, writes_segments = bits.u(1), bits.u(1)
+        if writes_segments:
+            absolute = bits.u(1)
+            segments = (absolute, *(bits.optional(7, 0) for _ in range(4)), *(bits.optional(6, 0) for _ in range(4)))
+        if writes_map:
+            for _ in range(3):
+                bits.u(8 * bits.u(1))
+    bits.u(10)
+    if bits.u(1) and bits.u(1):
+        filters = tuple(bits.optional(6, each) for each in filters)
+    bits.u(2 + 7)
+    for _ in range(5):
+        bits.optional(4, 0)
+    golden = altref = last = 1
+    if not is_key:
+        golden, altref = bits.u(1), bits.u(1)
+        golden = golden or bits.u(2)
+        altref = altref or bits.u(2)
+        bits.u(2)
+    probabilities = bits.u(1)
+    if not is_key:
+        last = bits.u(1)
+    return FrameHeader(
+        Settings(segments, filters),
+        bool(writes_map),
+        bool(segmented and not writes_map),
+        bool(probabilities),
+        bool(last),
+        bool(golden),
+        bool(altref),
+    )
+
+
+class _BoolReader:
+    """The boolean entropy decoder of RFC 6386, 7.3, for bits that are as likely one as zero."""
+
+    def __init__(self, data: bytes) -> None:
+        self._value = int.from_bytes(data, "big")
+        self._left = 8 * len(data) - 8  # bits after the eight that are looked at
+        self._range = 255
+
+    def u(self, bits: int) -> int:
+        number = 0
+        for _ in range(bits):
+            split = (1 + ((self._range - 1) >> 1)) << self._left
+            bit = self._value >= split
+            number = number << 1 | bit
+            if bit:
+                self._value -= split
+                self._range -= split >> self._left
+            else:
+                self._range = split >> self._left
+            shift = 8 - self._range.bit_length()
+            self._range <<= shift
+            self._left -= shift
+            if self._left < 0:
+                raise ValueError("a VP8 header ends too early")
+        return number
+
+    def optional(self, bits: int, otherwise: int) -> int:
+        """A number and its sign, if the bit before them is set."""
+        if not self.u(1):
+            return otherwise
+        number = self.u(bits)
+        return -number if self.u(1) else number
