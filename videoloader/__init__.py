@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         DecodeError,
         FrameRangeError,
         IndexingError,
+        NotIndexedError,
         SourceError,
+        StaleIndexError,
         UnsupportedError,
         VideoLoaderError,
     )
-    from videoloader.indexing import VideoIndex, build_index
+    from videoloader.indexing import BuildReport, IndexStore, VideoIndex, build_index, build_store
     from videoloader.loader import VideoLoader
     from videoloader.planning import DecodePlan, plan_frames
     from videoloader.sampling import EveryWindow, FrameList, RandomWindow
@@ -35,11 +37,13 @@ _MODULES = {
         "DecodeError",
         "FrameRangeError",
         "IndexingError",
+        "NotIndexedError",
         "SourceError",
+        "StaleIndexError",
         "UnsupportedError",
         "VideoLoaderError",
     ],
-    "indexing": ["VideoIndex", "build_index"],
+    "indexing": ["BuildReport", "IndexStore", "VideoIndex", "build_index", "build_store"],
     "loader": ["VideoLoader"],
     "planning": ["DecodePlan", "plan_frames"],
     "sampling": ["EveryWindow", "FrameList", "RandomWindow"],
@@ -50,6 +54,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "Batch",
+    "BuildReport",
     "CenterCrop",
     "Clip",
     "ConfigurationError",
@@ -58,14 +63,17 @@ __all__ = [
     "EveryWindow",
     "FrameList",
     "FrameRangeError",
+    "IndexStore",
     "IndexingError",
     "LoaderStats",
     "Normalize",
+    "NotIndexedError",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "RandomWindow",
     "Resize",
     "SourceError",
+    "StaleIndexError",
     "UnsupportedError",
     "Video",
     "VideoDataset",
@@ -74,6 +82,7 @@ __all__ = [
     "VideoLoader",
     "VideoLoaderError",
     "build_index",
+    "build_store",
     "plan_frames",
 ]
 
