@@ -90,6 +90,10 @@ class IndexStore:
     def __repr__(self) -> str:
         return f"IndexStore({self.path!r})"
 
+    def unverified(self) -> IndexStore:
+        """The same store where look-ups do not compare files with it."""
+        return IndexStore(self.path, root=self._given_root, verify=False)
+
     def __len__(self) -> int:
         """Number of videos, with the unreadable ones."""
         return int(next(self._select("SELECT count(*) FROM videos"))[0])
