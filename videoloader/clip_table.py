@@ -122,9 +122,7 @@ def build_clip_table(
     )
 
 
-def _index_all(
-    dataset: VideoDataset, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]
-) -> Rows:
+def _index_all(dataset: VideoDataset, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]) -> Rows:
     indexes: dict[str, VideoIndex] = {}
 
     def row(entry: VideoEntry) -> EntryFrames | tuple[str, str]:

@@ -324,9 +324,7 @@ def numbered_range(entry: VideoEntry, frames: int) -> tuple[int, int]:
     return _checked_range(entry, entry.start, entry.stop, frames, entry.path)
 
 
-def _checked_range(
-    entry: VideoEntry, first: int | None, stop: int | None, frames: int, source: str
-) -> tuple[int, int]:
+def _checked_range(entry: VideoEntry, first: int | None, stop: int | None, frames: int, source: str) -> tuple[int, int]:
     first, stop = first or 0, frames if stop is None else stop
     if not first < stop <= frames:
         raise FrameRangeError(f"no frames [{first}, {stop}) among {frames} for {entry}", source)

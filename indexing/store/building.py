@@ -115,7 +115,7 @@ class StoreBuild:
         recorded = os.fsdecode(self._connection.execute("SELECT value FROM settings WHERE name = 'root'").fetchone()[0])
         roots = (recorded, folder) if root is None else (os.path.abspath(os.fspath(root)),)
         self._keys = SourceKeys(tuple(dict.fromkeys(roots)))
-        self._paths = {self._keys.key_of(path): path for path in map(os.fspath, paths)}
+        self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
         self._progress, self._retry = progress, retry
         self._done = self._indexed = self._unchanged = 0
         self._rows: list[Row] = []

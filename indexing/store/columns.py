@@ -14,7 +14,7 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 
 _WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)
-_WORDS = {8: np.dtype("<u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4"), 64: np.dtype("<u8")}
+_WORDS = {8: "<u1", 16: "<u2", 32: "<u4", 64: "<u8"}
 _WIDTH_CODE, _DELTA, _EXCEPTIONS = 0x07, 0x08, 0x10
 # About what an exception takes (a step to its place, its upper part), and what the list of them does.
 _EXCEPTION_BITS, _LIST_BITS = 24, 128
@@ -152,7 +152,7 @@ def _unpack_bits(packed: npt.NDArray[np.uint8], width: int, count: int) -> Integ
 
 
 def pack_number(value: int) -> bytes:
-    """An integer in [-2**63, 2**63): zigzag, then seven bits a byte, lowest first (LEB128)."""
+    """An integer of up to 128 bits: zigzag, then seven bits a byte, lowest first (LEB128)."""
     rest = value << 1 if value >= 0 else (-value << 1) - 1
     packed = bytearray()
     while rest > 0x7F:
@@ -167,7 +167,7 @@ def unpack_number(data: bytes, at: int) -> tuple[int, int]:
 
     Raises:
         IndexError: the bytes end too early.
-        ValueError: it has more than 64 bits.
+        ValueError: it is longer than any number here.
     """
     byte = data[at]
     at += 1
@@ -177,6 +177,6 @@ def unpack_number(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         rest |= (byte & 0x7F) << shift
         shift += 7
-        if rest >> 64:
-            raise ValueError("a number of more than 64 bits")
+        if shift > 128:
+            raise ValueError("a number without end")
     return (rest >> 1) ^ -(rest & 1), at

@@ -132,9 +132,7 @@ def connect_reader(path: str) -> tuple[sqlite3.Connection, bool]:
     mode = "mode=ro&immutable=1" if immutable else "mode=ro"
     uri = f"file:{quote(os.fsencode(os.path.abspath(path)))}?{mode}"
     try:
-        connection = sqlite3.connect(
-            uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
-        )
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         # Each thread of a reader has a connection of its own: half a megabyte of pages is enough for look-ups.
         connection.execute("PRAGMA cache_size = -512")
     except sqlite3.Error as error:

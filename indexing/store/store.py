@@ -9,26 +9,29 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from videoloader import errors
 from videoloader.errors import (
     ConfigurationError,
+    DecodeError,
     IndexingError,
     NotIndexedError,
     SourceError,
     StaleIndexError,
+    UnsupportedError,
     VideoLoaderError,
 )
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.store.export import write_csv, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of
 from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 from videoloader.indexing.store.schema import COLUMNS, connect_reader
-from videoloader.indexing.sources import ByteSource
 
 # Rows asked for in one statement, and threads that ask the file system: one of a network answers many at once.
 _BATCH = 500
 _STAT_THREADS = 8
+# What an error may have been when it was stored.
+_ERRORS = {kind.__name__: kind for kind in (SourceError, IndexingError, UnsupportedError, DecodeError)}
 # Connections made before a fork. Closing one in the child would be a second close of what the parent uses.
 _inherited: list[sqlite3.Connection] = []
 
@@ -246,6 +249,5 @@ class IndexStore:
 
 
 def _stored_error(error_type: str, message: str, source: str) -> VideoLoaderError:
-    kind = getattr(errors, error_type, None)
-    known = isinstance(kind, type) and issubclass(kind, VideoLoaderError)
-    return (kind if known else IndexingError)(message, source)
+    kind: type[VideoLoaderError] = _ERRORS.get(error_type, IndexingError)
+    return kind(message, source)
