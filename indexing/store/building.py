@@ -14,7 +14,7 @@ from types import TracebackType
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 from videoloader.indexing.store.processes import answer_in_processes
-from videoloader.indexing.store.schema import COLUMNS, Row, close_writer, connect_writer, record_key
+from videoloader.indexing.store.schema import COLUMNS, Row, close_writer, connect_writer, record_key, recorded_roots
 from videoloader.indexing.store.tasks import Answer, Task
 
 # Videos that a worker is given at a time.
@@ -110,11 +110,10 @@ class StoreBuild:
     ) -> None:
         self._started = time.monotonic()
         self._store = os.path.abspath(os.fspath(store))
-        folder = os.path.dirname(self._store)
-        self._connection = connect_writer(self._store, folder if root is None else os.path.abspath(os.fspath(root)))
-        recorded = os.fsdecode(self._connection.execute("SELECT value FROM settings WHERE name = 'root'").fetchone()[0])
-        roots = (recorded, folder) if root is None else (os.path.abspath(os.fspath(root)),)
-        self._keys = SourceKeys(tuple(dict.fromkeys(roots)))
+        given = None if root is None else os.path.abspath(os.fspath(root))
+        self._connection = connect_writer(self._store, given)
+        settings = dict(self._connection.execute("SELECT name, value FROM settings"))
+        self._keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
         self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
         self._progress, self._retry = progress, retry
         self._done = self._indexed = self._unchanged = 0

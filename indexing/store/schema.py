@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -57,7 +57,7 @@ COLUMNS = {
     **{name: kind for name, (kind, _) in FACTS.items()},
 }
 _TABLES = (
-    "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
+    "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     "CREATE TABLE videos (id INTEGER PRIMARY KEY, "
     + ", ".join(f"{name} {kind}{' NOT NULL UNIQUE' if name == 'source' else ''}" for name, kind in COLUMNS.items())
     + ")",
@@ -140,12 +140,12 @@ def connect_reader(path: str) -> tuple[sqlite3.Connection, bool]:
     return connection, immutable
 
 
-def connect_writer(path: str, root: str) -> sqlite3.Connection:
+def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
     """A connection that writes; the file and its tables are made where there are none.
 
     Args:
-        path: of the store.
-        root: absolute folder to be recorded in a new store.
+        path: of the store, absolute.
+        root: absolute folder to be recorded in a new store; the one it lies in unless given.
 
     Raises:
         SourceError: the file cannot be written.
@@ -159,7 +159,10 @@ def connect_writer(path: str, root: str) -> sqlite3.Connection:
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 for statement in _TABLES:
                     connection.execute(statement)
-                connection.execute("INSERT INTO settings VALUES ('root', ?)", (os.fsencode(root),))
+                folder = os.fsencode(root or os.path.dirname(path))
+                connection.execute(
+                    "INSERT INTO settings VALUES ('root', ?), ('root_is_own_folder', ?)", (folder, root is None)
+                )
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             application, version = (
@@ -177,6 +180,24 @@ def connect_writer(path: str, root: str) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         raise IndexingError(f"is not an index store ({error})", path) from None
     return connection
+
+
+def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:
+    """The folders that keys are relative to, where the user names none.
+
+    Args:
+        settings: the rows of that table.
+        path: of the store, absolute.
+
+    Raises:
+        IndexingError: a setting is missing.
+    """
+    try:
+        root, is_own_folder = os.fsdecode(settings["root"]), settings["root_is_own_folder"]
+    except (KeyError, TypeError):
+        raise IndexingError("the index store is damaged: it names no root", path) from None
+    # Data set and store may have been moved together, or the store alone.
+    return tuple(dict.fromkeys((root, os.path.dirname(path)))) if is_own_folder else (root,)
 
 
 def close_writer(connection: sqlite3.Connection) -> None:

@@ -25,7 +25,7 @@ from videoloader.indexing.store.export import write_csv, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of
 from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.schema import COLUMNS, connect_reader
+from videoloader.indexing.store.schema import COLUMNS, connect_reader, recorded_roots
 
 # Rows asked for in one statement, and threads that ask the file system: one of a network answers many at once.
 _BATCH = 500
@@ -47,9 +47,9 @@ class IndexStore:
     """The indexes of many videos in one SQLite file, opened in no time whatever their number.
 
     Any number of processes and threads may read it, also while others build it; an object may be pickled and may be
-    used after a fork. A video is known by its path relative to ``root`` if it lies below it, else by its absolute
-    path; so a data set can be moved or mounted elsewhere. Without ``root`` two folders are tried: the one recorded
-    when the store was made (the store's own unless told otherwise), then the one that the store lies in now.
+    used after a fork. A video is known by its path relative to the store's root if it lies below it, else by its
+    absolute path; so a data set can be moved or mounted elsewhere. The root is a folder recorded when the store was
+    made: unless another one was given then, the store's own, and then it is also the one that the store lies in now.
 
     Args:
         path: of the file; made by ``build_store``.
@@ -74,14 +74,12 @@ class IndexStore:
         self.verify = verify
         self._given_root = None if root is None else os.path.abspath(os.fspath(root))
         self._local = threading.local()
-        recorded = next(self._select("SELECT value FROM settings WHERE name = 'root'"), None)
-        if recorded is None:
-            raise IndexingError("the index store is damaged: it names no root", self.path)
         if self._given_root is not None:
-            roots: tuple[str, ...] = (self._given_root,)
+            self.keys = SourceKeys((self._given_root,))
+            self._connection()
         else:
-            roots = tuple(dict.fromkeys((os.fsdecode(recorded[0]), os.path.dirname(self.path))))
-        self.keys = SourceKeys(roots)
+            settings = dict(self._select("SELECT name, value FROM settings"))
+            self.keys = SourceKeys(recorded_roots(settings, self.path))
 
     def __getstate__(self) -> tuple[str, str | None, bool]:
         return self.path, self._given_root, self.verify
