@@ -107,37 +107,35 @@ def _longest_gop(index: VideoIndex) -> int:
     return int(np.diff(starts).max())
 
 
-def connect_reader(path: str) -> tuple[sqlite3.Connection, bool]:
-    """(a read-only connection, whether it takes the file to be immutable).
+def is_being_written(path: str) -> bool:
+    """Whether the store has a log beside it: somebody builds it now, or was killed doing so."""
+    return os.path.exists(path + "-wal") or os.path.exists(path + "-journal")
 
-    A store whose build has ended is one file that nobody locks: it may lie on a read-only or network file system.
-    While one is being built, or where a build was killed, readers take part in SQLite's write-ahead log.
+
+def connect_reader(path: str, *, immutable: bool) -> sqlite3.Connection:
+    """A read-only connection.
+
+    The file is never opened but by SQLite: closing it otherwise would, by the rules of POSIX, give up the locks that
+    other connections of this process hold (https://www.sqlite.org/howtocorrupt.html, 2.2).
+
+    Args:
+        path: of the store, absolute.
+        immutable: take no locks, since nobody writes: the file may then lie on a read-only or network file system.
 
     Raises:
-        SourceError: the file cannot be opened.
         IndexingError: it is no index store, or one of a later version.
     """
-    try:
-        with open(path, "rb") as file:
-            head = file.read(100)
-    except OSError as error:
-        raise SourceError(f"the index store cannot be opened ({error.strerror})", path) from None
-    if head[:16] != b"SQLite format 3\0":
-        raise IndexingError("is not an index store", path)
-    # Offsets of the database header: https://www.sqlite.org/fileformat.html, 1.3.
-    _check_version(int.from_bytes(head[68:72], "big"), int.from_bytes(head[60:64], "big"), path)
-    logged = head[18] == 2
-    pending = os.path.exists(path + "-wal") or os.path.exists(path + "-journal")
-    immutable = not pending and not (logged and os.access(os.path.dirname(os.path.abspath(path)), os.W_OK))
-    mode = "mode=ro&immutable=1" if immutable else "mode=ro"
-    uri = f"file:{quote(os.fsencode(os.path.abspath(path)))}?{mode}"
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if immutable else ''}"
     try:
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+        _check_version(connection, path)
         # Each thread of a reader has a connection of its own: half a megabyte of pages is enough for look-ups.
         connection.execute("PRAGMA cache_size = -512")
-    except sqlite3.Error as error:
-        raise IndexingError(f"the index store cannot be read ({error})", path) from None
-    return connection, immutable
+    except sqlite3.OperationalError as error:
+        raise SourceError(f"the index store cannot be read ({error})", path) from None
+    except sqlite3.DatabaseError as error:
+        raise IndexingError(f"is not an index store ({error})", path) from None
+    return connection
 
 
 def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
@@ -165,10 +163,7 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
                 )
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            application, version = (
-                connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-            )
-            _check_version(application, version, path)
+            _check_version(connection, path)
             connection.execute("COMMIT")
             _set_journal_mode(connection, "wal", BUSY_TIMEOUT)
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -226,9 +221,12 @@ def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float
     connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
 
 
-def _check_version(application: int, version: int, path: str) -> None:
+def _check_version(connection: sqlite3.Connection, path: str) -> None:
+    application, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
     if application != APPLICATION_ID:
-        raise IndexingError("is not an index store, but another application's database", path)
+        raise IndexingError("is not an index store, but empty or another application's database", path)
     if version > SCHEMA_VERSION:
         raise IndexingError(
             f"is an index store of version {version}; this videoloader reads up to {SCHEMA_VERSION}", path

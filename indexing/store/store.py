@@ -25,7 +25,7 @@ from videoloader.indexing.store.export import write_csv, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of
 from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.schema import COLUMNS, connect_reader, recorded_roots
+from videoloader.indexing.store.schema import COLUMNS, connect_reader, is_being_written, recorded_roots
 
 # Rows asked for in one statement, and threads that ask the file system: one of a network answers many at once.
 _BATCH = 500
@@ -37,10 +37,11 @@ _inherited: list[sqlite3.Connection] = []
 
 
 class _Opened(NamedTuple):
+    """A connection, the process it belongs to, and the state of a file taken to be immutable."""
+
     connection: sqlite3.Connection
     process: int
-    immutable: bool
-    signature: tuple[int, int, int]
+    state: tuple[int, int, int] | None
 
 
 class IndexStore:
@@ -225,25 +226,33 @@ class IndexStore:
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
 
     def _connection(self) -> sqlite3.Connection:
-        """This thread's own; a new one after a fork, and where a file taken to be immutable has been written to."""
+        """This thread's own; a new one after a fork, and where a file taken to be immutable is being written to.
+
+        A store whose build has ended is read without locks. Where one is being built, or a build was killed, readers
+        take part in SQLite's write-ahead log.
+        """
         opened: _Opened | None = getattr(self._local, "opened", None)
         process = os.getpid()
         if opened is not None and opened.process != process:
             _inherited.append(opened.connection)
             opened = None
-        if opened is not None and (not opened.immutable or opened.signature == self._signature()):
+        if opened is not None and opened.state is None:
             return opened.connection
-        signature = self._signature()
-        connection, immutable = connect_reader(self.path)
-        self._local.opened = _Opened(connection, process, immutable, signature)
+        state = self._quiet_state()
+        if opened is not None and opened.state == state:
+            return opened.connection
+        connection = connect_reader(self.path, immutable=state is not None)
+        self._local.opened = _Opened(connection, process, state)
         return connection
 
-    def _signature(self) -> tuple[int, int, int]:
+    def _quiet_state(self) -> tuple[int, int, int] | None:
+        """What changes when the file does; None while somebody writes."""
         try:
             status = os.stat(self.path)
         except OSError as error:
             raise SourceError(f"the index store cannot be opened ({error.strerror})", self.path) from None
-        return status.st_ino, status.st_size, status.st_mtime_ns
+        # Whoever begins to write makes the log first, and changes the file long after.
+        return None if is_being_written(self.path) else (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _stored_error(error_type: str, message: str, source: str) -> VideoLoaderError:

@@ -199,9 +199,9 @@ class TestDamage:
             connection.execute("CREATE TABLE videos (source TEXT)")
         connection.close()
         before = path.read_bytes()
-        with pytest.raises(IndexingError, match="another application's"):
+        with pytest.raises(IndexingError, match="is not an index store"):
             IndexStore(path)
-        with pytest.raises(IndexingError, match="another application's"):
+        with pytest.raises(IndexingError, match="is not an index store"):
             build_store(videos, path, workers=1)
         assert path.read_bytes() == before
         text = tmp_path / "notes.txt"
