@@ -61,8 +61,7 @@ def build_store(
     Videos that the store knows and that have not changed (size and time of modification) are not read again. A build
     may be interrupted or killed at any moment; the next one goes on from there. Several processes of one machine may
     build the same store at once, each with videos of its own or even the same; readers see rows as they are
-    committed. When the last of them ends and nobody reads it, the store is a
-    single file.
+    committed. When the last of them ends, and nobody reads the store at that moment, it is a single file.
 
     Args:
         paths: of the videos.

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 from videoloader.errors import (
     ConfigurationError,
@@ -36,12 +36,26 @@ _ERRORS = {kind.__name__: kind for kind in (SourceError, IndexingError, Unsuppor
 _inherited: list[sqlite3.Connection] = []
 
 
-class _Opened(NamedTuple):
-    """A connection, the process it belongs to, and the state of a file taken to be immutable."""
+class _Opened:
+    """A connection of one thread, closed with its last user.
 
-    connection: sqlite3.Connection
-    process: int
-    state: tuple[int, int, int] | None
+    Attributes:
+        state: of a file that was taken to be immutable; None where it was not.
+    """
+
+    def __init__(self, path: str, state: tuple[int, int, int] | None) -> None:
+        self.connection = connect_reader(path, immutable=state is not None)
+        self.process = os.getpid()
+        self.state = state
+
+    def __del__(self) -> None:
+        # Connections are part of a reference cycle, and one that lingers keeps builders from tidying up.
+        if "state" not in self.__dict__:
+            return
+        if self.process == os.getpid():
+            self.connection.close()
+        else:
+            _inherited.append(self.connection)
 
 
 class IndexStore:
@@ -77,7 +91,7 @@ class IndexStore:
         self._local = threading.local()
         if self._given_root is not None:
             self.keys = SourceKeys((self._given_root,))
-            self._connection()
+            self._opened()
         else:
             settings = dict(self._select("SELECT name, value FROM settings"))
             self.keys = SourceKeys(recorded_roots(settings, self.path))
@@ -183,7 +197,7 @@ class IndexStore:
             >>> store.query("SELECT source FROM videos WHERE longest_gop > ?", (250,))  # doctest: +SKIP
         """
         try:
-            return self._connection().execute(sql, parameters).fetchall()
+            return self._opened().connection.execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
             raise ConfigurationError(f"the query fails ({error}): {sql}", self.path) from None
 
@@ -220,30 +234,24 @@ class IndexStore:
     ) -> Iterator[tuple[Any, ...]]:
         """Rows of our own statements, in which an error of SQLite's means that the file is damaged."""
         try:
-            yield from self._connection().execute(sql, parameters)
+            opened = self._opened()
+            yield from opened.connection.execute(sql, parameters)
         except sqlite3.Error as error:
             place = f"the index store {self.path}" if source else "the index store"
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
 
-    def _connection(self) -> sqlite3.Connection:
-        """This thread's own; a new one after a fork, and where a file taken to be immutable is being written to.
+    def _opened(self) -> _Opened:
+        """This thread's own connection; another after a fork, and where a file taken to be immutable is written to.
 
         A store whose build has ended is read without locks. Where one is being built, or a build was killed, readers
         take part in SQLite's write-ahead log.
         """
         opened: _Opened | None = getattr(self._local, "opened", None)
-        process = os.getpid()
-        if opened is not None and opened.process != process:
-            _inherited.append(opened.connection)
-            opened = None
-        if opened is not None and opened.state is None:
-            return opened.connection
-        state = self._quiet_state()
-        if opened is not None and opened.state == state:
-            return opened.connection
-        connection = connect_reader(self.path, immutable=state is not None)
-        self._local.opened = _Opened(connection, process, state)
-        return connection
+        mine = opened is not None and opened.process == os.getpid()
+        if opened is not None and mine and (opened.state is None or opened.state == self._quiet_state()):
+            return opened
+        self._local.opened = opened = _Opened(self.path, self._quiet_state())
+        return opened
 
     def _quiet_state(self) -> tuple[int, int, int] | None:
         """What changes when the file does; None while somebody writes."""
