@@ -7,17 +7,16 @@ script without a ``__main__`` guard works.
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from videoloader.errors import IndexingError
-from videoloader.indexing.store.fingerprints import fingerprint_of
+from videoloader.errors import IndexingError, VideoLoaderError
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
 
 # Seconds after which a process hands over what it has, so that little is lost when the build is killed.
@@ -30,15 +29,21 @@ class _Worker:
     def __init__(self) -> None:
         self.connection, theirs = Pipe()
         start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({theirs.fileno()})"
+        # In a session of its own: Ctrl-C is for the process that is in charge.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+            [sys.executable, "-c", start],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
         )
         theirs.close()
+        self.has_begun = False
         self.waiting: dict[str, Task] = {}
 
     def give(self, tasks: list[Task]) -> None:
         self.waiting = {task.key: task for task in tasks}
-        self.connection.send(tasks)
+        with suppress(ConnectionError):  # that it has died shows when its answers are taken
+            self.connection.send(tasks)
 
     def take(self) -> list[Answer]:
         """The answers that have come.
@@ -47,6 +52,7 @@ class _Worker:
             EOFError, ConnectionError: the process has died.
         """
         answers: list[Answer] = self.connection.recv()
+        self.has_begun = True
         for answer in answers:
             del self.waiting[answer.key]
         return answers
@@ -65,6 +71,9 @@ def answer_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[
     Args:
         chunks: lists of tasks; a process is given one list at a time.
         workers: number of processes, started as there is work for them.
+
+    Raises:
+        VideoLoaderError: processes do not even start.
     """
     remaining = iter(chunks)
     again: list[list[Task]] = []
@@ -94,6 +103,8 @@ def answer_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[
                     answers = []
                     team.remove(worker)
                     worker.end()
+                    if not worker.has_begun:
+                        raise VideoLoaderError(f"no process can be started with {sys.executable}") from None
                     suspects = list(worker.waiting.values())
                     if len(suspects) == 1:
                         answers.append(_died_over(suspects[0]))
@@ -109,15 +120,15 @@ def answer_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[
 
 
 def _died_over(task: Task) -> Answer:
-    error = IndexingError("the process that indexed it died", task.path)
-    return Answer(task.key, failed_row(task, fingerprint_of(task.path), error))
+    # Without a fingerprint, so that the next build tries again: it may have been for want of memory.
+    return Answer(task.key, failed_row(task, None, IndexingError("the process that indexed it died", task.path)))
 
 
 def serve(descriptor: int) -> None:
     """Answer the tasks that come through a pipe until it is closed: the life of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one decides
     connection: Connection[Any, Any] = Connection(descriptor)
     try:
+        connection.send([])  # it has begun
         while True:
             answers, since = [], time.monotonic()
             for task in connection.recv():

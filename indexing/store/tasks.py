@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import NamedTuple
 
-from videoloader.errors import IndexingError, VideoLoaderError
+from videoloader.errors import IndexingError, SourceError, VideoLoaderError
 from videoloader.indexing.build import build_index
 from videoloader.indexing.store.fingerprints import fingerprint_of
 from videoloader.indexing.store.frame_table import pack_index
@@ -54,6 +54,10 @@ def answer_task(task: Task) -> Answer:
 
 
 def failed_row(task: Task, fingerprint: str | None, error: VideoLoaderError) -> Row:
-    """The row of a video that cannot be indexed."""
+    """The row of a video that cannot be indexed.
+
+    A source that cannot be read has no fingerprint: permissions and networks change without the file, so that the
+    next build tries it again.
+    """
     message = str(error).removeprefix(f"{error.source}: ").encode("utf-8", "backslashreplace").decode()
-    return Row(task.key, fingerprint, type(error).__name__, message)
+    return Row(task.key, None if isinstance(error, SourceError) else fingerprint, type(error).__name__, message)

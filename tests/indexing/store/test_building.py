@@ -12,7 +12,7 @@ import time
 import pytest
 from store_contents import contents, kill_build, start_build
 
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
 from videoloader.indexing import IndexStore, build_store
 from videoloader.indexing.store import processes
 from videoloader.indexing.store.tasks import Task
@@ -76,6 +76,17 @@ def test_vanished_videos_are_told_and_forgotten_when_asked(videos, store_path):
 def test_a_video_that_is_not_there_is_unreadable(tmp_path):
     report = build_store([tmp_path / "none.mp4"], tmp_path / "a.db", workers=1)
     assert report.unreadable == [(str(tmp_path / "none.mp4"), "cannot be opened (No such file or directory)")]
+
+
+def test_a_file_that_could_not_be_read_is_tried_again(videos, tmp_path):
+    missing = tmp_path / "later.mp4"
+    assert len(build_store([missing], tmp_path / "a.db", workers=1).unreadable) == 1
+    shutil.copy2(videos[0], missing)
+    assert build_store([missing], tmp_path / "a.db", workers=1).indexed == 1
+    videos[1].write_bytes(b"")
+    for _ in range(2):
+        report = build_store([videos[1]], tmp_path / "b.db", workers=1)
+        assert (report.unchanged, report.unreadable) == (0, [(str(videos[1]), "is empty")])
 
 
 def test_the_number_of_workers_changes_nothing(many, tmp_path):
@@ -205,6 +216,13 @@ def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch)
     assert len(answers) == len(rows) == 40
     assert rows[deadly].error == "the process that indexed it died"
     assert sum(row.packed is not None for row in rows.values()) == 40 - 7  # 34 good ones before, six texts
+
+
+def test_processes_that_cannot_start_are_no_fault_of_the_videos(videos, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes.sys, "executable", shutil.which("false"))
+    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*false"):
+        build_store(videos, tmp_path / "index.db", workers=1)
+    assert len(IndexStore(tmp_path / "index.db")) == 0
 
 
 def test_nothing_that_goes_wrong_in_here_stops_a_build(videos, monkeypatch):
