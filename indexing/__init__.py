@@ -15,13 +15,16 @@ from videoloader.indexing.sources import (
     RemoteSource,
     open_source,
 )
+from videoloader.indexing.store import BuildReport, IndexStore, build_store, torchcodec_frame_mappings
 
 __all__ = [
     "IMAGE_EXTENSIONS",
+    "BuildReport",
     "ByteSource",
     "FileObjectSource",
     "FileSource",
     "FolderSource",
+    "IndexStore",
     "LmdbSource",
     "MemorySource",
     "Openable",
@@ -30,5 +33,7 @@ __all__ = [
     "StreamInfo",
     "VideoIndex",
     "build_index",
+    "build_store",
     "open_source",
+    "torchcodec_frame_mappings",
 ]

@@ -16,11 +16,21 @@ if TYPE_CHECKING:
         DecodeError,
         FrameRangeError,
         IndexingError,
+        NotIndexedError,
         SourceError,
+        StaleIndexError,
         UnsupportedError,
         VideoLoaderError,
     )
-    from videoloader.indexing import IMAGE_EXTENSIONS, FolderSource, VideoIndex, build_index
+    from videoloader.indexing import (
+        IMAGE_EXTENSIONS,
+        BuildReport,
+        FolderSource,
+        IndexStore,
+        VideoIndex,
+        build_index,
+        build_store,
+    )
     from videoloader.loader import VideoLoader
     from videoloader.planning import DecodePlan, plan_frames
     from videoloader.sampling import EveryWindow, FrameList, RandomWindow
@@ -35,11 +45,21 @@ _MODULES = {
         "DecodeError",
         "FrameRangeError",
         "IndexingError",
+        "NotIndexedError",
         "SourceError",
+        "StaleIndexError",
         "UnsupportedError",
         "VideoLoaderError",
     ],
-    "indexing": ["IMAGE_EXTENSIONS", "FolderSource", "VideoIndex", "build_index"],
+    "indexing": [
+        "IMAGE_EXTENSIONS",
+        "BuildReport",
+        "FolderSource",
+        "IndexStore",
+        "VideoIndex",
+        "build_index",
+        "build_store",
+    ],
     "loader": ["VideoLoader"],
     "planning": ["DecodePlan", "plan_frames"],
     "sampling": ["EveryWindow", "FrameList", "RandomWindow"],
@@ -51,6 +71,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "IMAGE_EXTENSIONS",
     "Batch",
+    "BuildReport",
     "CenterCrop",
     "Clip",
     "ConfigurationError",
@@ -60,14 +81,17 @@ __all__ = [
     "FolderSource",
     "FrameList",
     "FrameRangeError",
+    "IndexStore",
     "IndexingError",
     "LoaderStats",
     "Normalize",
+    "NotIndexedError",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "RandomWindow",
     "Resize",
     "SourceError",
+    "StaleIndexError",
     "UnsupportedError",
     "Video",
     "VideoDataset",
@@ -76,6 +100,7 @@ __all__ = [
     "VideoLoader",
     "VideoLoaderError",
     "build_index",
+    "build_store",
     "plan_frames",
 ]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from videoloader.errors import ConfigurationError, FrameRangeError, SourceError
 from videoloader.folders import files_below, frame_folders_below, list_folder
-from videoloader.indexing.index import VideoIndex
+from videoloader.indexing import BuildReport, VideoIndex, build_store
 from videoloader.indexing.sources.folder import is_image_name, natural_order
 from videoloader.webdataset import read_shards
 
@@ -133,6 +133,30 @@ class VideoDataset:
 
     def __getitem__(self, index: int) -> VideoEntry:
         return self.entries[index]
+
+    def build_index(
+        self,
+        store: str | os.PathLike[str],
+        *,
+        root: str | os.PathLike[str] | None = None,
+        workers: int | None = None,
+        progress: Callable[[int, int], object] = lambda done, total: None,
+        retry: bool = False,
+        prune: bool = False,
+    ) -> BuildReport:
+        """Index all videos into a store, for ``VideoLoader(…, index=store)``; arguments as for ``build_store``.
+
+        Raises:
+            SourceError: the store cannot be written.
+            IndexingError: there is another kind of file at its path.
+
+        Example:
+            >>> report = data.build_index("train.db")  # doctest: +SKIP
+            >>> report.indexed, len(report.unreadable)  # doctest: +SKIP
+            (239871, 129)
+        """
+        paths = (entry.path for entry in self.entries)
+        return build_store(paths, store, root=root, workers=workers, progress=progress, retry=retry, prune=prune)
 
     @classmethod
     def from_paths(
@@ -366,12 +390,26 @@ def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
         At 25 frames a second, ``start_seconds=1, stop_seconds=2`` are the frames ``(25, 50)``.
     """
     first, stop = entry.start, entry.stop
-    if first is None:
-        first = 0 if entry.start_seconds is None else _first_frame_from(entry.start_seconds, index)
-    if stop is None:
-        stop = len(index) if entry.stop_seconds is None else _first_frame_from(entry.stop_seconds, index)
-    if not first < stop <= len(index):
-        raise FrameRangeError(f"no frames [{first}, {stop}) among {len(index)} for {entry}", index.source)
+    if entry.start_seconds is not None:
+        first = _first_frame_from(entry.start_seconds, index)
+    if entry.stop_seconds is not None:
+        stop = _first_frame_from(entry.stop_seconds, index)
+    return _checked_range(entry, first, stop, len(index), index.source)
+
+
+def numbered_range(entry: VideoEntry, frames: int) -> tuple[int, int]:
+    """The frames ``[first, stop)`` that an entry without seconds means, of a video with so many.
+
+    Raises:
+        FrameRangeError: a frame number lies outside the video.
+    """
+    return _checked_range(entry, entry.start, entry.stop, frames, entry.path)
+
+
+def _checked_range(entry: VideoEntry, first: int | None, stop: int | None, frames: int, source: str) -> tuple[int, int]:
+    first, stop = first or 0, frames if stop is None else stop
+    if not first < stop <= frames:
+        raise FrameRangeError(f"no frames [{first}, {stop}) among {frames} for {entry}", source)
     return int(first), int(stop)
 
 

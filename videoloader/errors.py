@@ -32,6 +32,14 @@ class UnsupportedError(VideoLoaderError):
     """The file is sound, but nothing here can decode it (encrypted, unknown codec, no video stream)."""
 
 
+class NotIndexedError(VideoLoaderError, LookupError):
+    """An index store has no row for a video: it was never built with it."""
+
+
+class StaleIndexError(SourceError):
+    """A video has changed since it was indexed."""
+
+
 class DecodeError(VideoLoaderError):
     """The decoder refused the packets, or a wanted frame did not come out.
 

@@ -19,7 +19,7 @@ from videoloader.clips import ClipReport, reader_of_thread
 from videoloader.dataset import VideoDataset
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, DecodeError, SourceError
-from videoloader.indexing import open_source
+from videoloader.indexing import IndexStore, open_source
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.sharding import batch_positions, batch_range, num_batches, permute, shard_of_environment
 from videoloader.transforms import Transform, plan_geometry, plan_output
@@ -74,6 +74,8 @@ class VideoLoader:
         prefetch: batches in the making while one is used.
         on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out; ``"replace"``
             leaves unreadable files out too, and takes another clip for one that does not decode.
+        index: an ``IndexStore``, or its path, that holds the videos' indexes (``dataset.build_index``). Without one
+            all videos are indexed now, by every process, and all indexes are kept in memory.
         on_indexed: called after each video of the data set was indexed, for progress bars.
 
     Attributes:
@@ -82,6 +84,7 @@ class VideoLoader:
     Raises:
         ConfigurationError: an argument has no such value, or the data set gives no clips.
         VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``).
+        NotIndexedError: a video is not in the given ``index``, whatever ``on_error`` says.
 
     Example:
         >>> loader = VideoLoader(data, RandomWindow(16, stride=4), batch_size=8)  # doctest: +SKIP
@@ -107,6 +110,7 @@ class VideoLoader:
         num_workers: int | None = None,
         prefetch: int = 2,
         on_error: OnError = "raise",
+        index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
         self.device = resolve_device(device)
@@ -132,6 +136,7 @@ class VideoLoader:
         self._table: ClipTable = build_clip_table(
             dataset,
             mode,
+            store=IndexStore(index) if isinstance(index, str | os.PathLike) else index,
             workers=min(self._num_workers, os.cpu_count() or 1),
             skip_unreadable=on_error != "raise",
             on_indexed=on_indexed,

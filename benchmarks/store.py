@@ -1,0 +1,133 @@
+"""What an index store costs: to build, to open, to look into, in bytes and in memory.
+
+    python benchmarks/store.py FOLDER [--copies 5000] [--rows 100000] [--workers 2]
+
+FOLDER holds videos. The mp4 files among them that are smaller than 2 MB and can be indexed from their tables are linked
+until there are as many as wanted, and indexed from a warm page cache, start of the processes included. Bytes are
+counted over all videos of the folder that can be indexed. For opening and looking up a store of many rows is made
+of one index of 300 frames.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import timeit
+from pathlib import Path
+
+import numpy as np
+
+from videoloader import RandomWindow, VideoDataset
+from videoloader.clip_table import build_clip_table
+from videoloader.errors import VideoLoaderError
+from videoloader.indexing import IndexStore, VideoIndex, build_index, build_store
+from videoloader.indexing.store.building import StoreBuild
+from videoloader.indexing.store.frame_table import pack_index
+from videoloader.indexing.store.schema import Row, facts_of
+from videoloader.indexing.store.tasks import Answer
+
+_READER = """
+import resource, sys
+from videoloader.indexing import IndexStore
+def resident(): return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 1e6
+before = resident()
+store = IndexStore(sys.argv[1], verify=False)
+for number in range(0, int(sys.argv[2]), 97):
+    store.get(f"/data/videos/{number % 1000:03}/clip_{number:09}.mp4")
+print(f"{resident() - before:.1f} MB more than without a store")
+"""
+
+
+def indexable(folder: Path) -> dict[Path, VideoIndex]:
+    found = {}
+    for entry in VideoDataset.from_folder(folder):
+        try:
+            found[Path(entry.path).resolve()] = build_index(entry.path)
+        except VideoLoaderError:
+            continue
+    return found
+
+
+def bytes_a_frame(indexes: dict[Path, VideoIndex]) -> None:
+    sizes = np.array([len(pack_index(index).blob) for index in indexes.values()])
+    frames = np.array([len(index) for index in indexes.values()])
+    long = frames >= 100
+    print(
+        f"bytes a frame: {sizes.sum() / frames.sum():.2f} over all {len(frames)} videos; "
+        f"of the {long.sum()} with 100 frames or more: median {np.median(sizes[long] / frames[long]):.2f}, "
+        f"most {(sizes[long] / frames[long]).max():.2f}"
+    )
+
+
+def building(indexes: dict[Path, VideoIndex], folder: Path, copies: int, workers: int) -> None:
+    small = [
+        path
+        for path, index in indexes.items()
+        if path.suffix == ".mp4" and index.method == "tables" and path.stat().st_size < 2 << 20
+    ]
+    paths = [folder / f"{number}.mp4" for number in range(copies)]
+    for number, path in enumerate(paths):
+        path.symlink_to(small[number % len(small)])
+    store = folder / "built.db"
+    report = build_store(paths, store, workers=workers)
+    again = build_store(paths, store, workers=workers)
+    frames = IndexStore(store).query("SELECT sum(frames) FROM videos")[0][0]
+    print(
+        f"building: {copies / report.seconds:.0f} files a second ({copies} links to {len(small)} mp4 files, "
+        f"{workers} processes); again, unchanged: {copies / again.seconds:.0f} a second"
+    )
+    print(f"the store as a file: {store.stat().st_size / frames:.2f} bytes a frame with paths and facts")
+
+
+def large_store(path: Path, index: VideoIndex, rows: int) -> None:
+    facts, packed = facts_of(index), pack_index(index)
+    with StoreBuild([], path, root="/data/videos") as build:
+        for first in range(0, rows, 1000):
+            names = (f"{number % 1000:03}/clip_{number:09}.mp4" for number in range(first, min(first + 1000, rows)))
+            build.add(Answer(name, Row(name, None, facts=facts, packed=packed)) for name in names)
+
+
+def reading(path: Path, rows: int) -> None:
+    opening = [min(timeit.repeat(lambda: IndexStore(path, verify=False), number=1, repeat=1)) for _ in range(21)]
+    print(f"{rows} rows, {path.stat().st_size / 1e6:.0f} MB: opened in {statistics.median(opening) * 1e3:.2f} ms")
+    store = IndexStore(path, verify=False)
+    rng = np.random.default_rng(0)
+    names = [f"/data/videos/{number % 1000:03}/clip_{number:09}.mp4" for number in rng.integers(0, rows, 2000)]
+    times = []
+    for name in names:
+        start = time.perf_counter()
+        index = store.get(name)
+        times.append(time.perf_counter() - start)
+    print(f"look-up with expansion of {len(index)} frames: median {statistics.median(times) * 1e6:.0f} µs")
+    data = VideoDataset.from_paths([f"/data/videos/{n % 1000:03}/clip_{n:09}.mp4" for n in range(rows)])
+    start = time.perf_counter()
+    build_clip_table(data, RandomWindow(16, stride=4), store=store, workers=1, skip_unreadable=False)
+    print(f"clips of a loader over all rows: {time.perf_counter() - start:.2f} s")
+    command = [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-c", _READER, str(path), str(rows)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    print(f"memory of a reader after {len(range(0, rows, 97))} look-ups: {told}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--copies", type=int, default=5000)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    indexes = indexable(arguments.folder)
+    bytes_a_frame(indexes)
+    with tempfile.TemporaryDirectory() as name:
+        building(indexes, Path(name), arguments.copies, arguments.workers)
+        typical = min(indexes.values(), key=lambda index: (abs(len(index) - 300), -len(pack_index(index).blob)))
+        large_store(Path(name) / "large.db", typical, arguments.rows)
+        reading(Path(name) / "large.db", arguments.rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Building an index store: parallel, incremental, and at any moment as good as what was done so far."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+
+from videoloader.errors import ConfigurationError, SourceError
+from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
+from videoloader.indexing.store.processes import answer_in_processes
+from videoloader.indexing.store.schema import COLUMNS, Row, close_writer, connect_writer, record_key, recorded_roots
+from videoloader.indexing.store.tasks import Answer, Task
+
+# Videos that a worker is given at a time.
+_CHUNK = 32
+# What a crash may cost: rows are committed when there are so many, or when the first has waited so many seconds.
+_ROWS_AT_ONCE, _SECONDS_AT_ONCE = 1000, 0.5
+
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What a build did.
+
+    Attributes:
+        indexed: videos whose index was built now.
+        unchanged: videos that the store knew already, readable or not.
+        unreadable: (path, error) of each of the given videos that cannot be indexed, known ones included.
+        vanished: paths of videos that were not given, that the store knows, and that do not exist any more.
+        pruned: whether these were taken out of the store.
+        seconds: how long it took.
+    """
+
+    indexed: int
+    unchanged: int
+    unreadable: list[tuple[str, str]]
+    vanished: list[str]
+    pruned: bool
+    seconds: float
+
+
+def build_store(
+    paths: Iterable[str | os.PathLike[str]],
+    store: str | os.PathLike[str],
+    *,
+    root: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    progress: Progress = lambda done, total: None,
+    retry: bool = False,
+    prune: bool = False,
+) -> BuildReport:
+    """Index videos into a store, made or brought up to date.
+
+    Videos that the store knows and that have not changed (size and time of modification) are not read again. A build
+    may be interrupted or killed at any moment; the next one goes on from there. Several processes of one machine may
+    build the same store at once, each with videos of its own or even the same; readers see rows as they are
+    committed. When the last of them ends, and nobody reads the store at that moment, it is a single file.
+
+    Args:
+        paths: of the videos.
+        store: path of the store. While it is being built it must lie on a file system of this machine (SQLite's
+            write-ahead log needs shared memory); afterwards anywhere.
+        root: folder that paths are kept relative to, in a new store; by default the one the store lies in. Of an
+            existing store: where the recorded folder is now.
+        workers: processes. Default: one for each core.
+        progress: called now and then with (videos done, videos given).
+        retry: also index videos again that could not be and have not changed.
+        prune: take rows of vanished videos out of the store.
+
+    Raises:
+        SourceError: the store cannot be written.
+        IndexingError: there is another kind of file at its path.
+        ConfigurationError: ``workers`` is not positive.
+
+    Example:
+        >>> report = build_store(Path("kinetics").rglob("*.mp4"), "kinetics/index.db")  # doctest: +SKIP
+        >>> report.indexed, report.unreadable  # doctest: +SKIP
+        (240000, [('kinetics/broken.mp4', 'has no moov box: not an mp4 file, or cut off before its tables')])
+    """
+    count = os.cpu_count() or 1 if workers is None else workers
+    if count < 1:
+        raise ConfigurationError(f"workers is {workers}, not positive")
+    with StoreBuild(paths, store, root=root, progress=progress, retry=retry) as build:
+        for answers in answer_in_processes(build.chunks(), count):
+            build.add(answers)
+        return build.finish(prune=prune)
+
+
+class StoreBuild:
+    """One build, whoever answers its tasks: a context in which ``chunks`` go out and answers come back to ``add``.
+
+    Leaving the context for whatever reason keeps what was added. Arguments as for ``build_store``.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        store: str | os.PathLike[str],
+        *,
+        root: str | os.PathLike[str] | None = None,
+        progress: Progress = lambda done, total: None,
+        retry: bool = False,
+    ) -> None:
+        self._started = time.monotonic()
+        self._store = os.path.abspath(os.fspath(store))
+        given = None if root is None else os.path.abspath(os.fspath(root))
+        self._connection = connect_writer(self._store, given)
+        settings = dict(self._connection.execute("SELECT name, value FROM settings"))
+        self._keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
+        self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
+        self._progress, self._retry = progress, retry
+        self._done = self._indexed = self._unchanged = 0
+        self._rows: list[Row] = []
+        self._committed = time.monotonic()
+
+    def __enter__(self) -> StoreBuild:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._commit()
+        finally:
+            close_writer(self._connection)
+
+    def chunks(self) -> Iterator[list[Task]]:
+        """All tasks, in lists of the size that one worker should be given."""
+        items = iter(self._paths.items())
+        while some := list(islice(items, _CHUNK)):
+            keys = [to_sql(key) for key, _ in some]
+            rows = self._connection.execute(
+                f"SELECT source, fingerprint, error_type FROM videos WHERE source IN ({','.join('?' * len(keys))})",
+                keys,
+            )
+            known = {from_sql(key): print_ for key, print_, error in rows if not (error and self._retry)}
+            yield [Task(key, path, known.get(key)) for key, path in some]
+
+    def add(self, answers: Iterable[Answer]) -> None:
+        """Take in answers; they are committed soon.
+
+        Raises:
+            SourceError: they cannot be written.
+        """
+        for _, row in answers:
+            self._done += 1
+            if row is None:
+                self._unchanged += 1
+            else:
+                self._indexed += row.packed is not None
+                self._rows.append(row)
+        if len(self._rows) >= _ROWS_AT_ONCE or time.monotonic() - self._committed > _SECONDS_AT_ONCE:
+            self._commit()
+        self._progress(self._done, len(self._paths))
+
+    def finish(self, *, prune: bool) -> BuildReport:
+        """What was done, when all answers have come in; ``prune`` as for ``build_store``."""
+        self._commit()
+        unreadable = [
+            (self._paths[key], message)
+            for source, message in self._connection.execute(
+                "SELECT source, error FROM videos WHERE error_type IS NOT NULL ORDER BY id"
+            )
+            if (key := from_sql(source)) in self._paths
+        ]
+        known = (from_sql(source) for (source,) in self._connection.execute("SELECT source FROM videos"))
+        vanished = [key for key in known if key not in self._paths and self._keys.is_gone(key)]
+        if prune:
+            _delete_rows(self._connection, vanished)
+        return BuildReport(
+            indexed=self._indexed,
+            unchanged=self._unchanged,
+            unreadable=unreadable,
+            vanished=[self._keys.path_of(key) for key in vanished],
+            pruned=prune,
+            seconds=time.monotonic() - self._started,
+        )
+
+    def _commit(self) -> None:
+        self._committed = time.monotonic()
+        if not self._rows:
+            return
+        try:
+            _write_rows(self._connection, self._rows)
+        except sqlite3.Error as error:
+            raise SourceError(f"the index store cannot be written ({error})", self._store) from None
+        self._rows = []
+
+
+_WRITTEN = [*COLUMNS]
+_UPSERT = (
+    f"INSERT INTO videos ({', '.join(_WRITTEN)}) VALUES ({', '.join('?' * len(_WRITTEN))}) "
+    f"ON CONFLICT (source) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _WRITTEN[1:])}"
+)
+
+
+def _write_rows(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    """All rows in one transaction, each in the place of the one that the store has of the same video."""
+    with _transaction(connection):
+        for row in rows:
+            key = to_sql(row.key)
+            connection.execute(_UPSERT, (key, row.fingerprint, row.error_type, row.error, *row.facts))
+            if row.packed is None:
+                _delete_frame_table(connection, key)
+                continue
+            record = record_key(row.packed.record)
+            connection.execute("INSERT OR IGNORE INTO records VALUES (?, ?)", (record, row.packed.record))
+            connection.execute(
+                "INSERT OR REPLACE INTO frame_tables SELECT id, ?, ? FROM videos WHERE source = ?",
+                (record, row.packed.blob, key),
+            )
+
+
+def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
+    with _transaction(connection):
+        for key in map(to_sql, keys):
+            _delete_frame_table(connection, key)
+            connection.execute("DELETE FROM videos WHERE source = ?", (key,))
+        connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
+
+
+def _delete_frame_table(connection: sqlite3.Connection, key: str | bytes) -> None:
+    connection.execute("DELETE FROM frame_tables WHERE video IN (SELECT id FROM videos WHERE source = ?)", (key,))
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

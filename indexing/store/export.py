@@ -1,0 +1,73 @@
+"""What the store knows, in formats that others read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from videoloader.errors import ConfigurationError
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.store.schema import COLUMNS
+
+# Rows of a Parquet row group, which is held in memory.
+_ROW_GROUP = 20_000
+
+
+def torchcodec_frame_mappings(index: VideoIndex) -> str:
+    """The frames of a video as JSON for ``torchcodec.decoders.VideoDecoder(path, custom_frame_mappings=…)``.
+
+    The format is that of ``ffprobe -show_frames -show_entries frame=pts,duration,key_frame -of json``: times in
+    units of the stream's time base, in display order. The last frame lasts as long as the one before it.
+
+    Example:
+        >>> decoder = VideoDecoder("a.mp4", custom_frame_mappings=torchcodec_frame_mappings(index))  # doctest: +SKIP
+    """
+    rate, base = index.stream.frame_rate, index.stream.time_base
+    alone = round(1 / (rate * base)) if rate else 1
+    steps = np.diff(index.frame_pts)
+    durations = np.append(steps, steps[-1:] if len(steps) else [alone])
+    keys = index.packet_key[index.frame_packet].astype(int)
+    rows = zip(index.frame_pts.tolist(), durations.tolist(), keys.tolist(), strict=True)
+    return json.dumps({"frames": [{"pts": pts, "duration": step, "key_frame": key} for pts, step, key in rows]})
+
+
+def write_csv(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:
+    """Rows of ``COLUMNS`` as CSV; what is unknown is empty."""
+    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows(rows)
+
+
+def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]]) -> None:
+    """Rows of ``COLUMNS`` as Parquet, in bounded memory.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ConfigurationError("Parquet needs pyarrow: pip install 'videoloader[parquet]'") from error
+    types = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+    with parquet.ParquetWriter(os.fspath(path), schema) as writer:
+        while group := list(islice(rows, _ROW_GROUP)):
+            columns = [
+                [_as_utf8(value) for value in column] if kind == "TEXT" else column
+                for column, kind in zip(zip(*group, strict=True), COLUMNS.values(), strict=True)
+            ]
+            arrays = [pyarrow.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+
+def _as_utf8(text: str | None) -> str | None:
+    """Names of files may hold bytes that are not UTF-8."""
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,31 @@
+"""Whether a video is still the one that was indexed."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from videoloader.errors import VideoLoaderError
+from videoloader.indexing.sources import open_source
+
+
+def fingerprint_of(source: str) -> str | None:
+    """A text that changes when the video does. None where there is no such source.
+
+    Files and folders cost one look at the file system; a folder's text changes when files come, go or are renamed,
+    and reading tells of one that was written anew. Other sources are opened, remote ones asked.
+    """
+    try:
+        status = os.stat(source)
+    except (OSError, ValueError):
+        pass
+    else:
+        return f"folder-{status.st_mtime_ns}" if stat.S_ISDIR(status.st_mode) else _of_file(status)
+    try:
+        return open_source(source).fingerprint
+    except VideoLoaderError:
+        return None
+
+
+def _of_file(status: os.stat_result) -> str:
+    return f"{status.st_size}-{status.st_mtime_ns}"

@@ -1,0 +1,201 @@
+"""A VideoIndex as bytes: a blob of its own columns, and a record of all that videos of one making have in common.
+
+The record holds every field that is no array (codec, configuration, size, …) but the frame rate; many videos share
+one, so a store keeps each record once. The blob holds the frame rate and the arrays, each as its difference to what
+the arrays before it make likely (a packet starts where the one before ends) and then as ``columns`` packs it: about
+3 to 4 bytes a frame.
+
+Blob: version, CRC-32 (of record and rest, little-endian), which columns were predicted (bit mask), the frame rate's
+numerator and denominator, the columns in the order that the record names.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import typing
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import IndexingError
+from videoloader.indexing.index import StreamInfo, TransportLayout, VideoIndex
+from videoloader.indexing.store.columns import Integers, pack_column, pack_number, unpack_column, unpack_number
+
+BLOB_VERSION = 1
+_HEAD = 5
+
+Columns = Mapping[str, npt.NDArray[Any]]
+
+
+class PackedIndex(NamedTuple):
+    """``record`` is UTF-8 JSON, the same for many videos; ``blob`` is this video's own."""
+
+    record: bytes
+    blob: bytes
+
+
+def _offsets_without_gaps(columns: Columns) -> Integers:
+    sizes = columns["packet_size"].astype(np.int64)
+    ends = np.cumsum(sizes)
+    ends -= sizes
+    return ends
+
+
+def _packet_times_of_frames(columns: Columns) -> Integers:
+    """Each packet's time is its frame's; a packet without one has that of the packet before it."""
+    packets, times = columns["frame_packet"], columns["frame_pts"]
+    count = len(columns["packet_size"])
+    predicted = np.zeros(count, np.int64)
+    if not len(packets):
+        return predicted
+    predicted[packets] = times
+    if len(packets) != count:
+        has_frame = np.zeros(count, np.bool_)
+        has_frame[packets] = True
+        predicted = predicted[np.maximum.accumulate(np.where(has_frame, np.arange(count), 0))]
+    return predicted
+
+
+_PREDICTIONS: dict[str, Callable[[Columns], Integers]] = {
+    "packet_offset": _offsets_without_gaps,
+    "packet_pts": _packet_times_of_frames,
+}
+
+
+def _array_types() -> dict[str, np.dtype[Any]]:
+    """The dtype of each array of a VideoIndex, predicted ones last."""
+    types = {}
+    for name, hint in typing.get_type_hints(VideoIndex).items():
+        if typing.get_origin(hint) is np.ndarray:
+            types[name] = np.dtype(typing.get_args(typing.get_args(hint)[1])[0])
+    return dict(sorted(types.items(), key=lambda item: item[0] in _PREDICTIONS))
+
+
+_TYPES = _array_types()
+
+# JSON has no such values: they are written as an object with the type's name as its only key.
+_FROM_JSON: dict[str, Callable[[Any], object]] = {
+    "Fraction": lambda pair: Fraction(*pair),
+    "bytes": base64.b64decode,
+    "StreamInfo": lambda values: StreamInfo(**_with_tuples(values)),
+    "TransportLayout": lambda values: TransportLayout(**_with_tuples(values)),
+}
+
+
+def _to_json(value: object) -> object:
+    if isinstance(value, Fraction):
+        return {"Fraction": [value.numerator, value.denominator]}
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
+    if isinstance(value, StreamInfo | TransportLayout):
+        return {type(value).__name__: {field.name: getattr(value, field.name) for field in fields(value)}}
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} has no place in an index")
+
+
+def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+def _from_json(value: dict[str, Any]) -> object:
+    if len(value) == 1:
+        ((name, content),) = value.items()
+        if name in _FROM_JSON:
+            return _FROM_JSON[name](content)
+    return value
+
+
+@lru_cache(maxsize=256)
+def _read_record(record: bytes) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """(names of the columns, values of the fields that are no arrays)."""
+    content = json.loads(record, object_hook=_from_json)
+    return tuple(content["columns"]), _with_tuples(content["index"])
+
+
+def pack_index(index: VideoIndex) -> PackedIndex:
+    """The index as bytes. Everything but ``source`` comes back from them.
+
+    Example:
+        >>> packed = pack_index(index)  # doctest: +SKIP
+        >>> len(packed.blob) / len(index)  # bytes a frame  # doctest: +SKIP
+        3.1
+    """
+    rate = index.stream.frame_rate
+    common = {
+        field.name: getattr(index, field.name)
+        for field in fields(index)
+        if field.name not in _TYPES and field.name != "source"
+    }
+    common["stream"] = replace(index.stream, frame_rate=Fraction(0))
+    record = json.dumps({"columns": list(_TYPES), "index": common}, default=_to_json, separators=(",", ":")).encode()
+    predicted = 0
+    columns: dict[str, npt.NDArray[Any]] = {}
+    packed = []
+    for number, name in enumerate(_TYPES):
+        columns[name] = getattr(index, name)
+        values = columns[name].astype(np.int64)
+        if name in _PREDICTIONS and len(values) and (values != values[0]).any():
+            values = values - _PREDICTIONS[name](columns)
+            predicted |= 1 << number
+        packed.append(pack_column(values))
+    rest = pack_number(predicted) + pack_number(rate.numerator) + pack_number(rate.denominator) + b"".join(packed)
+    check = zlib.crc32(rest, zlib.crc32(record))
+    return PackedIndex(record, bytes([BLOB_VERSION]) + check.to_bytes(4, "little") + rest)
+
+
+def unpack_index(packed: PackedIndex, source: str) -> VideoIndex:
+    """The index that ``pack_index`` was given.
+
+    Args:
+        packed: its bytes.
+        source: name of the video, for messages; not among the bytes, since files are moved.
+
+    Raises:
+        IndexingError: the bytes are damaged, or made by a later version of this library.
+    """
+    record, blob = packed
+    if not blob or blob[0] != BLOB_VERSION:
+        raise IndexingError("its stored index is damaged or of another version of this library", source)
+    if zlib.crc32(memoryview(blob)[_HEAD:], zlib.crc32(record)) != int.from_bytes(blob[1:_HEAD], "little"):
+        raise IndexingError("its stored index is damaged: the checksum does not fit", source)
+    try:
+        names, common = _read_record(record)
+        return _unpack(names, common, blob, source)
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError) as error:
+        raise IndexingError(f"its stored index makes no sense ({error})", source) from error
+
+
+def _unpack(names: tuple[str, ...], common: Mapping[str, Any], blob: bytes, source: str) -> VideoIndex:
+    predicted, at = unpack_number(blob, _HEAD)
+    numerator, at = unpack_number(blob, at)
+    denominator, at = unpack_number(blob, at)
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for number, name in enumerate(names):
+        values, at = unpack_column(blob, at)
+        if predicted >> number & 1:
+            values += _PREDICTIONS[name](columns)
+        columns[name] = values.astype(_TYPES[name], copy=False)
+    _check(columns, len(common["stream"].codec_configs))
+    if at != len(blob):
+        raise ValueError(f"{len(blob) - at} bytes too many")
+    stream = replace(common["stream"], frame_rate=Fraction(numerator, denominator))
+    return VideoIndex(source=source, **{**common, **columns, "stream": stream})
+
+
+def _check(columns: Columns, configs: int) -> None:
+    packets, frames = columns["packet_size"], columns["frame_packet"]
+    for name, values in columns.items():
+        if len(values) != len(packets if name.startswith("packet_") else frames):
+            raise ValueError(f"{name} has {len(values)} values")
+    if len(frames) and not 0 <= frames.min() <= frames.max() < len(packets):
+        raise ValueError("frames of packets that are not there")
+    if len(packets) and columns["packet_config"].max() >= configs:
+        raise ValueError("configuration records that are not there")

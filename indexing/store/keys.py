@@ -1,0 +1,55 @@
+"""The names of videos in a store: such that a data set may be moved, with its store or without."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+
+class SourceKeys(NamedTuple):
+    """Paths to keys and back.
+
+    A path below a root is known by what follows the root, so it is found again wherever the root is mounted.
+    Every other local path is known by its absolute form, links not resolved; anything with ``://`` as it is.
+
+    Attributes:
+        roots: absolute folders, the first that fits counts.
+    """
+
+    roots: tuple[str, ...]
+
+    def key_of(self, source: str) -> str:
+        if "://" in source:
+            return source
+        absolute = os.path.abspath(source)
+        for root in self.roots:
+            start = root if root.endswith(os.sep) else root + os.sep
+            if absolute.startswith(start):
+                return absolute[len(start) :]
+        return absolute
+
+    def path_of(self, key: str) -> str:
+        """Where the video of a key is: below the first root that exists."""
+        if "://" in key or os.path.isabs(key):
+            return key
+        root = next((root for root in self.roots if os.path.isdir(root)), self.roots[0])
+        return os.path.join(root, key)
+
+    def is_gone(self, key: str) -> bool:
+        """Whether the video is a local file that does not exist. What is not local is not looked for."""
+        if "://" in key or "::" in key:
+            return False
+        return not any(os.path.exists(os.path.join(root, key)) for root in self.roots)
+
+
+def to_sql(key: str) -> str | bytes:
+    """A key as SQLite holds it: text, or bytes for names of files that are not UTF-8."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(key)
+    return key
+
+
+def from_sql(key: str | bytes) -> str:
+    return os.fsdecode(key)

@@ -1,0 +1,142 @@
+"""Tasks spread over processes of this machine, none of which can take the others down with it.
+
+The processes are started afresh instead of forked (threads and CUDA do not survive a fork), and know nothing of the
+program that started them: unlike those of ``multiprocessing`` they do not import its main module, so that a plain
+script without a ``__main__`` guard works.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from videoloader.errors import IndexingError, VideoLoaderError
+from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
+
+# Seconds after which a process hands over what it has, so that little is lost when the build is killed.
+_HAND_OVER = 0.2
+
+
+class _Worker:
+    """A process, and the tasks that it has not answered yet."""
+
+    def __init__(self) -> None:
+        self.connection, theirs = Pipe()
+        start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({theirs.fileno()})"
+        # In a session of its own: Ctrl-C is for the process that is in charge.
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", start],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+        theirs.close()
+        self.has_begun = False
+        self.waiting: dict[str, Task] = {}
+
+    def give(self, tasks: list[Task]) -> None:
+        self.waiting = {task.key: task for task in tasks}
+        with suppress(ConnectionError):  # that it has died shows when its answers are taken
+            self.connection.send(tasks)
+
+    def take(self) -> list[Answer]:
+        """The answers that have come.
+
+        Raises:
+            EOFError, ConnectionError: the process has died.
+        """
+        answers: list[Answer] = self.connection.recv()
+        self.has_begun = True
+        for answer in answers:
+            del self.waiting[answer.key]
+        return answers
+
+    def end(self) -> None:
+        self.connection.close()
+        self._process.kill()
+        self._process.wait()
+
+
+def answer_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[list[Answer]]:
+    """The answers to all tasks, as they come.
+
+    A process that dies over a task (libav's code may) is replaced, and the task gets an error for an answer.
+
+    Args:
+        chunks: lists of tasks; a process is given one list at a time.
+        workers: number of processes, started as there is work for them.
+
+    Raises:
+        VideoLoaderError: processes do not even start.
+    """
+    remaining = iter(chunks)
+    again: list[list[Task]] = []
+    team: list[_Worker] = []
+    idle: list[_Worker] = []
+    try:
+        while True:
+            while idle or len(team) < workers:
+                tasks = again.pop() if again else next(remaining, None)
+                if tasks is None:
+                    break
+                if not idle:
+                    idle.append(_Worker())
+                    team.append(idle[-1])
+                idle.pop().give(tasks)
+            busy = {worker.connection: worker for worker in team if worker.waiting}
+            if not busy:
+                return
+            ready = wait(list(busy), timeout=_HAND_OVER)
+            if not ready:
+                yield []  # so that what came before is not kept waiting
+            for connection in ready:
+                worker = busy[connection]  # type: ignore[index]
+                try:
+                    answers = worker.take()
+                except (EOFError, ConnectionError):
+                    answers = []
+                    team.remove(worker)
+                    worker.end()
+                    if not worker.has_begun:
+                        raise VideoLoaderError(f"no process can be started with {sys.executable}") from None
+                    suspects = list(worker.waiting.values())
+                    if len(suspects) == 1:
+                        answers.append(_died_over(suspects[0]))
+                    else:
+                        again += [[task] for task in suspects]
+                else:
+                    if not worker.waiting:
+                        idle.append(worker)
+                yield answers
+    finally:
+        for worker in team:
+            worker.end()
+
+
+def _died_over(task: Task) -> Answer:
+    # Without a fingerprint, so that the next build tries again: it may have been for want of memory.
+    return Answer(task.key, failed_row(task, None, IndexingError("the process that indexed it died", task.path)))
+
+
+def serve(descriptor: int) -> None:
+    """Answer the tasks that come through a pipe until it is closed: the life of a worker process."""
+    connection: Connection[Any, Any] = Connection(descriptor)
+    try:
+        connection.send([])  # it has begun
+        while True:
+            answers, since = [], time.monotonic()
+            for task in connection.recv():
+                answers.append(answer_task(task))
+                if time.monotonic() - since > _HAND_OVER:
+                    connection.send(answers)
+                    answers, since = [], time.monotonic()
+            if answers:
+                connection.send(answers)
+    except (EOFError, ConnectionError):
+        return

@@ -1,0 +1,268 @@
+"""IndexStore: the indexes of a whole data set in one file, built once and read by any number of processes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from videoloader.errors import (
+    ConfigurationError,
+    DecodeError,
+    IndexingError,
+    NotIndexedError,
+    SourceError,
+    StaleIndexError,
+    UnsupportedError,
+    VideoLoaderError,
+)
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.store.export import write_csv, write_parquet
+from videoloader.indexing.store.fingerprints import fingerprint_of
+from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
+from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
+from videoloader.indexing.store.schema import COLUMNS, connect_reader, is_being_written, recorded_roots
+
+# Rows asked for in one statement, and threads that ask the file system: one of a network answers many at once.
+_BATCH = 500
+_STAT_THREADS = 8
+# What an error may have been when it was stored.
+_ERRORS = {kind.__name__: kind for kind in (SourceError, IndexingError, UnsupportedError, DecodeError)}
+# Connections made before a fork. Closing one in the child would be a second close of what the parent uses.
+_inherited: list[sqlite3.Connection] = []
+
+
+class _Opened:
+    """A connection of one thread, closed with its last user.
+
+    Attributes:
+        state: of a file that was taken to be immutable; None where it was not.
+    """
+
+    def __init__(self, path: str, state: tuple[int, int, int] | None) -> None:
+        self.connection = connect_reader(path, immutable=state is not None)
+        self.process = os.getpid()
+        self.state = state
+
+    def __del__(self) -> None:
+        # Connections are part of a reference cycle, and one that lingers keeps builders from tidying up.
+        if "state" not in self.__dict__:
+            return
+        if self.process == os.getpid():
+            self.connection.close()
+        else:
+            _inherited.append(self.connection)
+
+
+class IndexStore:
+    """The indexes of many videos in one SQLite file, opened in no time whatever their number.
+
+    Any number of processes and threads may read it, also while others build it; an object may be pickled and may be
+    used after a fork. A video is known by its path relative to the store's root if it lies below it, else by its
+    absolute path; so a data set can be moved or mounted elsewhere. The root is a folder recorded when the store was
+    made: unless another one was given then, the store's own, and then it is also the one that the store lies in now.
+
+    Args:
+        path: of the file; made by ``build_store``.
+        root: folder that paths in the store are relative to, where it is another one than when it was built.
+        verify: whether a look-up compares the size and time of modification of a local file with those that it was
+            indexed with. One system call for each.
+
+    Raises:
+        SourceError: the file cannot be opened.
+        IndexingError: it is no index store, is damaged, or made by a later version of this library.
+
+    Example:
+        >>> store = IndexStore("kinetics.db")  # doctest: +SKIP
+        >>> video = Video("kinetics/a.mp4", index=store.get("kinetics/a.mp4"))  # doctest: +SKIP
+        >>> store.query("SELECT codec, count(*), sum(duration_s) FROM videos GROUP BY codec")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None, verify: bool = True
+    ) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        self.verify = verify
+        self._given_root = None if root is None else os.path.abspath(os.fspath(root))
+        self._local = threading.local()
+        if self._given_root is not None:
+            self.keys = SourceKeys((self._given_root,))
+            self._opened()
+        else:
+            settings = dict(self._select("SELECT name, value FROM settings"))
+            self.keys = SourceKeys(recorded_roots(settings, self.path))
+
+    def __getstate__(self) -> tuple[str, str | None, bool]:
+        return self.path, self._given_root, self.verify
+
+    def __setstate__(self, state: tuple[str, str | None, bool]) -> None:
+        path, root, verify = state
+        self.__init__(path, root=root, verify=verify)  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"IndexStore({self.path!r})"
+
+    def unverified(self) -> IndexStore:
+        """The same store where look-ups do not compare files with it."""
+        return IndexStore(self.path, root=self._given_root, verify=False)
+
+    def __len__(self) -> int:
+        """Number of videos, with the unreadable ones."""
+        return int(next(self._select("SELECT count(*) FROM videos"))[0])
+
+    def get(self, source: str | os.PathLike[str] | ByteSource) -> VideoIndex:
+        """The index of a video.
+
+        Raises:
+            NotIndexedError: the store does not know it.
+            StaleIndexError: it has changed since (where ``verify``).
+            IndexingError: its row is damaged.
+            VideoLoaderError: what was raised when it was indexed, if it could not be.
+        """
+        name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
+        statement = (
+            "SELECT fingerprint, error_type, error, frames, records.record, blob FROM videos "
+            "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record WHERE source = ?"
+        )
+        row = next(self._select(statement, (to_sql(self.keys.key_of(name)),), name), None)
+        if row is None:
+            raise self._not_indexed(name)
+        fingerprint, error_type, error, frames, record, blob = row
+        self._check_fingerprint(name, fingerprint)
+        if error_type is not None:
+            raise _stored_error(error_type, error, name)
+        if not isinstance(record, bytes) or not isinstance(blob, bytes):
+            raise IndexingError("its row in the index store is damaged: it has no index", name)
+        index = unpack_index(PackedIndex(record, blob), name)
+        if len(index) != frames:
+            raise IndexingError(f"its row in the index store is damaged: {frames} frames of {len(index)}", name)
+        return index
+
+    def frame_counts(self, sources: Sequence[str]) -> list[int | VideoLoaderError]:
+        """The number of frames of each video, without their indexes; or the error that ``get`` would raise.
+
+        Raises:
+            IndexingError: the file is damaged.
+        """
+        batches = [sources[start : start + _BATCH] for start in range(0, len(sources), _BATCH)]
+        with ThreadPoolExecutor(_STAT_THREADS, "videoloader-store") as pool:
+            return [count for counts in pool.map(self._frame_counts, batches) for count in counts]
+
+    def _frame_counts(self, sources: Sequence[str]) -> list[int | VideoLoaderError]:
+        keys = [to_sql(self.keys.key_of(source)) for source in sources]
+        statement = "SELECT source, fingerprint, error_type, error, frames FROM videos WHERE source IN "
+        rows = self._select(f"{statement}({','.join('?' * len(keys))})", keys)
+        known = {row[0]: row[1:] for row in rows}
+        counts: list[int | VideoLoaderError] = []
+        for source, key in zip(sources, keys, strict=True):
+            if key not in known:
+                counts.append(self._not_indexed(source))
+                continue
+            fingerprint, error_type, error, frames = known[key]
+            try:
+                self._check_fingerprint(source, fingerprint)
+            except StaleIndexError as stale:
+                counts.append(stale)
+                continue
+            if error_type is not None:
+                counts.append(_stored_error(error_type, error, source))
+            elif not isinstance(frames, int) or frames < 1:
+                raise IndexingError(f"its row in the index store is damaged: {frames!r} frames", source)
+            else:
+                counts.append(frames)
+        return counts
+
+    def errors(self) -> Iterator[tuple[str, str]]:
+        """(path, message) of each video that could not be indexed."""
+        for source, message in self._select("SELECT source, error FROM videos WHERE error_type IS NOT NULL"):
+            yield self.keys.path_of(from_sql(source)), message
+
+    def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Rows of any SELECT. The table ``videos`` has a row for each video, with these columns:
+
+        ``source`` (its key: the path relative to the root, or absolute), ``fingerprint``, ``error_type``, ``error``
+        (NULL for good ones), ``container``, ``method``, ``codec``, ``width``, ``height``, ``rotation``, ``fps``,
+        ``duration_s``, ``frames``, ``packets``, ``keyframes``, ``longest_gop``, ``is_vfr``, ``bit_depth``,
+        ``chroma``, ``color_primaries``, ``color_transfer``, ``color_matrix``, ``color_range``, ``byte_ranges``,
+        ``size_varies``, ``encrypted`` (as in ``StreamInfo`` and ``VideoIndex``; truth as 0 and 1).
+
+        Raises:
+            ConfigurationError: the statement makes no sense, or would change the store.
+
+        Example:
+            >>> store.query("SELECT source FROM videos WHERE longest_gop > ?", (250,))  # doctest: +SKIP
+        """
+        try:
+            return self._opened().connection.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise ConfigurationError(f"the query fails ({error}): {sql}", self.path) from None
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the table ``videos`` as CSV (RFC 4180, UTF-8) with a header; sources as paths."""
+        write_csv(path, self._rows())
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the table ``videos`` as Parquet; sources as paths.
+
+        Raises:
+            ConfigurationError: pyarrow is not installed (``pip install 'videoloader[parquet]'``).
+        """
+        write_parquet(path, self._rows())
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        for source, *facts in self._select(f"SELECT {', '.join(COLUMNS)} FROM videos ORDER BY id"):
+            yield (self.keys.path_of(from_sql(source)), *facts)
+
+    def _not_indexed(self, source: str) -> NotIndexedError:
+        return NotIndexedError(
+            f"is not in the index store {self.path} (as {self.keys.key_of(source)!r}): "
+            "add it with VideoDataset.build_index or `videoloader index`",
+            source,
+        )
+
+    def _check_fingerprint(self, source: str, stored: str | None) -> None:
+        if self.verify and stored is not None and "://" not in source and (found := fingerprint_of(source)) != stored:
+            change = "has changed since it was indexed" if found else "is not there any more"
+            raise StaleIndexError(f"{change}: build the index store {self.path} again", source)
+
+    def _select(
+        self, sql: str, parameters: Sequence[object] = (), source: str | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        """Rows of our own statements, in which an error of SQLite's means that the file is damaged."""
+        try:
+            opened = self._opened()
+            yield from opened.connection.execute(sql, parameters)
+        except sqlite3.Error as error:
+            place = f"the index store {self.path}" if source else "the index store"
+            raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
+
+    def _opened(self) -> _Opened:
+        """This thread's own connection; another after a fork, and where a file taken to be immutable is written to.
+
+        A store whose build has ended is read without locks. Where one is being built, or a build was killed, readers
+        take part in SQLite's write-ahead log.
+        """
+        opened: _Opened | None = getattr(self._local, "opened", None)
+        mine = opened is not None and opened.process == os.getpid()
+        if opened is not None and mine and (opened.state is None or opened.state == self._quiet_state()):
+            return opened
+        self._local.opened = opened = _Opened(self.path, self._quiet_state())
+        return opened
+
+    def _quiet_state(self) -> tuple[int, int, int] | None:
+        """What changes when the file does; None while somebody writes."""
+        try:
+            status = os.stat(self.path)
+        except OSError as error:
+            raise SourceError(f"the index store cannot be opened ({error.strerror})", self.path) from None
+        # Whoever begins to write makes the log first, and changes the file long after.
+        return None if is_being_written(self.path) else (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _stored_error(error_type: str, message: str, source: str) -> VideoLoaderError:
+    kind: type[VideoLoaderError] = _ERRORS.get(error_type, IndexingError)
+    return kind(message, source)

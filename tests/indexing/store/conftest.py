@@ -1,0 +1,33 @@
+"""A small data set, and its index store."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from videoloader.indexing import build_store
+
+NAMES = ("h264_mp4", "hevc_mp4", "vp9_webm", "h264_ts", "h264_mp4_vfr")
+
+
+@pytest.fixture
+def videos(sample: Callable[[str], Path], tmp_path: Path) -> list[Path]:
+    """Copies of five videos in folders, and a file that is none."""
+    folder = tmp_path / "data"
+    paths = []
+    for name in NAMES:
+        (folder / name).mkdir(parents=True)
+        paths.append(Path(shutil.copy(sample(name), folder / name)))
+    (folder / "text.mp4").write_text("no video")
+    return [*paths, folder / "text.mp4"]
+
+
+@pytest.fixture
+def store_path(videos: list[Path], tmp_path: Path) -> Path:
+    """A store of them, in the folder above."""
+    path = tmp_path / "index.db"
+    build_store(videos, path, workers=1)
+    return path

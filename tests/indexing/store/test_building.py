@@ -1,0 +1,236 @@
+"""Building a store: once, again, at once, interrupted, killed."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from store_contents import contents, kill_build, start_build
+
+from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
+from videoloader.indexing import IndexStore, build_store
+from videoloader.indexing.store import processes
+from videoloader.indexing.store.tasks import Task
+
+
+@pytest.fixture
+def many(videos, tmp_path):
+    """150 links to the videos."""
+    paths = []
+    for number in range(150):
+        video = videos[number % len(videos)]
+        paths.append(tmp_path / "data" / f"{number}{video.suffix}")
+        os.link(video, paths[-1])
+    return paths
+
+
+def test_a_report_tells_what_was_done(videos, tmp_path):
+    seen = []
+    report = build_store(videos, tmp_path / "a.db", workers=2, progress=lambda *counts: seen.append(counts))
+    assert (report.indexed, report.unchanged, report.vanished) == (5, 0, [])
+    assert report.unreadable == [
+        (str(videos[-1]), "libavformat cannot read it: Invalid data found when processing input")
+    ]
+    assert seen[-1] == (6, 6)
+    assert seen == sorted(seen)
+
+
+def test_only_new_and_changed_files_are_read(videos, store_path, tmp_path):
+    again = build_store(videos, store_path, workers=1)
+    assert (again.indexed, again.unchanged) == (0, 6)
+    assert [path for path, _ in again.unreadable] == [str(videos[-1])]
+    shutil.copy(videos[0], videos[1])
+    new = shutil.copy(videos[0], tmp_path / "new.mp4")
+    changed = build_store([*videos, new, new], store_path, workers=1)
+    assert (changed.indexed, changed.unchanged) == (2, 5)
+    assert IndexStore(store_path).get(videos[1]).stream.codec == "h264"
+
+
+def test_unreadable_files_are_tried_again_when_they_change_or_when_asked(videos, store_path):
+    assert build_store(videos, store_path, workers=1, retry=True).unchanged == 5
+    shutil.copy(videos[0], videos[-1])
+    assert build_store(videos, store_path, workers=1).unreadable == []
+    assert len(IndexStore(store_path).get(videos[-1])) == 60
+    videos[-1].write_text("again no video")
+    assert len(build_store(videos, store_path, workers=1).unreadable) == 1
+    assert len(contents(store_path)) == 6
+
+
+def test_vanished_videos_are_told_and_forgotten_when_asked(videos, store_path):
+    for path in videos[:2]:
+        path.unlink()
+    report = build_store(videos[2:4], store_path, workers=1)
+    assert (report.vanished, report.pruned) == ([str(path) for path in videos[:2]], False)
+    assert len(IndexStore(store_path)) == 6
+    assert build_store(videos[2:4], store_path, workers=1, prune=True).pruned
+    assert [len(IndexStore(store_path)), len(contents(store_path))] == [4, 4]
+    assert len(IndexStore(store_path).get(videos[2])) == 60
+    assert build_store(videos[2:], store_path, workers=1).vanished == []
+
+
+def test_a_video_that_is_not_there_is_unreadable(tmp_path):
+    report = build_store([tmp_path / "none.mp4"], tmp_path / "a.db", workers=1)
+    assert report.unreadable == [(str(tmp_path / "none.mp4"), "cannot be opened (No such file or directory)")]
+
+
+def test_a_file_that_could_not_be_read_is_tried_again(videos, tmp_path):
+    missing = tmp_path / "later.mp4"
+    assert len(build_store([missing], tmp_path / "a.db", workers=1).unreadable) == 1
+    shutil.copy2(videos[0], missing)
+    assert build_store([missing], tmp_path / "a.db", workers=1).indexed == 1
+    videos[1].write_bytes(b"")
+    for _ in range(2):
+        report = build_store([videos[1]], tmp_path / "b.db", workers=1)
+        assert (report.unchanged, report.unreadable) == (0, [(str(videos[1]), "is empty")])
+
+
+def test_the_number_of_workers_changes_nothing(many, tmp_path):
+    for workers in (1, 3):
+        build_store(many, tmp_path / f"{workers}.db", workers=workers)
+    assert contents(tmp_path / "1.db") == contents(tmp_path / "3.db")
+    with pytest.raises(ConfigurationError, match="workers is 0"):
+        build_store(many, tmp_path / "0.db", workers=0)
+
+
+def test_a_store_that_cannot_be_written_is_an_error(videos, tmp_path):
+    with pytest.raises(SourceError, match=r"no/index.db: the index store cannot be written"):
+        build_store(videos, tmp_path / "no" / "index.db")
+
+
+def test_killed_builds_leave_whole_rows_and_are_gone_on_with(many, tmp_path):
+    build_store(many, tmp_path / "clean.db", workers=1)
+    clean, rng, rows = contents(tmp_path / "clean.db"), random.Random(), 0
+    for _ in range(4):
+        left = kill_build(many, tmp_path / "killed.db", rng.uniform(0, 0.6))
+        assert left >= rows
+        rows = left
+    assert build_store(many, tmp_path / "killed.db", workers=1).unchanged == rows
+    assert contents(tmp_path / "killed.db") == clean
+    assert not (tmp_path / "killed.db-wal").exists()
+
+
+def test_processes_build_one_store_at_once_while_others_read(many, tmp_path):
+    build_store(many, tmp_path / "clean.db", workers=1)
+    store = tmp_path / "index.db"
+    builds = [start_build(many[:100], store), start_build(many[50:], store)]
+    reader, seen = None, []
+    while any(build.poll() is None for build in builds):
+        if store.exists() and store.stat().st_size > 100:
+            reader = IndexStore(store)
+            seen.append(len(reader))
+            counts = reader.frame_counts([str(path) for path in many])
+            assert {count for count in counts if isinstance(count, int)} <= {60}
+        time.sleep(0.01)
+    for build in builds:
+        build.stdout.close()
+    assert [build.returncode for build in builds] == [0, 0]
+    assert seen == sorted(seen)
+    del reader  # while somebody reads the log, it stays
+    assert contents(store) == contents(tmp_path / "clean.db")
+    assert build_store(many, store, workers=1).unchanged == 150
+    assert not (tmp_path / "index.db-wal").exists()
+
+
+def test_one_reader_sees_a_build_from_before_its_start_to_after_its_end(many, tmp_path):
+    store = tmp_path / "index.db"
+    build_store(many[:1], store, workers=1)
+    reader, stop, seen = IndexStore(store), threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            seen.append(sum(count == 60 for count in reader.frame_counts([str(path) for path in many])))
+            assert len(reader.get(many[0])) == 60
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    build = start_build(many, store)
+    build.wait()
+    build.stdout.close()
+    stop.set()
+    thread.join()
+    assert seen == sorted(seen)
+    assert sum(count == 60 for count in reader.frame_counts([str(path) for path in many])) == 125
+    assert seen[0] == 1
+
+
+def test_ctrl_c_keeps_what_was_done(many, tmp_path):
+    build = start_build(many, tmp_path / "index.db")
+    while not (tmp_path / "index.db").exists() or not contents_or_none(tmp_path / "index.db"):
+        time.sleep(0.01)
+    build.send_signal(signal.SIGINT)
+    build.wait()
+    build.stdout.close()
+    rows = len(contents(tmp_path / "index.db"))
+    assert rows > 0
+    assert build_store(many, tmp_path / "index.db", workers=1).unchanged == rows
+    assert not (tmp_path / "index.db-wal").exists()
+
+
+def contents_or_none(store):
+    return contents(store) if store.stat().st_size else None
+
+
+def test_no_process_is_left_when_a_build_is_killed(many, tmp_path):
+    kill_build(many, tmp_path / "index.db", 0.3)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and workers_running():
+        time.sleep(0.1)
+    assert not workers_running()
+
+
+def workers_running():
+    """Command lines of worker processes whose parent has died."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file, open(f"/proc/{entry}/status") as status:
+                orphan = "\nPPid:\t1\n" in status.read()
+                found += [entry] if orphan and b"videoloader.indexing.store.processes" in file.read() else []
+        except OSError:
+            continue
+    return found
+
+
+def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch):
+    """The process is told to die over one of the files; no real file is known to do that."""
+    deadly = str(many[7])
+    start = (
+        "import os; from videoloader.indexing.store import processes; true = processes.answer_task; "
+        f"processes.answer_task = lambda task: os._exit(9) if task.path == {deadly!r} else true(task); "
+    )
+
+    class Popen(subprocess.Popen):
+        def __init__(self, command, **settings):
+            path, serve = command[2].split("; from ")
+            super().__init__([sys.executable, "-c", f"{path}; {start}from {serve}"], **settings)
+
+    monkeypatch.setattr(processes.subprocess, "Popen", Popen)
+    tasks = [Task(str(path), str(path), None) for path in many[:40]]
+    answers = [answer for some in processes.answer_in_processes([tasks[:20], tasks[20:]], workers=2) for answer in some]
+    rows = {answer.key: answer.row for answer in answers}
+    assert len(answers) == len(rows) == 40
+    assert rows[deadly].error == "the process that indexed it died"
+    assert sum(row.packed is not None for row in rows.values()) == 40 - 7  # 34 good ones before, six texts
+
+
+def test_processes_that_cannot_start_are_no_fault_of_the_videos(videos, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes.sys, "executable", shutil.which("false"))
+    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*false"):
+        build_store(videos, tmp_path / "index.db", workers=1)
+    assert len(IndexStore(tmp_path / "index.db")) == 0
+
+
+def test_nothing_that_goes_wrong_in_here_stops_a_build(videos, monkeypatch):
+    from videoloader.indexing.store import tasks
+
+    def fail(path):
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(tasks, "build_index", fail)
+    row = tasks.answer_task(Task("a", str(videos[0]), None)).row
+    assert (row.error_type, row.error) == ("IndexingError", "the indexer failed (RecursionError: too deep)")

@@ -1,0 +1,78 @@
+"""Indexing on a Ray cluster: the same store and report as here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from store_contents import contents
+
+from videoloader.errors import ConfigurationError
+from videoloader.indexing import build_store
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A local one of two workers, which find the package where this process does.
+
+    Ray has its workers import from the current folder first: in a checkout ``videoloader`` there lacks its parts.
+    """
+    import videoloader
+
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("driver"))
+    path = os.pathsep.join([str(Path(videoloader.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {"env_vars": {"PYTHONPATH": path}}
+    ray.init(num_cpus=2, include_dashboard=False, runtime_env=environment, log_to_driver=False)
+    yield
+    ray.shutdown()
+    os.chdir(before)
+
+
+@pytest.fixture
+def paths(sample: Callable[[str], Path], tmp_path: Path) -> list[Path]:
+    (tmp_path / "text.mp4").write_text("no video")
+    links = []
+    for number in range(100):
+        video = sample(("h264_mp4", "vp9_webm", "hevc_mp4")[number % 3])
+        links.append(tmp_path / f"{number}{video.suffix}")
+        os.link(shutil.copy(video, tmp_path / f"a{video.suffix}"), links[-1])
+    return [*links, tmp_path / "text.mp4"]
+
+
+def test_a_cluster_builds_the_same_store(paths: list[Path], tmp_path: Path) -> None:
+    from videoloader.interop.ray import build_index
+
+    build_store(paths, tmp_path / "here.db", workers=1)
+    seen: list[tuple[int, int]] = []
+    report = build_index(paths, tmp_path / "there.db", max_in_flight=2, progress=lambda *counts: seen.append(counts))
+    assert (report.indexed, report.unchanged) == (100, 0)
+    assert [path for path, _ in report.unreadable] == [str(paths[-1])]
+    assert seen[-1] == (101, 101)
+    assert contents(tmp_path / "there.db") == contents(tmp_path / "here.db")
+    again = build_index(paths, tmp_path / "here.db")
+    assert (again.indexed, again.unchanged) == (0, 101)
+
+
+def test_a_build_that_was_stopped_is_gone_on_with(paths: list[Path], tmp_path: Path) -> None:
+    from videoloader.interop.ray import build_index
+
+    def stop(done: int, total: int) -> None:
+        if done >= 64:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_index(paths, tmp_path / "index.db", max_in_flight=1, progress=stop)
+    assert build_index(paths, tmp_path / "index.db").unchanged == 64
+
+
+def test_nothing_in_flight_is_refused(paths: list[Path], tmp_path: Path) -> None:
+    from videoloader.interop.ray import build_index
+
+    with pytest.raises(ConfigurationError, match="max_in_flight is 0"):
+        build_index(paths, tmp_path / "index.db", max_in_flight=0)

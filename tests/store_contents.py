@@ -1,0 +1,65 @@
+"""Builds in processes of their own, which may be killed; and all that a store holds, to compare stores."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from videoloader.indexing import IndexStore
+from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
+from videoloader.indexing.store.schema import COLUMNS
+
+# Rows are committed by tens, so that there is something between nothing and everything. No main guard: none is needed.
+SCRIPT = """
+import sys
+from videoloader.indexing.store import building
+building._ROWS_AT_ONCE = 10
+print("ready", flush=True)
+building.build_store([line.rstrip("\\n") for line in sys.stdin], sys.argv[1], workers=2)
+"""
+
+
+def start_build(paths: list[Path], store: Path) -> subprocess.Popen[str]:
+    """A process that builds; it has begun when this returns."""
+    command = [sys.executable, "-P", "-c", SCRIPT, str(store)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdin.write("".join(f"{path}\n" for path in paths))
+    process.stdin.close()
+    return process
+
+
+def kill_build(paths: list[Path], store: Path, seconds: float) -> int:
+    """Start a build and kill it with SIGKILL after so many seconds; the number of rows it leaves."""
+    process = start_build(paths, store)
+    time.sleep(seconds)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+    return len(contents(store)) if store.exists() and store.stat().st_size else 0
+
+
+def contents(store: Path) -> dict[Any, tuple[Any, ...]]:
+    """Everything the store holds of each video, by its key; half a row or a damaged one is an error."""
+    opened = IndexStore(store)
+    assert opened.query("PRAGMA integrity_check") == [("ok",)]
+    rows = opened.query(
+        f"SELECT {', '.join(COLUMNS)}, records.record, blob FROM videos "
+        "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record"
+    )
+    for source, _, error_type, *_, record, blob in rows:
+        if error_type is None:
+            unpack_index(PackedIndex(record, blob), source)
+        else:
+            assert record is blob is None
+    tables = opened.query("SELECT count(*) FROM frame_tables")[0][0]
+    assert tables == sum(row[2] is None for row in rows)
+    return {row[0]: row[1:] for row in rows}

@@ -1,0 +1,90 @@
+"""A loader over an index store: the same clips as without one, and few indexes in memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import videoloader as vl
+from videoloader.indexing.store.cache import IndexCache
+
+NAMES = ("h264_mp4", "hevc_mp4", "vp9_webm", "h264_ts", "h264_mp4_intra_refresh")
+
+
+@pytest.fixture
+def paths(sample: Callable[[str], Path], tmp_path: Path) -> list[Path]:
+    return [Path(shutil.copy(sample(name), tmp_path)) for name in NAMES]
+
+
+def make(data: vl.VideoDataset, **settings: object) -> vl.VideoLoader:
+    defaults = {"batch_size": 3, "device": "cpu", "num_workers": 2, "shuffle": True, "seed": 5}
+    return vl.VideoLoader(data, vl.RandomWindow(4, stride=3, clips=3), **(defaults | settings))
+
+
+def assert_same_batches(one: list[vl.Batch], other: list[vl.Batch]) -> None:
+    for mine, others in zip(one, other, strict=True):
+        assert torch.equal(mine.frames, others.frames)
+        assert np.array_equal(mine.timestamps, others.timestamps)
+        assert (mine.paths, mine.clips.tolist()) == (others.paths, others.clips.tolist())
+
+
+@pytest.mark.parametrize("capacity", [1, 1 << 26])
+def test_batches_are_those_of_a_loader_without_a_store(
+    paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capacity: int
+) -> None:
+    monkeypatch.setattr(IndexCache.__init__, "__defaults__", (capacity,))
+    ends = [{}, {"start": 8}, {"start_seconds": 0.5}, {"stop_seconds": 2.0}, {"start": 20, "stop_seconds": 2.2}]
+    data = vl.VideoDataset([vl.VideoEntry(str(path), **end) for path, end in zip(paths, ends, strict=True)])
+    assert data.build_index(tmp_path / "index.db", workers=1).indexed == 5
+    plain, stored = make(data), make(data, index=tmp_path / "index.db")
+    assert stored.state_dict() == plain.state_dict()
+    for _ in range(2):
+        assert_same_batches(list(stored), list(plain))
+    again = make(data, index=vl.IndexStore(tmp_path / "index.db"))
+    again.load_state_dict(make(data).state_dict())
+    assert_same_batches(list(again), list(make(data)))
+
+
+def test_a_loader_is_made_without_expanding_an_index(
+    paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = vl.VideoDataset.from_paths(paths)
+    data.build_index(tmp_path / "index.db", workers=1)
+    store = vl.IndexStore(tmp_path / "index.db")
+    monkeypatch.setattr(vl.IndexStore, "get", None)
+    assert make(data, index=store).num_clips == 15
+
+
+def test_a_video_that_was_never_indexed_is_an_error_whatever_is_skipped(paths: list[Path], tmp_path: Path) -> None:
+    vl.VideoDataset.from_paths(paths[:2]).build_index(tmp_path / "index.db", workers=1)
+    for on_error in ("raise", "skip", "replace"):
+        with pytest.raises(vl.NotIndexedError, match="build_index"):
+            make(vl.VideoDataset.from_paths(paths), index=tmp_path / "index.db", on_error=on_error)
+
+
+@pytest.mark.parametrize("trouble", ["unreadable", "stale"])
+def test_unreadable_and_stale_videos_are_treated_alike(paths: list[Path], tmp_path: Path, trouble: str) -> None:
+    if trouble == "unreadable":
+        paths[1].write_text("no video")
+    data = vl.VideoDataset.from_paths(paths)
+    data.build_index(tmp_path / "index.db", workers=1)
+    if trouble == "stale":
+        with paths[1].open("ab") as file:
+            file.write(b"more")
+    with pytest.raises(vl.VideoLoaderError, match=paths[1].name):
+        make(data, index=tmp_path / "index.db")
+    loader = make(data, index=tmp_path / "index.db", on_error="skip")
+    assert loader.num_clips == 12
+    assert [path for path, _ in loader.unreadable] == [str(paths[1])]
+
+
+def test_an_entry_beyond_its_video_is_an_error(paths: list[Path], tmp_path: Path) -> None:
+    data = vl.VideoDataset([vl.VideoEntry(str(paths[0]), start=50, stop=61)])
+    data.build_index(tmp_path / "index.db", workers=1)
+    with pytest.raises(vl.FrameRangeError, match=r"no frames \[50, 61\) among 60"):
+        make(data, index=tmp_path / "index.db")

@@ -1,0 +1,186 @@
+"""The command ``videoloader``: build index stores, and look into them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from videoloader.dataset import VideoDataset
+from videoloader.errors import SourceError, VideoLoaderError
+from videoloader.indexing import BuildReport, IndexStore, VideoIndex, build_index, build_store
+
+try:
+    import typer
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column, Table
+except ImportError:
+    sys.exit("the videoloader command needs typer and rich: pip install 'videoloader[cli]'")
+
+# Unreadable files that are listed one by one.
+_LISTED = 20
+_TABLE_ENDINGS = (".csv", ".tsv")
+_LIST_ENDINGS = (".txt", ".lst")
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+# Tables are for people: wide enough for a reason even where nobody looks.
+_out = Console(width=None if sys.stdout.isatty() else 160, soft_wrap=False)
+_err = Console(stderr=True)
+
+
+@app.callback()
+def _describe() -> None:
+    """Index videos once, for every process that reads them."""
+
+
+@app.command()
+def index(
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="folders of videos, videos, tables (.csv, .tsv) or lists of paths (.txt), any number"),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="the index store, made or brought up to date")],
+    workers: Annotated[int | None, typer.Option(min=1, help="processes; one for each core unless given")] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="folder that paths are kept relative to; the store's own unless given")
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="try unreadable files that have not changed again")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="forget videos that do not exist any more")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="exit with 1 if a file cannot be indexed")] = False,
+) -> None:
+    """Index videos into a store. Only new and changed files are read, so run it again whenever you like."""
+    with _errors_told():
+        paths = list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
+        columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        bar = Progress(*columns, console=_err, transient=True)
+        with bar:
+            task = bar.add_task("", total=len(paths))
+            report = build_store(
+                paths,
+                output,
+                root=root,
+                workers=workers,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                retry=retry,
+                prune=prune,
+            )
+        _print_build(report)
+        _print_store(IndexStore(output, root=root))
+    if strict and report.unreadable:
+        raise typer.Exit(1)
+
+
+@app.command()
+def info(file: Annotated[Path, typer.Argument(help="a video or an index store")]) -> None:
+    """What is known of a video, or of the videos in an index store."""
+    with _errors_told():
+        if _is_database(file):
+            _print_store(IndexStore(file))
+        else:
+            _print_video(build_index(file))
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """Errors of ours as one line on stderr and exit code 2; Ctrl-C as 130."""
+    try:
+        yield
+    except VideoLoaderError as error:
+        _err.print(f"error: {error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        _err.print("interrupted: what was indexed is kept; run the same command again to go on")
+        raise typer.Exit(130) from None
+
+
+def _paths_of(argument: str) -> Iterable[str]:
+    """The videos that an argument stands for."""
+    source = Path(argument)
+    if source.is_dir():
+        return (entry.path for entry in VideoDataset.from_folder(source))
+    if source.suffix.lower() in _TABLE_ENDINGS:
+        return (entry.path for entry in VideoDataset.from_csv(source))
+    if source.suffix.lower() in _LIST_ENDINGS:
+        return _listed_paths(source)
+    if "://" not in argument and "::" not in argument and not source.exists():
+        raise SourceError("there is no such file or folder", argument)
+    return [argument]
+
+
+def _listed_paths(source: Path) -> Iterator[str]:
+    """One path a line, relative ones from the list's folder."""
+    try:
+        lines = source.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError as error:
+        raise SourceError(f"the list cannot be read ({error.strerror})", str(source)) from None
+    for line in filter(None, map(str.strip, lines)):
+        yield line if "://" in line else str(source.parent / line)
+
+
+def _is_database(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False  # indexing it says why
+
+
+def _print_build(report: BuildReport) -> None:
+    speed = f", {report.indexed / report.seconds:.0f} a second" if report.indexed else ""
+    _out.print(
+        f"{report.indexed} indexed, {report.unchanged} unchanged, {len(report.unreadable)} unreadable, "
+        f"{len(report.vanished)} vanished{' and forgotten' if report.pruned else ''} "
+        f"in {report.seconds:.1f} s{speed}",
+        highlight=False,
+    )
+    if report.unreadable:
+        table = Table(Column("unreadable", overflow="fold"), Column("reason", overflow="fold"))
+        for path, reason in report.unreadable[:_LISTED]:
+            table.add_row(_plain(path), _plain(reason))
+        if len(report.unreadable) > _LISTED:
+            table.add_row(f"and {len(report.unreadable) - _LISTED} more", "")
+        _out.print(table)
+
+
+def _print_store(store: IndexStore) -> None:
+    total = "SELECT count(*), sum(frames), sum(duration_s) FROM videos WHERE error_type IS NULL"
+    table = Table("codec", "videos", "frames", "hours", "largest", "longest GOP", "variable rate")
+    groups = store.query(
+        "SELECT codec, count(*), sum(frames), sum(duration_s), max(width), max(height), max(longest_gop), sum(is_vfr) "
+        "FROM videos WHERE error_type IS NULL GROUP BY codec ORDER BY count(*) DESC"
+    )
+    for codec, videos, frames, seconds, width, height, gop, variable in groups:
+        cells = (videos, frames, f"{seconds / 3600:.2f}", f"{width}×{height}", gop, variable)
+        table.add_row(_plain(codec), *map(str, cells))
+    videos, frames, seconds = store.query(total)[0]
+    table.add_section()
+    table.add_row("all", str(videos), str(frames or 0), f"{(seconds or 0) / 3600:.2f}", "", "", "")
+    if unreadable := len(store) - videos:
+        table.add_row("unreadable", str(unreadable), "", "", "", "", "")
+    _out.print(table)
+
+
+def _print_video(video: VideoIndex) -> None:
+    stream = video.stream
+    seconds = len(video) / video.average_fps if video.average_fps else 0.0
+    turned = f", turned by {stream.rotation}°" if stream.rotation else ""
+    table = Table("", _plain(video.source), show_header=True)
+    for name, value in {
+        "codec": f"{stream.codec} in {video.container}",
+        "picture": f"{stream.width}×{stream.height}{turned}, {stream.chroma or '?'} {stream.bit_depth or '?'} bit",
+        "frames": f"{len(video)} in {seconds:.3f} s, {video.average_fps:.3f} a second"
+        + (" (variable rate)" if video.is_vfr else ""),
+        "packets": f"{len(video.packet_size)}, {int(video.packet_key.sum())} keyframes",
+        "index": video.method + ("" if video.byte_ranges else ", packets must be demuxed"),
+    }.items():
+        table.add_row(name, _plain(value))
+    _out.print(table)
+
+
+def _plain(text: str) -> str:
+    """Names of files may hold what a terminal must not be sent, and what Rich takes for markup."""
+    shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    return shown.replace("[", "\\[")

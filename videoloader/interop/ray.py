@@ -1,0 +1,82 @@
+"""Index a data set on a Ray cluster: tasks read the videos anywhere, the driver alone writes the store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from videoloader.errors import ConfigurationError
+from videoloader.indexing.store.building import BuildReport, StoreBuild
+from videoloader.indexing.store.tasks import Answer, Task, answer_task
+
+try:
+    import ray
+except ImportError as error:
+    raise ConfigurationError("indexing on a Ray cluster needs Ray: pip install 'videoloader[ray]'") from error
+
+# Chunks under way for each core: one being indexed, one to go on with while its answer travels.
+_CHUNKS_A_CORE = 2
+
+
+def build_index(
+    paths: Iterable[str | os.PathLike[str]],
+    store: str | os.PathLike[str],
+    *,
+    root: str | os.PathLike[str] | None = None,
+    max_in_flight: int | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+    retry: bool = False,
+    prune: bool = False,
+) -> BuildReport:
+    """``build_store`` on a Ray cluster: incremental and resumable like it, with the same report.
+
+    The workers must see the videos under the same paths as the driver, and have this library installed. Connects to
+    the cluster of the environment, or starts Ray here, unless ``ray.init`` was called before. A chunk whose worker
+    dies is tried again by Ray on another one; one that kills every worker raises Ray's error, and the next build goes
+    on after what was done.
+
+    Args:
+        paths, store, root, progress, retry, prune: as for ``build_store``. The store is written by the driver only.
+        max_in_flight: chunks of 32 videos handed out and not yet answered. Default: two for each core of the cluster.
+
+    Raises:
+        SourceError: the store cannot be written.
+        IndexingError: there is another kind of file at its path.
+        ConfigurationError: ``max_in_flight`` is not positive.
+
+    Example:
+        >>> ray.init("auto")  # doctest: +SKIP
+        >>> report = build_index(paths, "train.db")  # doctest: +SKIP
+    """
+    if max_in_flight is not None and max_in_flight < 1:
+        raise ConfigurationError(f"max_in_flight is {max_in_flight}, not positive")
+    if not ray.is_initialized():
+        ray.init()
+    resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    in_flight = max_in_flight or _CHUNKS_A_CORE * max(int(resources.get("CPU", 1)), 1)
+    with StoreBuild(paths, store, root=root, progress=progress, retry=retry) as build:
+        for answers in _answer_on_cluster(build.chunks(), in_flight):
+            build.add(answers)
+        return build.finish(prune=prune)
+
+
+def _answer_chunk(tasks: list[Task]) -> list[Answer]:
+    return [answer_task(task) for task in tasks]
+
+
+def _answer_on_cluster(chunks: Iterator[list[Task]], in_flight: int) -> Iterator[list[Answer]]:
+    """The answers as they come, with never more than so many chunks handed out."""
+    remote = ray.remote(num_cpus=1, max_retries=3)(_answer_chunk)
+    waiting: list[Any] = []
+    try:
+        while True:
+            while len(waiting) < in_flight and (tasks := next(chunks, None)) is not None:
+                waiting.append(remote.remote(tasks))
+            if not waiting:
+                return
+            done, waiting = ray.wait(waiting, num_returns=1, timeout=0.5)
+            yield [answer for answers in ray.get(done) for answer in answers]
+    finally:
+        for reference in waiting:
+            ray.cancel(reference)
