@@ -10,6 +10,7 @@ from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mp4 import index_mp4
+from videoloader.indexing.mpegts import index_mpegts
 from videoloader.indexing.sources import ByteSource, open_source
 
 # Box types that an ISO base media or QuickTime file may begin with.
@@ -21,8 +22,8 @@ _LARGEST_PICTURE = 1 << 28
 def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
-    mp4 and mov are read from their own tables in well under a millisecond; other containers are demuxed
-    once through libavformat. Where the packets do not say which frames they become (no timestamps, a start
+    mp4 and mov are read from their own tables in well under a millisecond, MPEG transport streams in one pass
+    over their bytes; other containers are demuxed once through libavformat. Where the packets do not say which frames they become (no timestamps, a start
     without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells.
 
     Args:
@@ -53,6 +54,8 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
             warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
         elif index is not None and _shows_what_it_cannot_start(index, opened):
             index = index_by_decoding(opened)
+    else:
+        index = index_mpegts(opened)
     if index is None:
         index = index_by_demuxing(opened)
     if not len(index):

@@ -11,6 +11,7 @@ from videoloader.errors import SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, VideoIndex
 from videoloader.indexing.libav import open_video
+from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.sources import ByteSource
 from videoloader.planning import Run
 
@@ -40,7 +41,11 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     """
     wanted = np.isin(run.packets, run.wanted, assume_unique=True)
     packets: Iterator[tuple[int, bytes | memoryview]] = (
-        _read_ranges(source, index, run) if index.byte_ranges else _demux(source, run)
+        _read_ranges(source, index, run)
+        if index.byte_ranges
+        else read_transport_packets(source, index, run.packets)
+        if index.transport
+        else _demux(source, run)
     )
     for (number, data), is_wanted in zip(packets, wanted.tolist(), strict=True):
         if (

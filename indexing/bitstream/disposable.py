@@ -19,7 +19,7 @@ def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> boo
     if codec == "h264":
         return _h264_is_disposable(payload, nal_length_size(codec, config))
     if codec == "hevc":
-        return _hevc_has_one_layer(config) and _hevc_is_disposable(payload, nal_length_size(codec, config))
+        return has_one_layer(config) and _hevc_is_disposable(payload, nal_length_size(codec, config))
     if codec in ("mpeg1video", "mpeg2video"):
         picture = bytes(payload[:4096]).find(b"\0\0\1\0")
         return 0 <= picture < len(payload) - 5 and payload[picture + 5] >> 3 & 7 == 3
@@ -44,8 +44,8 @@ def _hevc_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
     return False
 
 
-def _hevc_has_one_layer(config: bytes) -> bool:
-    """Whether sps_max_sub_layers_minus1 is 0 in the first SPS (ITU-T H.265, 7.3.2.2.1)."""
+def has_one_layer(config: bytes) -> bool:
+    """Whether sps_max_sub_layers_minus1 is 0 in the first SPS of an HEVC configuration (ITU-T H.265, 7.3.2.2.1)."""
     for unit in parameter_sets("hevc", config):
         if len(unit) > 2 and unit[0] >> 1 & 63 == 33:
             # After the two-byte NAL header: vps id (4 bits), max sub layers minus 1 (3 bits).

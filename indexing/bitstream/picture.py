@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,6 +24,10 @@ class PictureFormat(NamedTuple):
         full_range: whether samples use the full range; None where the header does not tell.
         buffering: how many pictures the stream may make a decoder hold, by each number in its headers that
             says so: H.264 reference frames, limit of the level, limit stated; HEVC stated, limit of the level.
+        color_primaries, color_transfer: ITU-T H.273 code points; 2 is "unspecified".
+        sample_aspect_ratio: width of a pixel over its height; 1 where the header does not tell.
+        field_flag_at: H.264: bits between pic_parameter_set_id and field_pic_flag in slice headers; -1 where
+            all pictures are frames.
     """
 
     width: int
@@ -32,6 +37,18 @@ class PictureFormat(NamedTuple):
     color_matrix: int = 2
     full_range: bool | None = None
     buffering: tuple[int, ...] = ()
+    color_primaries: int = 2
+    color_transfer: int = 2
+    sample_aspect_ratio: Fraction = Fraction(1)
+    field_flag_at: int = -1
+
+
+class _Vui(NamedTuple):
+    matrix: int = 2
+    full_range: bool | None = None
+    primaries: int = 2
+    transfer: int = 2
+    sample_aspect_ratio: Fraction = Fraction(1)
 
 
 @lru_cache(4096)
@@ -90,7 +107,7 @@ def _read_h264_sps(sps: bytes) -> PictureFormat | None:
                 for matrix in range(8 if chroma != 3 else 12):
                     if bits.u(1):
                         _skip_h264_scaling_list(bits, 16 if matrix < 6 else 64)
-        bits.ue()
+        number_bits = bits.ue() + 4
         order_type = bits.ue()
         if order_type == 0:
             bits.ue()
@@ -116,14 +133,32 @@ def _read_h264_sps(sps: bytes) -> PictureFormat | None:
             left, right, top, bottom = (bits.ue() for _ in range(4))
             width -= (left + right) * unit_x
             height -= (top + bottom) * unit_y
-        matrix, full, stated = 2, None, limit
+        vui, stated = _Vui(), limit
         if bits.u(1):
-            matrix, full = _read_vui_colour(bits)
+            vui = _read_vui_colour(bits)
             stated = _read_h264_stated_buffering(bits, limit)
     except (ValueError, IndexError, ZeroDivisionError):
         return None
-    buffering = (references, limit, stated)
-    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering)
+    field_flag_at = -1 if frame_only else number_bits + 2 * separate
+    return _format(width, height, chroma, depth, vui, (references, limit, stated), field_flag_at)
+
+
+def _format(
+    width: int, height: int, chroma: int, depth: int, vui: _Vui, buffering: tuple[int, ...], field_flag_at: int = -1
+) -> PictureFormat:
+    return PictureFormat(
+        width,
+        height,
+        _CHROMA[min(chroma, 3)],
+        depth,
+        vui.matrix,
+        vui.full_range,
+        buffering,
+        vui.primaries,
+        vui.transfer,
+        vui.sample_aspect_ratio,
+        field_flag_at,
+    )
 
 
 # MaxDpbMbs by level_idc (ITU-T H.264, table A-1).
@@ -169,20 +204,33 @@ def _skip_h264_scaling_list(bits: BitReader, size: int) -> None:
         last = following or last
 
 
-def _read_vui_colour(bits: BitReader) -> tuple[int, bool | None]:
-    """(matrix_coefficients, video_full_range_flag) of vui_parameters; H.264 and HEVC begin alike (annex E of each)."""
-    if bits.u(1) and bits.u(8) == 255:
-        bits.u(32)
+# Sample aspect ratios by aspect_ratio_idc (ITU-T H.273, table 16).
+_ASPECT_RATIOS = (
+    (1, 1), (1, 1), (12, 11), (10, 11), (16, 11), (40, 33), (24, 11), (20, 11), (32, 11), (80, 33), (18, 11), (15, 11),
+    (64, 33), (160, 99), (4, 3), (3, 2), (2, 1),
+)  # fmt: skip
+
+
+def _read_vui_colour(bits: BitReader) -> _Vui:
+    """vui_parameters up to matrix_coefficients; H.264 and HEVC begin alike (annex E of each)."""
+    aspect = (1, 1)
+    if bits.u(1):
+        code = bits.u(8)
+        if code == 255:
+            aspect = bits.u(16), bits.u(16)
+        elif code < len(_ASPECT_RATIOS):
+            aspect = _ASPECT_RATIOS[code]
+    ratio = Fraction(*aspect) if all(aspect) else Fraction(1)
     if bits.u(1):
         bits.u(1)
     if not bits.u(1):
-        return 2, None
+        return _Vui(sample_aspect_ratio=ratio)
     bits.u(3)
     full = bool(bits.u(1))
     if not bits.u(1):
-        return 2, full
-    bits.u(16)
-    return bits.u(8), full
+        return _Vui(full_range=full, sample_aspect_ratio=ratio)
+    primaries, transfer = bits.u(8), bits.u(8)
+    return _Vui(bits.u(8), full, primaries, transfer, ratio)
 
 
 def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
@@ -207,10 +255,10 @@ def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
         bits.ue()
         order_bits = bits.ue() + 4
         buffering = (_read_hevc_stated_buffering(bits, layers), _hevc_limit(level, width * height))
-        matrix, full = _read_hevc_colour(bits, order_bits)
+        vui = _read_hevc_colour(bits, order_bits)
     except (ValueError, IndexError):
         return None
-    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering)
+    return _format(width, height, chroma, depth, vui, buffering)
 
 
 # MaxLumaPs by general_level_idc (ITU-T H.265, table A.8).
@@ -250,7 +298,7 @@ def _read_profile_tier_level(bits: BitReader, layers: int) -> int:
     return general_level
 
 
-def _read_hevc_colour(bits: BitReader, order_bits: int) -> tuple[int, bool | None]:
+def _read_hevc_colour(bits: BitReader, order_bits: int) -> _Vui:
     """The colour part of the VUI, after all that stands between it and the buffering numbers."""
     for _ in range(6):
         bits.ue()
@@ -267,7 +315,7 @@ def _read_hevc_colour(bits: BitReader, order_bits: int) -> tuple[int, bool | Non
         for _ in range(bits.ue()):
             bits.u(order_bits + 1)
     bits.u(2)
-    return _read_vui_colour(bits) if bits.u(1) else (2, None)
+    return _read_vui_colour(bits) if bits.u(1) else _Vui()
 
 
 def _skip_hevc_scaling_lists(bits: BitReader) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.sei import iterate_messages
 
 
 def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
@@ -34,22 +35,8 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
 
 def _recovers_at_once(sei: bytes) -> bool:
     """Whether an H.264 SEI NAL holds a recovery point message with recovery_frame_cnt 0."""
-    sei = sei.replace(b"\0\0\3", b"\0\0")  # emulation prevention: sizes count without it
-    position = 0
-    while position + 2 < len(sei):
-        kind = size = 0
-        while position < len(sei) and sei[position] == 0xFF:
-            kind, position = kind + 255, position + 1
-        if position + 1 >= len(sei):
-            return False
-        kind, position = kind + sei[position], position + 1
-        while position < len(sei) and sei[position] == 0xFF:
-            size, position = size + 255, position + 1
-        if position >= len(sei):
-            return False
-        size, position = size + sei[position], position + 1
+    for kind, message in iterate_messages(sei):
         if kind == 6:
             # recovery_frame_cnt is the first field, Exp-Golomb coded: zero is the single bit 1.
-            return position < len(sei) and bool(sei[position] & 0x80)
-        position += size
+            return bool(message[:1]) and bool(message[0] & 0x80)
     return False
