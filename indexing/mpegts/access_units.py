@@ -22,7 +22,7 @@ Positions = npt.NDArray[np.int64]
 
 # Bytes of the first slice header kept for whether the picture is a field: they hold more than it takes.
 _WINDOW = 8
-_SHORTEST_SLICE = 10  # bytes with the start code; libavcodec's parser does not see the end of shorter ones
+_LONGEST_FIRST_BLOCK = 5  # bytes of first_mb_in_slice where it is not zero: the parser sees no start code in them
 _NEEDED_AFTER = 3 + 1 + _WINDOW + 2
 _HEVC_IRAP = (16, 23)
 _DISPLAY_ORIENTATION = 47
@@ -94,16 +94,16 @@ def _cut_h264(
     piece: Piece, begin: int, position: Positions, kind: npt.NDArray[np.uint8], header: npt.NDArray[np.uint8]
 ) -> AccessUnits:
     """ITU-T H.264, 7.4.1.2.3 and .4, as far as libavcodec's parser goes into it."""
-    is_slice = (kind == 1) | (kind == 5)
     if ((kind >= 2) & (kind <= 4)).any():
         raise OddStreamError("is cut into data partitions")
+    is_slice = (kind == 1) | (kind == 5)
+    slices = np.flatnonzero(is_slice)
     relevant = np.flatnonzero(is_slice | (kind >= 6) & (kind <= 9))
     is_picture = is_slice[relevant]
-    slices = relevant[is_picture]
-    ends = np.append(position[1:], piece.end)[slices]
-    if (ends - position[slices] < _SHORTEST_SLICE).any():
-        raise OddStreamError("has slices of a few bytes")
     bits = _windows(piece, position[slices] + 4)
+    longest = np.where(bits >> np.uint64(63) == 1, 1, _LONGEST_FIRST_BLOCK)
+    if (np.append(position[1:], piece.end)[slices] - position[slices] < 4 + longest).any():
+        raise OddStreamError("has slices without a header")
     first_block, bits = _read_ue(bits)
     opens = np.ones(len(relevant), np.bool_)
     opens[is_picture] = first_block <= np.append(0, first_block[:-1])
@@ -168,15 +168,14 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     mark = np.sort(np.concatenate((position[cut], after_end[after_end < piece.end])))
     pictures = np.flatnonzero(code == 0)
     extensions = np.flatnonzero(code == 0xB5)
-    coding = extensions[piece.bytes_at(position[extensions] + 4) >> 4 == 8]
-    of_coding = np.searchsorted(np.append(begin, mark), position[coding], "right") - 1
-    is_field = np.zeros(len(mark) + 1, np.bool_)
-    is_field[of_coding] = piece.bytes_at(position[coding] + 6) & 3 != 3
+    coding = extensions[piece.bytes_at(position[extensions] + 4) >> 4 == 8]  # picture coding extensions
+    structure = np.full(len(code), 3)
+    structure[coding] = piece.bytes_at(position[coding] + 6) & 3
     start = np.append(begin, mark)
-    if is_field.any():
-        with_sequence = np.zeros(len(start), np.bool_)
-        with_sequence[np.searchsorted(start, position[code == 0xB3], "right") - 1] = True
-        start = start[_begins_frame(is_field, with_sequence)]
+    if (structure != 3).any():
+        is_coding = np.zeros(len(code), np.bool_)
+        is_coding[coding] = True
+        start = np.array([begin, *_cut_fields(position, code, is_coding, structure, piece.end)])
     first, unit = _first_in_unit(start, position[pictures])
     count = len(start)
     picture, key, disposable, slice_bits = _blank(count)
@@ -195,14 +194,37 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     )
 
 
-def _begins_frame(is_field: npt.NDArray[np.bool_], with_sequence: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which pictures begin a packet: a second field goes with the first."""
-    begins = np.ones(len(is_field), np.bool_)
-    waiting = False
-    for number, (field, sequence) in enumerate(zip(is_field.tolist(), with_sequence.tolist(), strict=True)):
-        begins[number] = not waiting
-        waiting = field and (sequence or not waiting)
-    return begins
+def _cut_fields(
+    position: Positions,
+    code: npt.NDArray[np.uint8],
+    is_coding: npt.NDArray[np.bool_],
+    structure: npt.NDArray[np.int64],
+    end: int,
+) -> list[int]:
+    """Where units begin in a stream with field pictures, of which two make one unit."""
+    after_slice = (code[:-1] >= 0x01) & (code[:-1] <= 0xAF)
+    repeated = np.append(False, after_slice & (code[1:] >= 0x01) & (code[1:] <= 0xAF))
+    cuts: list[int] = []
+    one_field = in_slices = False
+    for at, value, coding, picture in zip(
+        *(each[~repeated].tolist() for each in (position, code, is_coding, structure)), strict=True
+    ):
+        if 0x01 <= value <= 0xAF:
+            in_slices = not one_field
+            continue
+        if value == 0xB7:
+            one_field = in_slices = False
+            if at + 4 < end:
+                cuts.append(at + 4)
+            continue
+        if in_slices:
+            cuts.append(at)
+            in_slices = False
+        if value == 0xB3:
+            one_field = False
+        elif coding:
+            one_field = picture != 3 and not one_field
+    return cuts
 
 
 def _blank(

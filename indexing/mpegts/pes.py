@@ -95,8 +95,10 @@ def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) 
     near_wrap = first > period - minute - margin or (first < margin and int(max(pts.max(), dts.max())) > period // 2)
     if not alone and (near_reference or near_wrap):
         raise OddStreamError("timestamps are close to where the clock wraps")
+    if first < period - minute:
+        pts, dts = (np.where(times < reference, times + period, times) for times in (pts, dts))
+    else:
+        pts, dts = (np.where(times >= reference, times - period, times) for times in (pts, dts))
     if (np.abs(pts - dts) > period // 4).any():
         raise OddStreamError("timestamps contradict each other")
-    if first < period - minute:
-        return np.where(pts < reference, pts + period, pts)
-    return np.where(pts >= reference, pts - period, pts)
+    return pts

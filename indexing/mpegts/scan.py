@@ -16,12 +16,12 @@ from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, itera
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources import ByteSource
 
-_PIECE = 8 << 20  # bytes read at a time
+_PIECE = 3 << 20  # bytes read at a time: what fits the processor's caches with all that is made of it
 _LONGEST_ACCESS_UNIT = 64 << 20  # bytes of the file that one may be spread over
 _HEAD = 1 << 20  # bytes in which the program tables must stand
 # libavformat hands longer PES packets on in parts, of which only the first has the timestamp.
 _PES_PART = 200_000
-_SEEN_AFTER = 16  # bytes from the start code of a unit until its beginning is seen, at most
+_SEEN_AFTER = 9  # bytes from the start code of a unit until its beginning is seen, at most
 _PMT = 2
 
 
@@ -68,7 +68,7 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
     data = read_transport(source, TransportLayout(0, packing.stride, packing.first), 0, min(count, piece_packets))
     headers = packet_headers(data, packing.stride)
     head = _HEAD // packing.stride
-    programs = read_programs(data[: head * packing.stride], packing.stride, headers[:head])
+    programs = read_programs(data, packing.stride, headers[:head])
     video = _choose_video(source, data, packing, headers, programs)
     layout = TransportLayout(video.pid, packing.stride, packing.first)
     parts: list[AccessUnits] = []
@@ -78,9 +78,10 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
     while True:
         last = first + len(headers) >= count
         piece = make_piece(data, layout, first, position, last=last)
-        _check_tables(piece, programs, video)
         if first == 0:
             _check_start(piece, programs)
+        if first or len(headers) > head:
+            _check_tables(piece, programs, video)
         wanted = piece_packets
         following = first + len(headers)
         if len(piece.row_start):

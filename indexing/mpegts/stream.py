@@ -19,9 +19,11 @@ _NEEDED = {"h264": {7, 8}, "hevc": {32, 33, 34}}
 _SPS = {"h264": 7, "hevc": 33}
 # libavformat rounds rates to these where they are within a hundredth.
 _USUAL_RATES = tuple(
-    rate for whole in (*range(1, 61), 72, 96, 100, 120, 144, 200, 240)
+    rate
+    for whole in (*range(1, 61), 72, 96, 100, 120, 144, 200, 240)
     for rate in (Fraction(whole), Fraction(whole * 1000, 1001))
-)  # fmt: skip
+)
+_USUAL_RATES_APPROXIMATELY = np.array([float(rate) for rate in _USUAL_RATES])
 
 
 def nal_type(codec: str, header: bytes) -> int:
@@ -129,5 +131,5 @@ def _size_of(codec: str, header: bytes) -> tuple[int, int] | None:
 
 def usual_rate(rate: Fraction) -> Fraction:
     """The nearest rate in common use if it is within a hundredth, else the rate itself."""
-    nearest = min(_USUAL_RATES, key=lambda usual: abs(usual - rate))
-    return nearest if rate and abs(nearest / rate - 1) < Fraction(1, 100) else rate
+    error = np.abs(_USUAL_RATES_APPROXIMATELY / float(rate) - 1)
+    return _USUAL_RATES[int(error.argmin())] if error.min() < 0.01 else rate

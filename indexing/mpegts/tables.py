@@ -76,6 +76,8 @@ def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tu
     """(number of the transport packet that completes it, section) of each current section with a right checksum."""
     array = memoryview(data)
     pending = b""
+    if _repeats(data, payloads):
+        payloads = Payloads(*(each[:1] for each in payloads))
     rows: Iterable[tuple[int, int, int, bool]] = zip(
         payloads.packet.tolist(),
         payloads.start.tolist(),
@@ -97,6 +99,15 @@ def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tu
             if section:
                 yield packet, section
             pending = pending[_size(pending) :]
+
+
+def _repeats(data: bytes, payloads: Payloads) -> bool:
+    """Whether all the payloads are the same, and whole sections: the usual case, of which one is enough."""
+    size = payloads.stop - payloads.start
+    if not payloads.unit_start.all() or (size != 184).any():
+        return False
+    content = np.frombuffer(data, np.uint8)[payloads.start[:, None] + np.arange(184)]
+    return bool((content == content[:1]).all())
 
 
 def _size(pending: bytes) -> int:
