@@ -51,6 +51,34 @@ class AccessUnits(NamedTuple):
     headers: dict[int, bytes]
     turned: bool
 
+    def first(self, count: int) -> AccessUnits:
+        """The first units."""
+        stop = self.start[count] if count < len(self.start) else np.iinfo(np.int64).max
+        return AccessUnits(
+            self.start[:count],
+            self.mark[:count],
+            self.picture[:count],
+            self.key[:count],
+            self.disposable[:count],
+            self.slice_bits[:count],
+            {at: header for at, header in self.headers.items() if at < stop},
+            self.turned,
+        )
+
+
+def join_units(parts: list[AccessUnits]) -> AccessUnits:
+    """The units of parts that follow each other."""
+    return AccessUnits(
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.mark for part in parts]),
+        np.concatenate([part.picture for part in parts]),
+        np.concatenate([part.key for part in parts]),
+        np.concatenate([part.disposable for part in parts]),
+        np.concatenate([part.slice_bits for part in parts]),
+        {at: header for part in parts for at, header in part.headers.items()},
+        parts[0].turned,
+    )
+
 
 def cut_access_units(codec: str, piece: Piece, begin: int) -> AccessUnits:
     """The access units of a piece whose first begins at stream position ``begin``. The last may go on after the piece.
@@ -64,7 +92,7 @@ def cut_access_units(codec: str, piece: Piece, begin: int) -> AccessUnits:
     first, last = np.searchsorted(position, (begin, stop)).tolist()
     position, kind = position[first:last], kind[first:last]
     if codec == "h264":
-        return _cut_h264(piece, begin, position, kind & 31, kind)
+        return _cut_h264(piece, begin, position, kind)
     if codec == "hevc":
         return _cut_hevc(piece, begin, position, kind)
     return _cut_mpeg2(piece, begin, position, kind)
@@ -90,10 +118,9 @@ def _first_in_unit(start: Positions, position: Positions) -> tuple[npt.NDArray[n
     return first, unit[first]
 
 
-def _cut_h264(
-    piece: Piece, begin: int, position: Positions, kind: npt.NDArray[np.uint8], header: npt.NDArray[np.uint8]
-) -> AccessUnits:
+def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
     """ITU-T H.264, 7.4.1.2.3 and .4, as far as libavcodec's parser goes into it."""
+    kind = header & 31
     if ((kind >= 2) & (kind <= 4)).any():
         raise OddStreamError("is cut into data partitions")
     is_slice = (kind == 1) | (kind == 5)
@@ -124,9 +151,7 @@ def _cut_h264(
         key[number] = is_random_access("h264", b"", payload)
     headers = _cut_headers(piece, position, (kind == 7) | (kind == 8))
     turned = _first_is_turned(piece, position, kind == 6, start, 1)
-    return AccessUnits(
-        start, mark, picture, key, disposable, slice_bits, headers, turned
-    )
+    return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
 
 
 def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
@@ -154,9 +179,7 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     for at in position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)].tolist():
         headers[at] = piece.cut(at, at + 5)
     turned = _first_is_turned(piece, position, kind == 39, start, 2)
-    return AccessUnits(
-        start, mark, picture, key, disposable, slice_bits, headers, turned
-    )
+    return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
 
 
 def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[np.uint8]) -> AccessUnits:
@@ -189,9 +212,7 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
         rest = np.flatnonzero((code[number:] != 0xB3) & (code[number:] != 0xB5))
         stop = int(position[number + rest[0]]) if len(rest) else piece.end
         headers[int(position[number])] = piece.cut(int(position[number]), stop)
-    return AccessUnits(
-        start, start, picture, key, disposable, slice_bits, headers, False
-    )
+    return AccessUnits(start, start, picture, key, disposable, slice_bits, headers, False)
 
 
 def _cut_fields(

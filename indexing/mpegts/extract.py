@@ -89,7 +89,8 @@ def _elementary_stream(
     data: bytes, layout: TransportLayout
 ) -> tuple[memoryview, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(bytes, and of each stretch of them: transport packet, start in ``data``, start in the bytes)."""
-    payloads = find_payloads(data, layout.stride, packet_headers(data, layout.stride), layout.pid)
+    headers = packet_headers(data, layout.stride)
+    payloads = find_payloads(data, layout.stride, headers, layout.pid)
     array = np.frombuffer(data, np.uint8)
     pes = read_pes_headers(array, payloads)
     payloads = without_headers(payloads, pes.row, pes.size)
@@ -97,8 +98,8 @@ def _elementary_stream(
     position = np.cumsum(size) - size
     # Each payload is the end of its packet, and most are all but the four bytes of the header: those are copied
     # together, and what comes before the shorter ones is left out.
-    full = np.ndarray((len(array[3::layout.stride]), 184), np.uint8, data, 4, (layout.stride, 1))[payloads.packet]
-    flat = memoryview(full.reshape(-1)) if len(full) else memoryview(b"")
+    full = np.ndarray((len(headers), 184), np.uint8, data, 4, (layout.stride, 1))[payloads.packet]
+    flat = memoryview(full.tobytes())
     short = np.flatnonzero(size < 184)
     if not len(short):
         return flat, payloads.packet, payloads.start, position

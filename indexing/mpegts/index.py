@@ -17,7 +17,7 @@ from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.mpegts.packets import LONGEST_HEAD, OddStreamError, find_packing
 from videoloader.indexing.mpegts.pes import NO_TIME, unwrap
 from videoloader.indexing.mpegts.scan import Scan, scan_transport
-from videoloader.indexing.mpegts.stream import TIME_BASE, describe_stream, mark_changes, nal_type, usual_rate
+from videoloader.indexing.mpegts.stream import TIME_BASE, bare, describe_stream, mark_changes, nal_type, usual_rate
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
 
@@ -45,6 +45,8 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         if stream is None:
             return None
         shown = scan.units.picture >= 0
+        if not shown.any():
+            return None
         if (scan.pts[shown] == NO_TIME).any() or scan.units.turned:
             return _with_places(index_by_demuxing(source), scan)
         pts = _display_times(scan, shown)
@@ -103,9 +105,9 @@ def _shows_every_picture(
 
 def _has_fields(units: AccessUnits, stream: StreamInfo) -> bool:
     """Whether a packet is one field, by field_pic_flag of its first slice (ITU-T H.264, 7.3.3)."""
-    configs = [stream.codec_configs[0]]
-    configs += [header for header in units.headers.values() if nal_type("h264", header) == 7]
-    formats = [picture_format(replace(stream, codec_configs=(each,))) for each in dict.fromkeys(configs)]
+    headers = {bare(header) for header in units.headers.values() if nal_type("h264", header) == 7}
+    configs = [stream.codec_configs[0]] if len(headers) == 1 else list(headers)
+    formats = [picture_format(StreamInfo("h264", (each,), TIME_BASE, 0, 0)) for each in configs]
     places = {each.field_flag_at if each else None for each in formats}
     if places == {-1}:
         return False

@@ -38,6 +38,10 @@ class Payloads(NamedTuple):
     stop: npt.NDArray[np.int64]
     unit_start: npt.NDArray[np.bool_]
 
+    def rows(self, chosen: slice | npt.NDArray[np.bool_]) -> Payloads:
+        """Some of the payloads."""
+        return Payloads(self.packet[chosen], self.start[chosen], self.stop[chosen], self.unit_start[chosen])
+
 
 # Plain; with a time of arrival before each packet (m2ts); with 16 bytes of error correction after it.
 _PACKINGS = (Packing(188, 0), Packing(192, 4), Packing(204, 0))
@@ -94,6 +98,5 @@ def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid
     start[adapted] += np.frombuffer(data, np.uint8)[start[adapted]] + np.int64(1)
     unit_start = (header & 0x4000) != 0
     carries = ((header & 0x10000000) != 0) & (start < stop)
-    if carries.all():
-        return Payloads(packet, start, stop, unit_start)
-    return Payloads(packet[carries], start[carries], stop[carries], unit_start[carries])
+    payloads = Payloads(packet, start, stop, unit_start)
+    return payloads if carries.all() else payloads.rows(carries)

@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from videoloader.errors import SourceError
 from videoloader.indexing.index import TransportLayout
-from videoloader.indexing.mpegts.packets import PACKET_SIZE, Payloads, find_payloads, packet_headers
+from videoloader.indexing.mpegts.packets import PACKET_SIZE, Payloads, find_payloads
 from videoloader.indexing.mpegts.pes import PesHeaders, read_pes_headers, without_headers
 from videoloader.indexing.sources import ByteSource
 
 _START_CODE_SIZE = 3
+_BLOCK = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +72,10 @@ class Piece:
 
     def cut(self, start: int, stop: int) -> bytes:
         """The stream's bytes from one position to another."""
+        row = int(np.searchsorted(self.position, start, "right")) - 1
+        if stop <= self.position[row + 1]:
+            begin = int(self.row_start[row]) + start - int(self.position[row])
+            return self.data[begin : begin + stop - start]
         return self.bytes_at(np.arange(start, min(stop, self.end))).tobytes()
 
     def start_codes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
@@ -103,22 +108,27 @@ class Piece:
         position = np.unique((self.position[border][:, None] + np.array([-2, -1])).ravel())
         position = position[position >= self.position[0]]
         triple = self.bytes_at(position[:, None] + np.arange(3))
-        return position[(triple == (0, 0, 1)).all(1) & (position + 3 <= self.end)]
+        split: npt.NDArray[np.int64] = position[(triple == (0, 0, 1)).all(1) & (position + 3 <= self.end)]
+        return split
 
 
 def _start_codes(data: bytes, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """Where 00 00 01 stands in the data, whatever it belongs to."""
-    # Two bytes at a time: of every prefix one aligned pair is 00 00, or 00 01 after a zero. Few are, so the marks
-    # are looked through eight at a time.
+    # Two bytes at a time: of every prefix one aligned pair is 00 00, or 00 01 after a zero. In blocks, since fresh
+    # memory costs more than what is done in it.
     pairs = np.frombuffer(data, "<u2", len(data) // 2)
-    marks = np.zeros(-(-len(pairs) // 8) * 8, np.bool_)
-    np.equal(pairs & 0xFEFF, 0, out=marks[: len(pairs)])
-    eights = np.flatnonzero(marks.view(np.uint64) != 0)
-    which, lane = np.nonzero(marks.reshape(-1, 8)[eights])
-    found = eights[which] * 8 + lane
+    masked, marks = np.empty(min(_BLOCK, len(pairs)), np.uint16), np.empty(min(_BLOCK, len(pairs)), np.bool_)
+    blocks = []
+    for start in range(0, len(pairs), _BLOCK):
+        block = pairs[start : start + _BLOCK]
+        count = len(block)
+        np.equal(np.bitwise_and(block, 0xFEFF, out=masked[:count]), 0, out=marks[:count])
+        blocks.append(np.flatnonzero(marks[:count]) + start)
+    found = np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
     position = 2 * found - (pairs[found] != 0)
     position = position[(position >= 0) & (position + 2 < len(array))]
-    return position[(array[position] == 0) & (array[position + 2] == 1)]
+    prefixes: npt.NDArray[np.int64] = position[(array[position] == 0) & (array[position + 2] == 1)]
+    return prefixes
 
 
 def count_packets(size: int, layout: TransportLayout) -> int:
@@ -135,22 +145,25 @@ def read_transport(source: ByteSource, layout: TransportLayout, first: int, coun
     offset, size = layout.first + first * layout.stride, (count - 1) * layout.stride + PACKET_SIZE
     data = source.read(offset, size)
     if len(data) < size:
-        raise SourceError(f"is shorter than it was: of {size} bytes at {offset} only {len(data)} are there", source.name)
+        raise SourceError(
+            f"is shorter than it was: of {size} bytes at {offset} only {len(data)} are there", source.name
+        )
     return data
 
 
-def make_piece(data: bytes, layout: TransportLayout, first: int, position: int, *, last: bool) -> Piece:
+def make_piece(
+    data: bytes, headers: npt.NDArray[np.uint32], layout: TransportLayout, first: int, position: int, *, last: bool
+) -> Piece:
     """The piece that begins with transport packet ``first`` of the file, and with this stream position.
 
     Raises:
         OddStreamError: sync is lost, or a header is not plain.
     """
-    headers = packet_headers(data, layout.stride)
     payloads = find_payloads(data, layout.stride, headers, layout.pid)
     if position == 0 and len(payloads.packet):
         # What comes before the first PES header belongs to a packet that began before the file did.
         begin = int(payloads.unit_start.argmax()) if payloads.unit_start.any() else len(payloads.packet)
-        payloads = Payloads(*(each[begin:] for each in payloads))
+        payloads = payloads.rows(slice(begin, None))
     array = np.frombuffer(data, np.uint8)
     pes = read_pes_headers(array, payloads)
     stripped = without_headers(payloads, pes.row, pes.size)

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.index import TransportLayout
-from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units
+from videoloader.indexing.libav import open_video
+from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units, join_units
 from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, packet_headers, packets_of
 from videoloader.indexing.mpegts.pes import NO_TIME
 from videoloader.indexing.mpegts.pieces import Piece, count_packets, make_piece, read_transport
 from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, iterate_sections, read_map, read_programs
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources import ByteSource
 
 _PIECE = 3 << 20  # bytes read at a time: what fits the processor's caches with all that is made of it
@@ -77,7 +77,7 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
     first = position = begin = 0
     while True:
         last = first + len(headers) >= count
-        piece = make_piece(data, layout, first, position, last=last)
+        piece = make_piece(data, headers, layout, first, position, last=last)
         if first == 0:
             _check_start(piece, programs)
         if first or len(headers) > head:
@@ -87,7 +87,7 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
         if len(piece.row_start):
             units = cut_access_units(video.codec, piece, begin)
             kept = len(units.start) - (not last)
-            parts.append(_part(units, kept))
+            parts.append(units.first(kept))
             offsets.append(piece.offset + piece.locate(units.start[:kept]))
             pes.append(_new_pes(piece, pes))
             position = piece.end
@@ -152,15 +152,6 @@ def _check_tables(piece: Piece, programs: Programs, video: ElementaryStream) -> 
                 raise OddStreamError("the video changes its type")
 
 
-def _part(units: AccessUnits, kept: int) -> AccessUnits:
-    stop = int(units.start[kept]) if kept < len(units.start) else None
-    arrays = {
-        name: value[:kept] for name, value in units._asdict().items() if isinstance(value, np.ndarray)
-    }
-    headers = {at: unit for at, unit in units.headers.items() if stop is None or at < stop}
-    return units._replace(**arrays, headers=headers)
-
-
 def _new_pes(piece: Piece, known: list[_Pes]) -> _Pes:
     """The PES headers of this piece that no piece before had."""
     seen = next((int(each.packet[-1]) for each in reversed(known) if len(each.packet)), -1)
@@ -183,13 +174,7 @@ def _assemble(
     pes_parts: list[_Pes],
     end: int,
 ) -> Scan:
-    arrays = [
-        np.concatenate([part[number] for part in parts])
-        for number, value in enumerate(parts[0])
-        if isinstance(value, np.ndarray)
-    ]
-    headers = {at: unit for part in parts for at, unit in part.headers.items()}
-    units = AccessUnits(*arrays, headers, parts[0].turned)  # type: ignore[arg-type]
+    units = join_units(parts)
     pes = _Pes(*(np.concatenate(each) for each in zip(*pes_parts, strict=True)))
     filled = np.diff(pes.position, append=end) > 0
     pes = _Pes(*(each[filled] for each in pes))

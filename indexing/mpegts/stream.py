@@ -57,6 +57,7 @@ def describe_stream(codec: str, units: AccessUnits) -> StreamInfo | None:
     picture = picture_format(stream)
     if picture is None:
         return None
+    full_range = picture.full_range or (False if codec == "hevc" else picture.full_range)
     return replace(
         stream,
         width=picture.width,
@@ -67,7 +68,7 @@ def describe_stream(codec: str, units: AccessUnits) -> StreamInfo | None:
         color_primaries=picture.color_primaries,
         color_transfer=picture.color_transfer,
         color_matrix=picture.color_matrix,
-        color_range={True: "full", False: "limited", None: ""}[picture.full_range],
+        color_range={True: "full", False: "limited", None: ""}[full_range],
     )
 
 
@@ -95,7 +96,7 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
     """
     key = units.key.copy()
     config = stream.codec_configs[0]
-    known = {_bare(config)} if codec == "mpeg2video" else {_bare(each) for each in config.split(b"\0\0\1")}
+    known = {bare(config)} if codec == "mpeg2video" else {bare(each) for each in config.split(b"\0\0\1")}
     formats = {(stream.width, stream.height)}
     changed_at = -1
     repeated: list[int] = []
@@ -105,7 +106,7 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
         leads = codec == "mpeg2video" or nal_type(codec, header) == _SPS[codec]
         if leads:
             repeated.append(position)
-        if _bare(header if codec == "mpeg2video" else header[3:]) in known:
+        if bare(header if codec == "mpeg2video" else header[3:]) in known:
             continue
         changed_at = position if changed_at < 0 else changed_at
         if leads and (other := _size_of(codec, header)):
@@ -117,7 +118,8 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
     return replace(stream, size_varies=len(formats) > 1), key
 
 
-def _bare(header: bytes) -> bytes:
+def bare(header: bytes) -> bytes:
+    """A header without the zeros that may follow it."""
     return header.rstrip(b"\0")
 
 

@@ -77,7 +77,7 @@ def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tu
     array = memoryview(data)
     pending = b""
     if _repeats(data, payloads):
-        payloads = Payloads(*(each[:1] for each in payloads))
+        payloads = payloads.rows(slice(1))
     rows: Iterable[tuple[int, int, int, bool]] = zip(
         payloads.packet.tolist(),
         payloads.start.tolist(),
