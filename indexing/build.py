@@ -23,8 +23,9 @@ def build_index(source: str | os.PathLike[str] | bytes | ByteSource) -> VideoInd
     """Find where every packet and frame of a video is, without decoding it.
 
     mp4 and mov are read from their own tables in well under a millisecond, MPEG transport streams in one pass
-    over their bytes; other containers are demuxed once through libavformat. Where the packets do not say which frames they become (no timestamps, a start
-    without a keyframe) the video is decoded once instead; ``VideoIndex.method`` tells.
+    over their bytes; other containers are demuxed once through libavformat. Where the packets do not say which
+    frames they become (no timestamps, a start without a keyframe) the video is decoded once instead;
+    ``VideoIndex.method`` tells.
 
     Args:
         source: path, bytes of a file, or a ByteSource.

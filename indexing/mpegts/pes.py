@@ -68,7 +68,7 @@ def _timestamp(field: npt.NDArray[np.int64], at: int) -> npt.NDArray[np.int64]:
 
 
 def without_headers(payloads: Payloads, row: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> Payloads:
-    """The payloads without the PES headers of ``size`` bytes that stand first in the rows ``row``. Some may be empty."""
+    """The payloads without the PES headers, of ``size`` bytes in the rows ``row``. Some may be empty then."""
     start = payloads.start.copy()
     start[row] += size
     return payloads._replace(start=start)

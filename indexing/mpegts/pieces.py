@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from videoloader.errors import SourceError
 from videoloader.indexing.index import TransportLayout
-from videoloader.indexing.mpegts.packets import PACKET_SIZE, Payloads, find_payloads
+from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads
 from videoloader.indexing.mpegts.pes import PesHeaders, read_pes_headers, without_headers
 from videoloader.indexing.sources import ByteSource
 
 _START_CODE_SIZE = 3
 _BLOCK = 1 << 17
+_MOST_START_CODES = 1 << 18  # in a piece: more would take more memory than they are worth
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,11 @@ class Piece:
 
 
 def _start_codes(data: bytes, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Where 00 00 01 stands in the data, whatever it belongs to."""
+    """Where 00 00 01 stands in the data, whatever it belongs to.
+
+    Raises:
+        OddStreamError: in too many places.
+    """
     # Two bytes at a time: of every prefix one aligned pair is 00 00, or 00 01 after a zero. In blocks, since fresh
     # memory costs more than what is done in it.
     pairs = np.frombuffer(data, "<u2", len(data) // 2)
@@ -123,11 +128,13 @@ def _start_codes(data: bytes, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.in
         block = pairs[start : start + _BLOCK]
         count = len(block)
         np.equal(np.bitwise_and(block, 0xFEFF, out=masked[:count]), 0, out=marks[:count])
-        blocks.append(np.flatnonzero(marks[:count]) + start)
-    found = np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
-    position = 2 * found - (pairs[found] != 0)
-    position = position[(position >= 0) & (position + 2 < len(array))]
-    prefixes: npt.NDArray[np.int64] = position[(array[position] == 0) & (array[position + 2] == 1)]
+        found = np.flatnonzero(marks[:count]) + start
+        position = 2 * found - (pairs[found] != 0)
+        position = position[(position >= 0) & (position + 2 < len(array))]
+        blocks.append(position[(array[position] == 0) & (array[position + 2] == 1)])
+    prefixes = np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+    if len(prefixes) > _MOST_START_CODES:
+        raise OddStreamError("has more start codes than a video has")
     return prefixes
 
 

@@ -17,7 +17,7 @@ from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, itera
 from videoloader.indexing.sources import ByteSource
 
 _PIECE = 3 << 20  # bytes read at a time: what fits the processor's caches with all that is made of it
-_LONGEST_ACCESS_UNIT = 64 << 20  # bytes of the file that one may be spread over
+_LONGEST_ACCESS_UNIT = 32 << 20  # bytes of the file that one may be spread over
 _HEAD = 1 << 20  # bytes in which the program tables must stand
 # libavformat hands longer PES packets on in parts, of which only the first has the timestamp.
 _PES_PART = 200_000
@@ -87,9 +87,10 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
         if len(piece.row_start):
             units = cut_access_units(video.codec, piece, begin)
             kept = len(units.start) - (not last)
-            parts.append(units.first(kept))
-            offsets.append(piece.offset + piece.locate(units.start[:kept]))
-            pes.append(_new_pes(piece, pes))
+            if kept:
+                parts.append(units.first(kept))
+                offsets.append(piece.offset + piece.locate(units.start[:kept]))
+                pes.append(_new_pes(piece, pes))
             position = piece.end
             if not last:
                 begin = int(units.start[-1])
@@ -105,7 +106,7 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
         first = following
         data = read_transport(source, layout, first, min(count - first, wanted))
         headers = packet_headers(data, packing.stride)
-    if not parts or not len(parts[0].start):
+    if not parts:
         raise OddStreamError("has no video packets")
     return _assemble(layout, video.codec, len(programs.streams) == 1, parts, offsets, pes, position)
 

@@ -21,6 +21,7 @@ _OTHER_VIDEO = {0x10, 0x20, 0x21, 0x33, 0x42, 0xD1, 0xD2, 0xD4, 0xDB, 0xEA}
 _NO_VIDEO_TAGS = {0x46, 0x56, 0x59, 0x6A, 0x7A, 0x7B, 0x7C, 0x7F}
 _NO_VIDEO_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opus", b"KLVA", b"ID3 ", b"VANC", b"HEAC"}
 _UNKNOWN = "?"
+_SHORTEST_SECTION = 12  # bytes; what claims to be shorter is not looked at, nor what follows it
 # With the bits of each byte turned around, zlib's checksum is the one of program tables.
 _BITS_TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
@@ -115,7 +116,7 @@ def _size(pending: bytes) -> int:
 
 
 def _is_whole(pending: bytes) -> bool:
-    return len(pending) >= 3 and pending[0] != 0xFF and len(pending) >= _size(pending)
+    return len(pending) >= 3 and pending[0] != 0xFF and len(pending) >= _size(pending) >= _SHORTEST_SECTION
 
 
 def _section(pending: bytes, table: int) -> bytes:

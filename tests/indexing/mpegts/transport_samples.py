@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -105,3 +106,63 @@ def _silence(number: int) -> av.AudioFrame:
 def to_204(data: bytes) -> bytes:
     """The same packets with room for error correction after each."""
     return b"".join(data[at : at + 188] + bytes(16) for at in range(0, len(data), 188))
+
+
+def split(data: bytes) -> list[bytes]:
+    """The transport packets of a plain or m2ts file, what stands before each included."""
+    stride = 188 if data[0] == 0x47 else 192
+    return [data[at : at + stride] for at in range(0, len(data), stride)]
+
+
+def with_program(data: bytes, other: bytes, move: int = 0x400) -> bytes:
+    """A transport stream of two programs: that of ``data``, and that of ``other`` with its pids moved up."""
+    moved = [_moved(packet, move) for packet in split(other)]
+    both = [packet for pair in itertools.zip_longest(split(data), moved) for packet in pair if packet]
+    association = _association([(1, _map_pid(data)), (2, _map_pid(other) + move)])
+    return b"".join(association if _pid(packet) in (0, move) else packet for packet in both)
+
+
+def _pid(packet: bytes) -> int:
+    return (packet[1] & 0x1F) << 8 | packet[2]
+
+
+def _with_pid(packet: bytes, pid: int) -> bytes:
+    return packet[:1] + bytes([packet[1] & 0xE0 | pid >> 8, pid & 255]) + packet[3:]
+
+
+def _map_pid(data: bytes) -> int:
+    table = next(packet for packet in split(data) if _pid(packet) == 0)
+    return (table[15] & 0x1F) << 8 | table[16]
+
+
+def _moved(packet: bytes, move: int) -> bytes:
+    pid = _pid(packet)
+    if pid == 0x1FFF or pid == 0x11:
+        return _with_pid(packet, 0x1FFF)
+    packet = _with_pid(packet, pid + move)
+    if pid != 0x1000:
+        return packet
+    # The program map: the pids of the clock and of the streams in it move too.
+    section = bytearray(packet[5 : 5 + 3 + ((packet[6] & 15) << 8 | packet[7])])
+    section[3:5] = (2).to_bytes(2, "big")
+    at = 8
+    while at < len(section) - 4:
+        pid = ((section[at] & 0x1F) << 8 | section[at + 1]) + move
+        section[at : at + 2] = (0xE000 | pid).to_bytes(2, "big")
+        at += 5 + ((section[at + 2] & 15) << 8 | section[at + 3])
+    return packet[:5] + with_checksum(bytes(section[:-4])) + packet[5 + len(section) :]
+
+
+def _association(programs: list[tuple[int, int]]) -> bytes:
+    entries = b"".join(number.to_bytes(2, "big") + (0xE000 | pid).to_bytes(2, "big") for number, pid in programs)
+    section = b"\0" + (0xB000 | len(entries) + 9).to_bytes(2, "big") + b"\0\1\xc1\0\0" + entries
+    return (b"\x47\x40\0\x10\0" + with_checksum(section)).ljust(188, b"\xff")
+
+
+def with_checksum(section: bytes) -> bytes:
+    register = 0xFFFFFFFF
+    for byte in section:
+        register ^= byte << 24
+        for _ in range(8):
+            register = register << 1 ^ (0x104C11DB7 if register & 0x80000000 else 0)
+    return section + register.to_bytes(4, "big")
