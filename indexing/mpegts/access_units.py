@@ -283,7 +283,7 @@ def _first_is_turned(
 
 def _windows(piece: Piece, position: Positions) -> npt.NDArray[np.uint64]:
     """The eight bytes from each position on, the first in the highest place, emulation prevention removed."""
-    window = piece.bytes_at(position[:, None] + np.arange(_WINDOW + 2))
+    window = piece.windows(position, _WINDOW + 2)
     zero = window == 0
     guarded = (zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)).any(1)
     for row in np.flatnonzero(guarded).tolist():

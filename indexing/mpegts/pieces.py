@@ -15,7 +15,7 @@ from videoloader.indexing.mpegts.pes import PesHeaders, read_pes_headers, withou
 from videoloader.indexing.sources import ByteSource
 
 _START_CODE_SIZE = 3
-_BLOCK = 1 << 17
+_BLOCK = 1 << 20  # pairs of bytes
 _MOST_START_CODES = 1 << 18  # in a piece: more would take more memory than they are worth
 
 
@@ -71,6 +71,16 @@ class Piece:
         """The bytes at these stream positions, any shape."""
         return self.array[self.locate(position)]
 
+    def windows(self, position: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
+        """uint8[N, width]: the bytes from each of these stream positions on; most lie in one packet."""
+        located = self.locate(position)
+        window = self.array[np.minimum(located[:, None] + np.arange(width), len(self.array) - 1)]
+        in_packet = (located % self.layout.stride) + width <= PACKET_SIZE
+        if not in_packet.all():
+            split = np.flatnonzero(~in_packet)
+            window[split] = self.bytes_at(position[split][:, None] + np.arange(width))
+        return window
+
     def cut(self, start: int, stop: int) -> bytes:
         """The stream's bytes from one position to another."""
         row = int(np.searchsorted(self.position, start, "right")) - 1
@@ -119,16 +129,20 @@ def _start_codes(data: bytes, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.in
     Raises:
         OddStreamError: in too many places.
     """
-    # Two bytes at a time: of every prefix one aligned pair is 00 00, or 00 01 after a zero. In blocks, since fresh
-    # memory costs more than what is done in it.
+    # Two bytes at a time: of every prefix one aligned pair is 00 00, or 00 01 after a zero. Few are, so
+    # the marks are looked through eight at a time; where many are, blocks keep them from filling the memory.
     pairs = np.frombuffer(data, "<u2", len(data) // 2)
-    masked, marks = np.empty(min(_BLOCK, len(pairs)), np.uint16), np.empty(min(_BLOCK, len(pairs)), np.bool_)
+    size = min(_BLOCK, -(-len(pairs) // 8) * 8)
+    masked, marks = np.empty(size, np.uint16), np.empty(size, np.bool_)
     blocks = []
     for start in range(0, len(pairs), _BLOCK):
         block = pairs[start : start + _BLOCK]
         count = len(block)
         np.equal(np.bitwise_and(block, 0xFEFF, out=masked[:count]), 0, out=marks[:count])
-        found = np.flatnonzero(marks[:count]) + start
+        marks[count:] = False
+        eights = np.flatnonzero(marks.view(np.uint64) != 0)
+        which, lane = np.nonzero(marks.reshape(-1, 8)[eights])
+        found = eights[which] * 8 + (lane + start)
         position = 2 * found - (pairs[found] != 0)
         position = position[(position >= 0) & (position + 2 < len(array))]
         blocks.append(position[(array[position] == 0) & (array[position + 2] == 1)])
