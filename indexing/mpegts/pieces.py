@@ -74,7 +74,7 @@ class Piece:
     def windows(self, position: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
         """uint8[N, width]: the bytes from each of these stream positions on; most lie in one packet."""
         located = self.locate(position)
-        window = self.array[np.minimum(located[:, None] + np.arange(width), len(self.array) - 1)]
+        window: npt.NDArray[np.uint8] = self.array[np.minimum(located[:, None] + np.arange(width), len(self.array) - 1)]
         in_packet = (located % self.layout.stride) + width <= PACKET_SIZE
         if not in_packet.all():
             split = np.flatnonzero(~in_packet)

@@ -16,7 +16,7 @@ from videoloader.indexing.mpegts.pieces import Piece, count_packets, make_piece,
 from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, iterate_sections, read_map, read_programs
 from videoloader.indexing.sources import ByteSource
 
-_PIECE = 4 << 20  # bytes read at a time: what fits the processor's caches with all that is made of it
+_PIECE = 3 << 20  # bytes read at a time: what fits the processor's caches with all that is made of it
 _LONGEST_ACCESS_UNIT = 32 << 20  # bytes of the file that one may be spread over
 _HEAD = 1 << 20  # bytes in which the program tables must stand
 # libavformat hands longer PES packets on in parts, of which only the first has the timestamp.
