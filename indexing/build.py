@@ -11,6 +11,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_demuxing
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
+from videoloader.indexing.mpegts import index_mpegts
 from videoloader.indexing.sources import ByteSource, FolderSource, Openable, open_source
 from videoloader.indexing.start import without_lost_frames
 
@@ -24,10 +25,10 @@ def build_index(source: Openable) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
     mp4, mov and AVI are read from their own tables, in a millisecond or less, Matroska and WebM from the headers
-    of their blocks; other containers are demuxed once through libavformat. Where the packets do not say which
-    frames they become (no timestamps, a start without a keyframe) the video is decoded once instead;
-    ``VideoIndex.method`` tells. An image file is a video of one frame, a folder of them one of as many;
-    ``FolderSource`` takes their rate.
+    of their blocks, MPEG transport streams in one pass over their bytes; other containers are demuxed once through
+    libavformat. Where the packets do not say which frames they become (no timestamps, a start without a keyframe)
+    the video is decoded once instead; ``VideoIndex.method`` tells. An image file is a video of one frame, a folder
+    of them one of as many; ``FolderSource`` takes their rate.
 
     Args:
         source: whatever ``open_source`` takes: path of a file or of a folder of image files, URL,
@@ -79,4 +80,5 @@ def _index_by_tables(source: ByteSource) -> VideoIndex | None:
         return index_matroska(source)
     if head[:4] == b"RIFF" and head[8:] == b"AVI ":
         return index_avi(source)
-    return index_images(source)
+    image = index_images(source)
+    return index_mpegts(source) if image is None else image

@@ -66,6 +66,9 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
             yield container, stream
     except av.error.FFmpegError as error:
         raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
+    except IndexError:
+        # PyAV knows only the streams that were there when it opened the file.
+        raise IndexingError("libavformat cannot read it: streams begin on the way", source.name) from None
 
 
 def read_stream_info(source: ByteSource) -> StreamInfo:

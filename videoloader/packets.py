@@ -14,6 +14,7 @@ from videoloader.indexing.bitstream.references import ReferenceClosure, names_re
 from videoloader.indexing.images import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, VideoIndex
 from videoloader.indexing.libav import open_video
+from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.planning import Run
 
@@ -45,10 +46,9 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     if isinstance(source, FolderSource):
         _check_files(source, index, run)
     wanted = np.isin(run.packets, run.wanted, assume_unique=True)
-    payloads = _read_ranges(source, index, run) if index.byte_ranges else _demux(source, run)
     packets = (
         PacketBytes(number, data, is_wanted)
-        for (number, data), is_wanted in zip(payloads, wanted.tolist(), strict=True)
+        for (number, data), is_wanted in zip(_read(source, index, run), wanted.tolist(), strict=True)
     )
     if index.container == "images" and index.stream.codec == "mjpeg":
         return _whole_jpegs(source, packets)
@@ -58,6 +58,14 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     if names_references(index.stream.codec):
         return _referenced(index, run, packets)
     return (packet for packet in packets if packet.wanted or not _is_disposable(index, packet))
+
+
+def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tuple[int, bytes | memoryview]]:
+    if index.byte_ranges:
+        return _read_ranges(source, index, run)
+    if index.transport:
+        return read_transport_packets(source, index, run.packets)
+    return _demux(source, run)
 
 
 def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:

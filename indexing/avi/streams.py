@@ -115,13 +115,13 @@ def _h264_facts(config: bytes, picture: PictureHeader) -> dict[str, Any] | None:
 
 def _sps_facts(sps: Sps, picture: PictureHeader) -> dict[str, Any] | None:
     # Decoders give grey pictures out in several formats.
-    if not 1 <= sps.chroma <= 3 or sps.separate_planes or sps.bit_depth not in (8, 10) or sps.color.matrix == 0:
+    if not 1 <= sps.chroma <= 3 or sps.separate_planes or sps.bit_depth not in (8, 10) or sps.vui.matrix == 0:
         return None
     width, height = sps.width, sps.height
     stated = picture.width, abs(picture.height)
     if (width, height) == (sps.coded_width, sps.coded_height) == (-(-stated[0] // 16) * 16, -(-stated[1] // 16) * 16):
         width, height = stated  # libavcodec takes the container's word for what to cut from the last macroblocks
-    chroma, full = _H264_CHROMA[sps.chroma], sps.color.full_range
+    chroma, full = _H264_CHROMA[sps.chroma], sps.vui.full_range
     pixels = f"yuv{'j' if full and sps.bit_depth == 8 else ''}{chroma}p"
     return {
         "width": width,
@@ -129,9 +129,9 @@ def _sps_facts(sps: Sps, picture: PictureHeader) -> dict[str, Any] | None:
         "bit_depth": sps.bit_depth,
         "chroma": chroma,
         "pixel_format": pixels if sps.bit_depth == 8 else f"{pixels}{sps.bit_depth}le",
-        "color_primaries": sps.color.primaries,
-        "color_transfer": sps.color.transfer,
-        "color_matrix": sps.color.matrix,
+        "color_primaries": sps.vui.primaries,
+        "color_transfer": sps.vui.transfer,
+        "color_matrix": sps.vui.matrix,
         "color_range": "" if full is None else "full" if full else "limited",
     }
 

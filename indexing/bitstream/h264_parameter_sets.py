@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,13 +13,14 @@ _PROFILES_WITH_CHROMA = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134
 _LONGEST_ORDER_CYCLE = 255
 
 
-class VuiColor(NamedTuple):
-    """Colours of the video usability information: ITU-T H.273 code points, of which 2 is "unspecified"."""
+class Vui(NamedTuple):
+    """The first part of the video usability information: colours are ITU-T H.273 code points, 2 is "unspecified"."""
 
     primaries: int = 2
     transfer: int = 2
     matrix: int = 2
     full_range: bool | None = None
+    sample_aspect_ratio: Fraction = Fraction(1)
 
 
 class Sps(NamedTuple):
@@ -39,7 +41,7 @@ class Sps(NamedTuple):
         coded_width, coded_height: pixels, whole macroblocks.
         width, height: of the pictures given out (cropped), pixels.
         frames_only: frame_mbs_only_flag.
-        color: of its pictures.
+        vui: colours and shape of its pixels.
         timed: whether pictures may state when they are shown, relative to when they are decoded.
         reordered: max_num_reorder_frames; None where it is not stated.
         buffered: max_dec_frame_buffering; None where it is not stated.
@@ -63,7 +65,7 @@ class Sps(NamedTuple):
     width: int
     height: int
     frames_only: bool
-    color: VuiColor
+    vui: Vui
     timed: bool
     reordered: int | None
     buffered: int | None
@@ -121,14 +123,14 @@ def read_sps(payload: bytes) -> Sps:
         left, right, top, cropped_bottom = (bits.ue() for _ in range(4))
         width -= (left + right) * unit_x
         height -= (top + cropped_bottom) * unit_y
-    color = VuiColor()
+    vui = Vui()
     timed, reordered, buffered = False, None, None
     if bits.u(1):
-        color = read_vui_color(bits)
+        vui = read_vui(bits)
         timed, reordered, buffered = _read_stated_buffering(bits)
     return Sps(
         number, level, chroma, bool(separate), depth, frame_num_bits, order_type, order_bits, deltas, non_ref, bottom,
-        tuple(cycle), references, coded_width, coded_height, width, height, bool(frames_only), color, timed,
+        tuple(cycle), references, coded_width, coded_height, width, height, bool(frames_only), vui, timed,
         reordered, buffered,
     )  # fmt: skip
 
@@ -141,19 +143,32 @@ def _skip_scaling_list(bits: BitReader, size: int) -> None:
         last = following or last
 
 
-def read_vui_color(bits: BitReader) -> VuiColor:
-    """The colours of vui_parameters; H.264 and HEVC begin alike (annex E of each)."""
-    if bits.u(1) and bits.u(8) == 255:
-        bits.u(32)
+# Sample aspect ratios by aspect_ratio_idc (ITU-T H.273, table 16).
+_ASPECT_RATIOS = (
+    (1, 1), (1, 1), (12, 11), (10, 11), (16, 11), (40, 33), (24, 11), (20, 11), (32, 11), (80, 33), (18, 11), (15, 11),
+    (64, 33), (160, 99), (4, 3), (3, 2), (2, 1),
+)  # fmt: skip
+
+
+def read_vui(bits: BitReader) -> Vui:
+    """vui_parameters up to matrix_coefficients; H.264 and HEVC begin alike (annex E of each)."""
+    aspect = (1, 1)
+    if bits.u(1):
+        code = bits.u(8)
+        if code == 255:
+            aspect = bits.u(16), bits.u(16)
+        elif code < len(_ASPECT_RATIOS):
+            aspect = _ASPECT_RATIOS[code]
+    ratio = Fraction(*aspect) if all(aspect) else Fraction(1)
     if bits.u(1):
         bits.u(1)
     if not bits.u(1):
-        return VuiColor()
+        return Vui(sample_aspect_ratio=ratio)
     bits.u(3)
     full = bool(bits.u(1))
     if not bits.u(1):
-        return VuiColor(full_range=full)
-    return VuiColor(bits.u(8), bits.u(8), bits.u(8), full)
+        return Vui(full_range=full, sample_aspect_ratio=ratio)
+    return Vui(bits.u(8), bits.u(8), bits.u(8), full, ratio)
 
 
 def _read_stated_buffering(bits: BitReader) -> tuple[bool, int | None, int | None]:

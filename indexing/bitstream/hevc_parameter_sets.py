@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.nal import parameter_sets
 
 # (difference of picture order counts, whether the current picture may use it), the nearest first: those shown
 # before the current picture, then those after.
@@ -165,3 +166,12 @@ def read_reference_picture_set(
             delta += direction * (bits.ue() + 1)
             entries.append((delta, bool(bits.u(1))))
     return tuple(entries)
+
+
+def has_one_layer(config: bytes) -> bool:
+    """Whether sps_max_sub_layers_minus1 is 0 in the first SPS of a configuration record (ITU-T H.265, 7.3.2.2.1)."""
+    for unit in parameter_sets("hevc", config):
+        if len(unit) > 2 and unit[0] >> 1 & 63 == 33:
+            # After the two-byte NAL header: vps id (4 bits), max sub layers minus 1 (3 bits).
+            return unit[2] >> 1 & 7 == 0
+    return False

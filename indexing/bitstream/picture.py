@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.av1 import sequence_format
 from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.h264_parameter_sets import VuiColor, read_sps, read_vui_color
+from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_sps, read_vui
 from videoloader.indexing.bitstream.hevc_parameter_sets import (
     read_profile_tier_level,
     read_reference_picture_sets,
@@ -30,7 +31,10 @@ class PictureFormat(NamedTuple):
         full_range: whether samples use the full range; None where the header does not tell.
         buffering: how many pictures the stream may make a decoder hold, by each number in its headers that
             says so: H.264 reference frames, limit of the level, limit stated; HEVC stated, limit of the level.
-        frames_only: whether no picture is coded as two fields, which packets may hold one by one (H.264).
+        color_primaries, color_transfer: ITU-T H.273 code points; 2 is "unspecified".
+        sample_aspect_ratio: width of a pixel over its height; 1 where the header does not tell.
+        field_flag_at: H.264: bits between pic_parameter_set_id and field_pic_flag in slice headers; -1 where
+            all pictures are frames.
     """
 
     width: int
@@ -40,7 +44,15 @@ class PictureFormat(NamedTuple):
     color_matrix: int = 2
     full_range: bool | None = None
     buffering: tuple[int, ...] = ()
-    frames_only: bool = True
+    color_primaries: int = 2
+    color_transfer: int = 2
+    sample_aspect_ratio: Fraction = Fraction(1)
+    field_flag_at: int = -1
+
+    @property
+    def frames_only(self) -> bool:
+        """Whether no picture is coded as two fields, which packets may hold one by one (H.264)."""
+        return self.field_flag_at < 0
 
 
 @lru_cache(4096)
@@ -91,9 +103,25 @@ def _read_h264_format(payload: bytes) -> PictureFormat | None:
         return None
     limit = min(_H264_DPB_BLOCKS.get(sps.level, _H264_LARGEST_DPB) // blocks, 16)
     buffering = (sps.references, limit, limit if sps.buffered is None else sps.buffered)
-    chroma = _CHROMA[min(sps.chroma, 3)]
+    field_flag_at = -1 if sps.frames_only else sps.frame_num_bits + 2 * sps.separate_planes
+    return _format(sps.width, sps.height, sps.chroma, sps.bit_depth, sps.vui, buffering, field_flag_at)
+
+
+def _format(
+    width: int, height: int, chroma: int, depth: int, vui: Vui, buffering: tuple[int, ...], field_flag_at: int = -1
+) -> PictureFormat:
     return PictureFormat(
-        sps.width, sps.height, chroma, sps.bit_depth, sps.color.matrix, sps.color.full_range, buffering, sps.frames_only
+        width,
+        height,
+        _CHROMA[min(chroma, 3)],
+        depth,
+        vui.matrix,
+        vui.full_range,
+        buffering,
+        vui.primaries,
+        vui.transfer,
+        vui.sample_aspect_ratio,
+        field_flag_at,
     )
 
 
@@ -127,10 +155,10 @@ def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
         bits.ue()
         order_bits = bits.ue() + 4
         buffering = (_read_hevc_stated_buffering(bits, layers), _hevc_limit(level, width * height))
-        matrix, full = _read_hevc_colour(bits, order_bits)
+        vui = _read_hevc_colour(bits, order_bits)
     except (ValueError, IndexError):
         return None
-    return PictureFormat(width, height, _CHROMA[min(chroma, 3)], depth, matrix, full, buffering)
+    return _format(width, height, chroma, depth, vui, buffering)
 
 
 # MaxLumaPs by general_level_idc (ITU-T H.265, table A.8).
@@ -158,7 +186,7 @@ def _read_hevc_stated_buffering(bits: BitReader, layers: int) -> int:
     return pictures
 
 
-def _read_hevc_colour(bits: BitReader, order_bits: int) -> tuple[int, bool | None]:
+def _read_hevc_colour(bits: BitReader, order_bits: int) -> Vui:
     """The colour part of the VUI, after all that stands between it and the buffering numbers."""
     for _ in range(6):
         bits.ue()
@@ -175,5 +203,4 @@ def _read_hevc_colour(bits: BitReader, order_bits: int) -> tuple[int, bool | Non
         for _ in range(bits.ue()):
             bits.u(order_bits + 1)
     bits.u(2)
-    color = read_vui_color(bits) if bits.u(1) else VuiColor()
-    return color.matrix, color.full_range
+    return read_vui(bits) if bits.u(1) else Vui()

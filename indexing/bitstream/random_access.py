@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from videoloader.indexing.bitstream import av1_references, vp8_references, vp9_references
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.sei import iterate_messages
 
 _LONGEST_HEAD = 256  # bytes: what is read of a frame's header stands within these
 
@@ -96,22 +97,8 @@ _FIRST_FRAME_IS_KEY = {"vp8": _vp8_starts_with_key, "vp9": _vp9_starts_with_key,
 
 def _recovers_at_once(sei: bytes) -> bool:
     """Whether an H.264 SEI NAL holds a recovery point message with recovery_frame_cnt 0."""
-    sei = sei.replace(b"\0\0\3", b"\0\0")  # emulation prevention: sizes count without it
-    position = 0
-    while position + 2 < len(sei):
-        kind = size = 0
-        while position < len(sei) and sei[position] == 0xFF:
-            kind, position = kind + 255, position + 1
-        if position + 1 >= len(sei):
-            return False
-        kind, position = kind + sei[position], position + 1
-        while position < len(sei) and sei[position] == 0xFF:
-            size, position = size + 255, position + 1
-        if position >= len(sei):
-            return False
-        size, position = size + sei[position], position + 1
+    for kind, message in iterate_messages(sei):
         if kind == 6:
             # recovery_frame_cnt is the first field, Exp-Golomb coded: zero is the single bit 1.
-            return position < len(sei) and bool(sei[position] & 0x80)
-        position += size
+            return bool(message[:1]) and bool(message[0] & 0x80)
     return False

@@ -142,8 +142,11 @@ def test_a_source_that_has_become_shorter_is_an_error(decoded, sample):
 def test_a_demuxed_source_that_has_become_shorter_is_an_error(decoded, sample):
     _, index, _, decoder = decoded("h264_ts")
     data = sample("h264_ts").read_bytes()
+    shorter = MemorySource(data[: len(data) // 2], "shorter.ts")
+    with pytest.raises(SourceError, match=r"shorter\.ts: is not the transport stream that was indexed"):
+        read_frames(shorter, index, [59], decoder)
     with pytest.raises(SourceError, match=r"shorter\.ts: has only \d+ packets"):
-        read_frames(MemorySource(data[: len(data) // 2], "shorter.ts"), index, [59], decoder)
+        read_frames(shorter, replace(index, transport=None), [59], decoder)
 
 
 def test_a_codec_that_libavcodec_lacks_is_unsupported(decoded):

@@ -1,0 +1,302 @@
+"""Where one access unit of a video ends and the next begins, as libavcodec's parsers see it.
+
+All three codecs follow one rule. Some start codes belong to a *picture* (slices), some *open* an access unit
+(headers, and slices that begin a picture). One that opens begins a new access unit if a picture came since the
+last began.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.bitstream.sei import iterate_messages
+from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
+from videoloader.indexing.mpegts.packets import OddStreamError
+from videoloader.indexing.mpegts.pieces import Piece
+
+Positions = npt.NDArray[np.int64]
+
+# Bytes of the first slice header kept for whether the picture is a field: they hold more than it takes.
+_WINDOW = 8
+_LONGEST_FIRST_BLOCK = 5  # bytes of first_mb_in_slice where it is not zero: the parser sees no start code in them
+_NEEDED_AFTER = 3 + 1 + _WINDOW + 2
+_HEVC_IRAP = (16, 23)
+_DISPLAY_ORIENTATION = 47
+
+
+class AccessUnits(NamedTuple):
+    """Access units, in decode order.
+
+    Attributes:
+        start: int64[A], stream position of the first byte.
+        mark: int64[A], stream position of the start code that shows where it begins, at most one byte later.
+        picture: int64[A], stream position of the start code of the picture's own header; -1 where there is none.
+        key: bool[A], decoding can start here.
+        disposable: uint8[A], by the unit's own headers.
+        slice_bits: uint64[A], H.264: what follows pic_parameter_set_id in the first slice, from the top bit on.
+        headers: stream position → bytes of each parameter set, sequence header or end of sequence.
+        turned: whether a message in the first unit may say how the picture is to be turned.
+    """
+
+    start: Positions
+    mark: Positions
+    picture: Positions
+    key: npt.NDArray[np.bool_]
+    disposable: npt.NDArray[np.uint8]
+    slice_bits: npt.NDArray[np.uint64]
+    headers: dict[int, bytes]
+    turned: bool
+
+    def first(self, count: int) -> AccessUnits:
+        """The first units."""
+        stop = self.start[count] if count < len(self.start) else np.iinfo(np.int64).max
+        return AccessUnits(
+            self.start[:count],
+            self.mark[:count],
+            self.picture[:count],
+            self.key[:count],
+            self.disposable[:count],
+            self.slice_bits[:count],
+            {at: header for at, header in self.headers.items() if at < stop},
+            self.turned,
+        )
+
+
+def join_units(parts: list[AccessUnits]) -> AccessUnits:
+    """The units of parts that follow each other."""
+    return AccessUnits(
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.mark for part in parts]),
+        np.concatenate([part.picture for part in parts]),
+        np.concatenate([part.key for part in parts]),
+        np.concatenate([part.disposable for part in parts]),
+        np.concatenate([part.slice_bits for part in parts]),
+        {at: header for part in parts for at, header in part.headers.items()},
+        parts[0].turned,
+    )
+
+
+def cut_access_units(codec: str, piece: Piece, begin: int) -> AccessUnits:
+    """The access units of a piece whose first begins at stream position ``begin``. The last may go on after the piece.
+
+    Raises:
+        OddStreamError: libavcodec's parser would be confused by what stands there.
+    """
+    position, kind = piece.start_codes()
+    # Near the border of a piece too little can be seen of what follows a start code.
+    stop = piece.end - (0 if piece.last else _NEEDED_AFTER)
+    first, last = np.searchsorted(position, (begin, stop)).tolist()
+    position, kind = position[first:last], kind[first:last]
+    if codec == "h264":
+        return _cut_h264(piece, begin, position, kind)
+    if codec == "hevc":
+        return _cut_hevc(piece, begin, position, kind)
+    return _cut_mpeg2(piece, begin, position, kind)
+
+
+def _borders(is_picture: npt.NDArray[np.bool_], opens: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    cut = np.zeros(len(opens), np.bool_)
+    cut[1:] = opens[1:] & is_picture[:-1]
+    return cut
+
+
+def _starts(piece: Piece, begin: int, mark: Positions) -> tuple[Positions, Positions]:
+    """(start, mark) of the units: a zero byte before the start code belongs to the unit that it opens."""
+    before = piece.bytes_at(np.maximum(mark - 1, 0))
+    start = mark - ((before == 0) & (mark > 0))
+    return np.append(begin, start), np.append(begin, mark)
+
+
+def _first_in_unit(start: Positions, position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
+    """(number in ``position``, number in ``start``) of the first position in each unit that has one."""
+    unit = np.searchsorted(start, position, "right") - 1
+    first = np.flatnonzero(np.diff(unit, prepend=-1))
+    return first, unit[first]
+
+
+def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
+    """ITU-T H.264, 7.4.1.2.3 and .4, as far as libavcodec's parser goes into it."""
+    kind = header & 31
+    if ((kind >= 2) & (kind <= 4)).any():
+        raise OddStreamError("is cut into data partitions")
+    is_slice = (kind == 1) | (kind == 5)
+    slices = np.flatnonzero(is_slice)
+    relevant = np.flatnonzero(is_slice | (kind >= 6) & (kind <= 9))
+    is_picture = is_slice[relevant]
+    bits = _windows(piece, position[slices] + 4)
+    longest = np.where(bits >> np.uint64(63) == 1, 1, _LONGEST_FIRST_BLOCK)
+    if (np.append(position[1:], piece.end)[slices] - position[slices] < 4 + longest).any():
+        raise OddStreamError("has slices without a header")
+    first_block, bits = _read_ue(bits)
+    opens = np.ones(len(relevant), np.bool_)
+    opens[is_picture] = first_block <= np.append(0, first_block[:-1])
+    cut = _borders(is_picture, opens)
+    start, mark = _starts(piece, begin, position[relevant[cut]])
+    first, unit = _first_in_unit(start, position[slices])
+    slice_type, bits = _read_ue(bits[first])
+    _, bits = _read_ue(bits)
+    count = len(start)
+    picture, key, disposable, slice_bits = _blank(count)
+    picture[unit] = position[slices[first]]
+    key[unit] = kind[slices[first]] == 5
+    disposable[unit] = np.where(header[slices[first]] & 0x60 == 0, DISPOSABLE_YES, DISPOSABLE_NO)
+    slice_bits[unit] = bits
+    # A recovery point at which decoding can start has nothing but intra slices.
+    for number in unit[~key[unit] & (slice_type % 5 == 2)].tolist():
+        payload = piece.cut(int(start[number]), int(picture[number]) + 5)
+        key[number] = is_random_access("h264", b"", payload)
+    headers = _cut_headers(piece, position, (kind == 7) | (kind == 8))
+    turned = _first_is_turned(piece, position, kind == 6, start, 1)
+    return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
+
+
+def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
+    """ITU-T H.265, 7.4.2.4.4; only the base layer counts."""
+    second = piece.bytes_at(position + 4)
+    base = ((header & 1) == 0) & (second >> 3 == 0) & (position + 6 <= piece.end)
+    position, header, second = position[base], header[base], second[base]
+    kind = header >> 1 & 63
+    is_slice = (kind <= 9) | (kind >= 16) & (kind <= 21)
+    first_slice = is_slice.copy()
+    first_slice[is_slice] = piece.bytes_at(position[is_slice] + 5) & 0x80 != 0
+    opener = (kind >= 32) & (kind <= 37) | (kind == 39) | (kind >= 41) & (kind <= 44) | (kind >= 48) & (kind <= 55)
+    relevant = np.flatnonzero(first_slice | opener)
+    cut = _borders(first_slice[relevant], np.ones(len(relevant), np.bool_))
+    start, mark = _starts(piece, begin, position[relevant[cut]])
+    slices = np.flatnonzero(is_slice)
+    first, unit = _first_in_unit(start, position[slices])
+    count = len(start)
+    picture, key, disposable, slice_bits = _blank(count)
+    picture[unit] = position[slices[first]]
+    of_first = kind[slices[first]]
+    key[unit] = (of_first >= _HEVC_IRAP[0]) & (of_first <= _HEVC_IRAP[1])
+    disposable[unit] = np.where((of_first <= 14) & (of_first % 2 == 0), DISPOSABLE_YES, DISPOSABLE_NO)
+    headers = _cut_headers(piece, position, (kind >= 32) & (kind <= 34))
+    for at in position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)].tolist():
+        headers[at] = piece.cut(at, at + 5)
+    turned = _first_is_turned(piece, position, kind == 39, start, 2)
+    return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
+
+
+def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[np.uint8]) -> AccessUnits:
+    """ISO/IEC 13818-2, 6.2 (start codes), 6.2.3 (picture header), 6.2.3.1 (picture coding extension)."""
+    is_slice = (code >= 0x01) & (code <= 0xAF)
+    is_end = code == 0xB7
+    cut = _borders(is_slice, ~is_slice & ~is_end)
+    after_end = position[is_end] + 4
+    mark = np.sort(np.concatenate((position[cut], after_end[after_end < piece.end])))
+    pictures = np.flatnonzero(code == 0)
+    extensions = np.flatnonzero(code == 0xB5)
+    coding = extensions[piece.bytes_at(position[extensions] + 4) >> 4 == 8]  # picture coding extensions
+    structure = np.full(len(code), 3)
+    structure[coding] = piece.bytes_at(position[coding] + 6) & 3
+    start = np.append(begin, mark)
+    if (structure != 3).any():
+        is_coding = np.zeros(len(code), np.bool_)
+        is_coding[coding] = True
+        start = np.array([begin, *_cut_fields(position, code, is_coding, structure, piece.end)])
+    first, unit = _first_in_unit(start, position[pictures])
+    count = len(start)
+    picture, key, disposable, slice_bits = _blank(count)
+    picture[unit] = position[pictures[first]]
+    coding_type = piece.bytes_at(picture[unit] + 5) >> 3 & 7
+    key[unit] = coding_type == 1
+    disposable[unit] = np.where(coding_type == 3, DISPOSABLE_YES, DISPOSABLE_NO)
+    headers = {}
+    sequence = np.flatnonzero(code == 0xB3)
+    for number in sequence.tolist():
+        rest = np.flatnonzero((code[number:] != 0xB3) & (code[number:] != 0xB5))
+        stop = int(position[number + rest[0]]) if len(rest) else piece.end
+        headers[int(position[number])] = piece.cut(int(position[number]), stop)
+    return AccessUnits(start, start, picture, key, disposable, slice_bits, headers, False)
+
+
+def _cut_fields(
+    position: Positions,
+    code: npt.NDArray[np.uint8],
+    is_coding: npt.NDArray[np.bool_],
+    structure: npt.NDArray[np.int64],
+    end: int,
+) -> list[int]:
+    """Where units begin in a stream with field pictures, of which two make one unit."""
+    after_slice = (code[:-1] >= 0x01) & (code[:-1] <= 0xAF)
+    repeated = np.append(False, after_slice & (code[1:] >= 0x01) & (code[1:] <= 0xAF))
+    cuts: list[int] = []
+    one_field = in_slices = False
+    for at, value, coding, picture in zip(
+        *(each[~repeated].tolist() for each in (position, code, is_coding, structure)), strict=True
+    ):
+        if 0x01 <= value <= 0xAF:
+            in_slices = not one_field
+            continue
+        if value == 0xB7:
+            one_field = in_slices = False
+            if at + 4 < end:
+                cuts.append(at + 4)
+            continue
+        if in_slices:
+            cuts.append(at)
+            in_slices = False
+        if value == 0xB3:
+            one_field = False
+        elif coding:
+            one_field = picture != 3 and not one_field
+    return cuts
+
+
+def _blank(
+    count: int,
+) -> tuple[Positions, npt.NDArray[np.bool_], npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+    return (
+        np.full(count, -1),
+        np.zeros(count, np.bool_),
+        np.full(count, DISPOSABLE_UNKNOWN, np.uint8),
+        np.zeros(count, np.uint64),
+    )
+
+
+def _cut_headers(piece: Piece, position: Positions, chosen: npt.NDArray[np.bool_]) -> dict[int, bytes]:
+    ends = np.append(position[1:], piece.end)
+    return {
+        start: piece.cut(start, stop)
+        for start, stop in zip(position[chosen].tolist(), ends[chosen].tolist(), strict=True)
+    }
+
+
+def _first_is_turned(
+    piece: Piece, position: Positions, is_message: npt.NDArray[np.bool_], start: Positions, header_size: int
+) -> bool:
+    """Whether the first unit has a message on display orientation (ITU-T H.264, D.1.27; ITU-T H.265, D.2.17)."""
+    stop = int(start[1]) if len(start) > 1 else piece.end
+    ends = np.append(position[1:], piece.end)
+    within = is_message & (position < stop)
+    return any(
+        kind == _DISPLAY_ORIENTATION
+        for begin, end in zip(position[within].tolist(), ends[within].tolist(), strict=True)
+        for kind, _ in iterate_messages(piece.cut(begin + 3 + header_size, end))
+    )
+
+
+def _windows(piece: Piece, position: Positions) -> npt.NDArray[np.uint64]:
+    """The eight bytes from each position on, the first in the highest place, emulation prevention removed."""
+    window = piece.windows(position, _WINDOW + 2)
+    zero = window == 0
+    guarded = (zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)).any(1)
+    for row in np.flatnonzero(guarded).tolist():
+        plain = window[row].tobytes().replace(b"\0\0\3", b"\0\0").ljust(_WINDOW, b"\0")
+        window[row, :_WINDOW] = np.frombuffer(plain, np.uint8, _WINDOW)
+    return np.ascontiguousarray(window[:, :_WINDOW]).view(">u8")[:, 0].astype(np.uint64)
+
+
+def _read_ue(bits: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """(value, what follows) of an Exp-Golomb number at the top of each (ITU-T H.264, 9.1); huge where there is none."""
+    high = (bits >> np.uint64(32)).astype(np.float64)
+    zeros = np.uint64(32) - np.frexp(high)[1].astype(np.uint64)
+    fits = zeros < 16
+    zeros = np.minimum(zeros, np.uint64(15))
+    value = (bits >> (np.uint64(63) - np.uint64(2) * zeros)).astype(np.int64) - 1
+    return np.where(fits, value, 1 << 31), bits << (np.uint64(2) * zeros + np.uint64(1))

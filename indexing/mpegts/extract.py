@@ -1,0 +1,113 @@
+"""read_transport_packets: from packet numbers to bytes, without walking there from the start of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import SourceError
+from videoloader.indexing.index import TransportLayout, VideoIndex
+from videoloader.indexing.mpegts.packets import OddStreamError, find_payloads, packet_headers
+from videoloader.indexing.mpegts.pes import read_pes_headers, without_headers
+from videoloader.indexing.mpegts.pieces import count_packets, read_transport
+from videoloader.indexing.sources import ByteSource
+
+# Other packets between two are read along when they take less than this: a read costs more than its bytes.
+_READ_THROUGH = 64 << 10
+_LARGEST_READ = 16 << 20
+# Transport packets read at first of the video's last packet, whose end nothing tells, for each that its bytes fill.
+_SPREAD = 2
+
+
+def read_transport_packets(
+    source: ByteSource, index: VideoIndex, packet_numbers: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, memoryview]]:
+    """(number, bytes) of some packets of a transport stream, as a demuxer would give them.
+
+    Args:
+        source: of the video.
+        index: of the same video, with a ``transport``.
+        packet_numbers: int64[P], rising.
+
+    Raises:
+        SourceError: the source is no longer the one that was indexed.
+    """
+    layout = index.transport
+    assert layout is not None
+    count = count_packets(source.size, layout)
+    offset, size = index.packet_offset[packet_numbers], index.packet_size[packet_numbers].astype(np.int64)
+    first = (offset - layout.first) // layout.stride
+    # A packet ends at the latest where the next one begins, which may be in the same transport packet.
+    following = np.append(index.packet_offset, layout.first + count * layout.stride)[packet_numbers + 1]
+    stop = np.minimum(-((layout.first - following) // layout.stride), count)
+    if len(packet_numbers) and packet_numbers[-1] == len(index.packet_offset) - 1:
+        stop[-1] = min(count, int(first[-1]) + 2 + _SPREAD * int(size[-1]) // 184)
+    far = (first[1:] - stop[:-1]) * layout.stride > _READ_THROUGH
+    part = np.cumsum(stop - first) * layout.stride // _LARGEST_READ
+    bounds = np.flatnonzero(far | (part[1:] != part[:-1])) + 1
+    for begin, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(offset)], strict=True):
+        stream, starts = _read_stream(
+            source, layout, int(first[begin]), int(stop[end - 1]), offset[begin:end], int(size[end - 1])
+        )
+        for number, start, length in zip(
+            packet_numbers[begin:end].tolist(), starts, size[begin:end].tolist(), strict=True
+        ):
+            yield number, stream[start : start + length]
+
+
+def _read_stream(
+    source: ByteSource, layout: TransportLayout, first: int, stop: int, offset: npt.NDArray[np.int64], needed: int
+) -> tuple[memoryview, list[int]]:
+    """(elementary stream, where in it the bytes at each file offset are) of some transport packets.
+
+    More are read until ``needed`` bytes follow the last offset.
+    """
+    count = count_packets(source.size, layout)
+    while True:
+        if not 0 <= first < stop <= count:
+            raise _changed(source)
+        data = read_transport(source, layout, first, stop - first)
+        try:
+            stream, packet, start, position = _elementary_stream(data, layout)
+        except OddStreamError:
+            raise _changed(source) from None
+        at = offset - layout.first - first * layout.stride
+        row = np.searchsorted(packet, at // layout.stride)
+        if not len(packet) or row[-1] >= len(packet) or (packet[row] != at // layout.stride).any():
+            raise _changed(source)
+        starts = position[row] + at - start[row]
+        if len(stream) - int(starts[-1]) >= needed:
+            return stream, starts.tolist()
+        if stop == count:
+            raise _changed(source)
+        stop = min(count, stop + max(stop - first, 64))
+
+
+def _elementary_stream(
+    data: bytes, layout: TransportLayout
+) -> tuple[memoryview, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(bytes, and of each stretch of them: transport packet, start in ``data``, start in the bytes)."""
+    headers = packet_headers(data, layout.stride)
+    payloads = find_payloads(data, layout.stride, headers, layout.pid)
+    array = np.frombuffer(data, np.uint8)
+    pes = read_pes_headers(array, payloads)
+    payloads = without_headers(payloads, pes.row, pes.size)
+    size = payloads.stop - payloads.start
+    position = np.cumsum(size) - size
+    # Each payload is the end of its packet, and most are all but the four bytes of the header: those are copied
+    # together, and what comes before the shorter ones is left out.
+    full = np.ndarray((len(headers), 184), np.uint8, data, 4, (layout.stride, 1))[payloads.packet]
+    flat = memoryview(full.tobytes())
+    short = np.flatnonzero(size < 184)
+    if not len(short):
+        return flat, payloads.packet, payloads.start, position
+    begin = np.append(0, (short + 1) * 184 - size[short]).tolist()
+    end = np.append(short * 184, len(flat)).tolist()
+    stream = memoryview(b"".join([flat[i:j] for i, j in zip(begin, end, strict=True)]))
+    return stream, payloads.packet, payloads.start, position
+
+
+def _changed(source: ByteSource) -> SourceError:
+    return SourceError("is not the transport stream that was indexed", source.name)

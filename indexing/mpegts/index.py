@@ -1,0 +1,159 @@
+"""index_mpegts: from one pass over a transport stream to a VideoIndex."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer
+from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.index import DISPOSABLE_UNKNOWN, DISPOSABLE_YES, StreamInfo, VideoIndex
+from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
+from videoloader.indexing.mpegts.access_units import AccessUnits
+from videoloader.indexing.mpegts.packets import LONGEST_HEAD, OddStreamError, find_packing
+from videoloader.indexing.mpegts.pes import NO_TIME, unwrap
+from videoloader.indexing.mpegts.scan import Scan, scan_transport
+from videoloader.indexing.mpegts.stream import TIME_BASE, bare, describe_stream, mark_changes, nal_type, usual_rate
+from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.sources import ByteSource
+
+
+def index_mpegts(source: ByteSource) -> VideoIndex | None:
+    """The index of a transport stream.
+
+    The packets are those that libavformat would give, byte for byte, with its timestamps. Where they do not say
+    which frames they become, libavformat or a decode does, and the packets' places are added to that index.
+
+    Returns:
+        None where the file is no transport stream, or one that only libavformat can read: sync lost on the way,
+        scrambled, tables that change, or a codec other than H.264, HEVC and MPEG-2.
+
+    Raises:
+        SourceError: the source cannot be read.
+        IndexingError, UnsupportedError, DecodeError: from libav, where it had to be asked.
+    """
+    packing = find_packing(source.read(0, LONGEST_HEAD))
+    if packing is None:
+        return None
+    try:
+        scan = scan_transport(source, packing)
+        stream = describe_stream(scan.codec, scan.units)
+        if stream is None:
+            return None
+        shown = scan.units.picture >= 0
+        if not shown.any():
+            return None
+        if (scan.pts[shown] == NO_TIME).any() or scan.units.turned:
+            return _with_places(index_by_demuxing(source), scan)
+        pts = _display_times(scan, shown)
+    except OddStreamError:
+        return None
+    if not _shows_every_picture(scan, stream, shown, pts):
+        return _with_places(index_by_decoding(source), scan)
+    stream, key = mark_changes(scan.codec, scan.units, stream)
+    order = np.flatnonzero(shown)
+    order = order[np.argsort(pts[order], kind="stable")]
+    count = len(pts)
+    return VideoIndex(
+        source=source.name,
+        container="mpegts",
+        method="demuxed",
+        packet_offset=scan.offset,
+        packet_size=scan.size.astype(np.int32),
+        packet_pts=pts,
+        packet_key=key,
+        packet_disposable=_disposable(scan, stream),
+        packet_config=np.zeros(count, np.uint8),
+        frame_packet=order.astype(np.int32),
+        frame_pts=pts[order],
+        byte_ranges=False,
+        stream=replace(
+            stream,
+            reorder_depth=reorder_depth(pts),
+            frame_rate=stream.frame_rate or _measured_rate(pts[order]),
+        ),
+        transport=scan.layout,
+    )
+
+
+def _display_times(scan: Scan, shown: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """The time of each packet; packets without a picture get the last of all."""
+    known = unwrap(scan.pts[shown], scan.dts[shown], scan.alone)
+    pts = np.full(len(shown), known.max())
+    pts[shown] = known
+    return pts
+
+
+def _shows_every_picture(
+    scan: Scan, stream: StreamInfo, shown: npt.NDArray[np.bool_], pts: npt.NDArray[np.int64]
+) -> bool:
+    """Whether a decoder makes one frame of each packet with a picture, in the order of their times."""
+    units = scan.units
+    times = pts[shown]
+    if not shown[0] or not units.key[0]:
+        return False
+    if (times < times[0]).any() or len(np.unique(times)) < len(times):
+        return False
+    if scan.codec == "h264":
+        return not _has_fields(units, stream)
+    return scan.codec != "hevc" or not _leaves_pictures_out(units)
+
+
+def _has_fields(units: AccessUnits, stream: StreamInfo) -> bool:
+    """Whether a packet is one field, by field_pic_flag of its first slice (ITU-T H.264, 7.3.3)."""
+    headers = {bare(header) for header in units.headers.values() if nal_type("h264", header) == 7}
+    configs = [stream.codec_configs[0]] if len(headers) == 1 else list(headers)
+    formats = [picture_format(StreamInfo("h264", (each,), TIME_BASE, 0, 0)) for each in configs]
+    places = {each.field_flag_at if each else None for each in formats}
+    if places == {-1}:
+        return False
+    if len(places) > 1 or None in places:
+        return True
+    (place,) = places
+    bits = units.slice_bits[units.picture >= 0]
+    return bool((bits >> np.uint64(63 - min(place or 0, 63)) & np.uint64(1)).any())
+
+
+def _leaves_pictures_out(units: AccessUnits) -> bool:
+    """Whether HEVC decoders may skip pictures on the way: leading ones behind an end of sequence or a broken link.
+
+    Also where picture headers may say that a picture is not shown (output_flag_present_flag; ITU-T H.265, 7.3.2.3.1).
+    """
+    last = int(units.picture.max())
+    for position, header in units.headers.items():
+        kind = nal_type("hevc", header)
+        if kind in (16, 17, 18, 36, 37) and position < last:
+            return True
+        if kind == 34:
+            bits = BitReader(header[5:])
+            try:
+                bits.ue(), bits.ue(), bits.u(1)
+                if bits.u(1):
+                    return True
+            except ValueError:
+                return True
+    return False
+
+
+def _disposable(scan: Scan, stream: StreamInfo) -> npt.NDArray[np.uint8]:
+    disposable = scan.units.disposable
+    if scan.codec == "hevc" and not has_one_layer(stream.codec_configs[0]):
+        return np.where(disposable == DISPOSABLE_YES, DISPOSABLE_UNKNOWN, disposable).astype(np.uint8)
+    return disposable
+
+
+def _measured_rate(frame_pts: npt.NDArray[np.int64]) -> Fraction:
+    if len(frame_pts) < 2:
+        return Fraction(0)
+    return usual_rate((len(frame_pts) - 1) / (int(frame_pts[-1] - frame_pts[0]) * TIME_BASE))
+
+
+def _with_places(index: VideoIndex, scan: Scan) -> VideoIndex:
+    """An index of libavformat's packets with the places of ours, where they are the same."""
+    if index.byte_ranges or not np.array_equal(index.packet_size, scan.size):
+        return index
+    return replace(index, packet_offset=scan.offset, transport=scan.layout)

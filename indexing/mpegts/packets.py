@@ -1,0 +1,102 @@
+"""Transport packets (ISO/IEC 13818-1, 2.4.3): numpy views of their headers and payloads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+PACKET_SIZE = 188
+_SYNC_BYTE = 0x47
+_CHECKED_PACKETS = 16
+_FEWEST_PACKETS = 12  # libavformat may take shorter files for something else
+
+
+class OddStreamError(Exception):
+    """What the stream holds is beyond the plain rules here: only libavformat can tell what becomes of it."""
+
+
+class Packing(NamedTuple):
+    """How transport packets lie in a file: bytes from one to the next, and offset of the first sync byte."""
+
+    stride: int
+    first: int
+
+
+class Payloads(NamedTuple):
+    """The transport packets of one pid that carry payload, in a buffer that begins with a transport packet.
+
+    Attributes:
+        packet: int64[R], number of the transport packet in the buffer.
+        start, stop: int64[R], range of the payload in the buffer; never empty.
+        unit_start: bool[R], whether a PES packet or a section begins in it.
+    """
+
+    packet: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+    stop: npt.NDArray[np.int64]
+    unit_start: npt.NDArray[np.bool_]
+
+    def rows(self, chosen: slice | npt.NDArray[np.bool_]) -> Payloads:
+        """Some of the payloads."""
+        return Payloads(self.packet[chosen], self.start[chosen], self.stop[chosen], self.unit_start[chosen])
+
+
+# Plain; with a time of arrival before each packet (m2ts); with 16 bytes of error correction after it.
+_PACKINGS = (Packing(188, 0), Packing(192, 4), Packing(204, 0))
+LONGEST_HEAD = _CHECKED_PACKETS * 204
+
+
+def find_packing(head: bytes) -> Packing | None:
+    """How transport packets lie in a file that begins with these bytes; None where it is no transport stream."""
+    for packing in _PACKINGS:
+        sync = head[packing.first :: packing.stride][:_CHECKED_PACKETS]
+        if len(sync) >= _FEWEST_PACKETS and sync == bytes([_SYNC_BYTE]) * len(sync):
+            return packing
+    return None
+
+
+def packet_headers(data: bytes, stride: int) -> npt.NDArray[np.uint32]:
+    """uint32[N]: the first four bytes of each whole transport packet, little endian.
+
+    Raises:
+        OddStreamError: a packet does not begin with the sync byte.
+    """
+    count = max(len(data) + stride - PACKET_SIZE, 0) // stride
+    headers: npt.NDArray[np.uint32] = np.ndarray((count,), "<u4", data, 0, (stride,))
+    if (headers & 0xFF != _SYNC_BYTE).any():
+        raise OddStreamError("sync is lost")
+    return headers
+
+
+def packets_of(headers: npt.NDArray[np.uint32], pid: int) -> npt.NDArray[np.int64]:
+    """int64[R]: the numbers of the packets with this pid."""
+    return np.flatnonzero(headers & 0x00FF1F00 == (pid & 0x1F00) | (pid & 0xFF) << 16)
+
+
+def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: int) -> Payloads:
+    """The payloads of one pid, repeated and damaged packets among them: libavformat leaves none out.
+
+    Args:
+        data: begins with a transport packet.
+        stride: bytes from one packet to the next.
+        headers: of the same data.
+        pid: of the stream.
+
+    Raises:
+        OddStreamError: payloads are scrambled.
+    """
+    packet = packets_of(headers, pid)
+    header = headers[packet]
+    if (header & 0xC0000000).any():
+        raise OddStreamError("is scrambled")
+    start = packet * stride
+    stop = start + PACKET_SIZE
+    start += 4
+    adapted = np.flatnonzero(header & 0x20000000)
+    start[adapted] += np.frombuffer(data, np.uint8)[start[adapted]] + np.int64(1)
+    unit_start = (header & 0x4000) != 0
+    carries = ((header & 0x10000000) != 0) & (start < stop)
+    payloads = Payloads(packet, start, stop, unit_start)
+    return payloads if carries.all() else payloads.rows(carries)

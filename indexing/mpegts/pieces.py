@@ -1,0 +1,206 @@
+"""The elementary stream of one pid, piece by piece: its bytes stay where they are, in the packets of the transport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import SourceError
+from videoloader.indexing.index import TransportLayout
+from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads
+from videoloader.indexing.mpegts.pes import PesHeaders, read_pes_headers, without_headers
+from videoloader.indexing.sources import ByteSource
+
+_START_CODE_SIZE = 3
+_BLOCK = 1 << 20  # pairs of bytes
+_MOST_START_CODES = 1 << 18  # in a piece: more would take more memory than they are worth
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A part of a transport stream, and where the bytes of one elementary stream lie in it.
+
+    Positions in the elementary stream ("stream positions") count from its first byte in the file.
+
+    Attributes:
+        data: whole transport packets.
+        layout: of the file, with the pid of the stream.
+        offset: of the first of them in the file.
+        headers: uint32[N], their first four bytes.
+        row_start: int64[R], where in ``data`` each stretch of the stream begins; none is empty.
+        row_packet: int64[R], the transport packet it lies in.
+        position: int64[R + 1], stream position of each stretch, and of the end of the last.
+        pes: the headers in this piece, ``pes.row`` in terms of all payloads.
+        pes_position: int64[H], stream position of the first byte after each header.
+        pes_packet: int64[H], number of the transport packet of each header in the whole file.
+        last: whether the file ends with this piece.
+    """
+
+    data: bytes
+    layout: TransportLayout
+    offset: int
+    headers: npt.NDArray[np.uint32]
+    row_start: npt.NDArray[np.int64]
+    row_packet: npt.NDArray[np.int64]
+    position: npt.NDArray[np.int64]
+    pes: PesHeaders
+    pes_position: npt.NDArray[np.int64]
+    pes_packet: npt.NDArray[np.int64]
+    last: bool
+
+    @cached_property
+    def array(self) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(self.data, np.uint8)
+
+    @property
+    def end(self) -> int:
+        """Stream position of the end of the piece."""
+        return int(self.position[-1])
+
+    def locate(self, position: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Where in ``data`` the bytes at these stream positions stand; beyond the end that of the last byte."""
+        position = np.minimum(position, self.position[-1] - 1)
+        row = np.searchsorted(self.position, position, "right") - 1
+        located: npt.NDArray[np.int64] = self.row_start[row] + position - self.position[row]
+        return located
+
+    def bytes_at(self, position: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        """The bytes at these stream positions, any shape."""
+        return self.array[self.locate(position)]
+
+    def windows(self, position: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
+        """uint8[N, width]: the bytes from each of these stream positions on; most lie in one packet."""
+        located = self.locate(position)
+        window: npt.NDArray[np.uint8] = self.array[np.minimum(located[:, None] + np.arange(width), len(self.array) - 1)]
+        in_packet = (located % self.layout.stride) + width <= PACKET_SIZE
+        if not in_packet.all():
+            split = np.flatnonzero(~in_packet)
+            window[split] = self.bytes_at(position[split][:, None] + np.arange(width))
+        return window
+
+    def cut(self, start: int, stop: int) -> bytes:
+        """The stream's bytes from one position to another."""
+        row = int(np.searchsorted(self.position, start, "right")) - 1
+        if stop <= self.position[row + 1]:
+            begin = int(self.row_start[row]) + start - int(self.position[row])
+            return self.data[begin : begin + stop - start]
+        return self.bytes_at(np.arange(start, min(stop, self.end))).tobytes()
+
+    def start_codes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+        """(stream position, byte that follows) of all start code prefixes 00 00 01 that a byte follows."""
+        found = _start_codes(self.data, self.array)
+        count, stride = len(self.headers), self.layout.stride
+        row_of = np.full(count + 1, -1)
+        row_of[self.row_packet] = np.arange(len(self.row_packet))
+        packet = found // stride
+        row = row_of[np.minimum(packet, count)]
+        start = self.row_start[row]
+        inside = (row >= 0) & (found >= start) & (found + _START_CODE_SIZE <= packet * stride + PACKET_SIZE)
+        found, row, packet = found[inside], row[inside], packet[inside]
+        position = self.position[row] + found - self.row_start[row]
+        following = self.array[np.minimum(found + _START_CODE_SIZE, len(self.array) - 1)]
+        outside = np.flatnonzero(found + _START_CODE_SIZE >= packet * stride + PACKET_SIZE)
+        following[outside] = self.bytes_at(position[outside] + _START_CODE_SIZE)
+        split = self._split_start_codes()
+        if len(split):
+            order = np.argsort(position := np.concatenate((position, split)))
+            following = np.concatenate((following, self.bytes_at(split + _START_CODE_SIZE)))[order]
+            position = position[order]
+        complete = int(np.searchsorted(position, self.end - _START_CODE_SIZE))
+        return position[:complete], following[:complete]
+
+    def _split_start_codes(self) -> npt.NDArray[np.int64]:
+        """Stream positions of the prefixes that lie on both sides of a border between two transport packets."""
+        before = self.row_start[:-1] + np.diff(self.position[:-1]) - 1
+        border = np.flatnonzero((self.array[before] == 0) & (self.array[self.row_start[1:]] <= 1)) + 1
+        position = np.unique((self.position[border][:, None] + np.array([-2, -1])).ravel())
+        position = position[position >= self.position[0]]
+        triple = self.bytes_at(position[:, None] + np.arange(3))
+        split: npt.NDArray[np.int64] = position[(triple == (0, 0, 1)).all(1) & (position + 3 <= self.end)]
+        return split
+
+
+def _start_codes(data: bytes, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Where 00 00 01 stands in the data, whatever it belongs to.
+
+    Raises:
+        OddStreamError: in too many places.
+    """
+    # Two bytes at a time: of every prefix one aligned pair is 00 00, or 00 01 after a zero. Few are, so
+    # the marks are looked through eight at a time; where many are, blocks keep them from filling the memory.
+    pairs = np.frombuffer(data, "<u2", len(data) // 2)
+    size = min(_BLOCK, -(-len(pairs) // 8) * 8)
+    masked, marks = np.empty(size, np.uint16), np.empty(size, np.bool_)
+    blocks = []
+    for start in range(0, len(pairs), _BLOCK):
+        block = pairs[start : start + _BLOCK]
+        count = len(block)
+        np.equal(np.bitwise_and(block, 0xFEFF, out=masked[:count]), 0, out=marks[:count])
+        marks[count:] = False
+        eights = np.flatnonzero(marks.view(np.uint64) != 0)
+        which, lane = np.nonzero(marks.reshape(-1, 8)[eights])
+        found = eights[which] * 8 + (lane + start)
+        position = 2 * found - (pairs[found] != 0)
+        position = position[(position >= 0) & (position + 2 < len(array))]
+        blocks.append(position[(array[position] == 0) & (array[position + 2] == 1)])
+    prefixes = np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+    if len(prefixes) > _MOST_START_CODES:
+        raise OddStreamError("has more start codes than a video has")
+    return prefixes
+
+
+def count_packets(size: int, layout: TransportLayout) -> int:
+    """Whole transport packets in a file; what follows the last may be missing."""
+    return max(size - layout.first + layout.stride - PACKET_SIZE, 0) // layout.stride
+
+
+def read_transport(source: ByteSource, layout: TransportLayout, first: int, count: int) -> bytes:
+    """The bytes of ``count`` transport packets from number ``first`` on, ending with the last one's last byte.
+
+    Raises:
+        SourceError: the file ends before.
+    """
+    offset, size = layout.first + first * layout.stride, (count - 1) * layout.stride + PACKET_SIZE
+    data = source.read(offset, size)
+    if len(data) < size:
+        raise SourceError(
+            f"is shorter than it was: of {size} bytes at {offset} only {len(data)} are there", source.name
+        )
+    return data
+
+
+def make_piece(
+    data: bytes, headers: npt.NDArray[np.uint32], layout: TransportLayout, first: int, position: int, *, last: bool
+) -> Piece:
+    """The piece that begins with transport packet ``first`` of the file, and with this stream position.
+
+    Raises:
+        OddStreamError: sync is lost, or a header is not plain.
+    """
+    payloads = find_payloads(data, layout.stride, headers, layout.pid)
+    if position == 0 and len(payloads.packet):
+        # What comes before the first PES header belongs to a packet that began before the file did.
+        begin = int(payloads.unit_start.argmax()) if payloads.unit_start.any() else len(payloads.packet)
+        payloads = payloads.rows(slice(begin, None))
+    array = np.frombuffer(data, np.uint8)
+    pes = read_pes_headers(array, payloads)
+    stripped = without_headers(payloads, pes.row, pes.size)
+    size = stripped.stop - stripped.start
+    positions = np.concatenate(([0], np.cumsum(size))) + position
+    filled = np.flatnonzero(size)
+    return Piece(
+        data=data,
+        layout=layout,
+        offset=layout.first + first * layout.stride,
+        headers=headers,
+        row_start=stripped.start[filled],
+        row_packet=stripped.packet[filled],
+        position=np.append(positions[:-1][filled], positions[-1]),
+        pes=pes,
+        pes_position=positions[pes.row],
+        pes_packet=first + stripped.packet[pes.row],
+        last=last,
+    )

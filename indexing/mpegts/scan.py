@@ -1,0 +1,201 @@
+"""One pass over a transport stream: the access units of its video, and what the index must know of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.index import TransportLayout
+from videoloader.indexing.libav import open_video
+from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units, join_units
+from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, packet_headers, packets_of
+from videoloader.indexing.mpegts.pes import NO_TIME
+from videoloader.indexing.mpegts.pieces import Piece, count_packets, make_piece, read_transport
+from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, iterate_sections, read_map, read_programs
+from videoloader.indexing.sources import ByteSource
+
+_PIECE = 3 << 20  # bytes read at a time: what fits the processor's caches with all that is made of it
+_LONGEST_ACCESS_UNIT = 32 << 20  # bytes of the file that one may be spread over
+_HEAD = 1 << 20  # bytes in which the program tables must stand
+# libavformat hands longer PES packets on in parts, of which only the first has the timestamp.
+_PES_PART = 200_000
+_SEEN_AFTER = 9  # bytes from the start code of a unit until its beginning is seen, at most
+_PMT = 2
+
+
+class Scan(NamedTuple):
+    """The video of a transport stream, in decode order.
+
+    Attributes:
+        layout: pid of the video, and how transport packets lie.
+        codec: ``h264``, ``hevc`` or ``mpeg2video``.
+        alone: whether the program has no other stream.
+        units: all access units; stream positions count from the first byte of the video.
+        offset: int64[A], where in the file each begins.
+        size: int64[A], bytes.
+        pts, dts: int64[A], 33 bits, NO_TIME where a unit has none of its own.
+    """
+
+    layout: TransportLayout
+    codec: str
+    alone: bool
+    units: AccessUnits
+    offset: Positions
+    size: Positions
+    pts: Positions
+    dts: Positions
+
+
+class _Pes(NamedTuple):
+    position: Positions
+    packet: Positions
+    declared: Positions
+    pts: Positions
+    dts: Positions
+
+
+def scan_transport(source: ByteSource, packing: Packing) -> Scan:
+    """Read a whole transport stream once, in pieces.
+
+    Raises:
+        OddStreamError: only libavformat knows what packets become of it.
+        SourceError: the source cannot be read.
+    """
+    count = count_packets(source.size, TransportLayout(0, packing.stride, packing.first))
+    piece_packets = _PIECE // packing.stride
+    data = read_transport(source, TransportLayout(0, packing.stride, packing.first), 0, min(count, piece_packets))
+    headers = packet_headers(data, packing.stride)
+    head = _HEAD // packing.stride
+    programs = read_programs(data, packing.stride, headers[:head])
+    video = _choose_video(source, data, packing, headers, programs)
+    layout = TransportLayout(video.pid, packing.stride, packing.first)
+    parts: list[AccessUnits] = []
+    offsets: list[Positions] = []
+    pes: list[_Pes] = []
+    first = position = begin = 0
+    while True:
+        last = first + len(headers) >= count
+        piece = make_piece(data, headers, layout, first, position, last=last)
+        if first == 0:
+            _check_start(piece, programs)
+        if first or len(headers) > head:
+            _check_tables(piece, programs, video)
+        wanted = piece_packets
+        following = first + len(headers)
+        if len(piece.row_start):
+            units = cut_access_units(video.codec, piece, begin)
+            kept = len(units.start) - (not last)
+            if kept:
+                parts.append(units.first(kept))
+                offsets.append(piece.offset + piece.locate(units.start[:kept]))
+                pes.append(_new_pes(piece, pes))
+            position = piece.end
+            if not last:
+                begin = int(units.start[-1])
+                row = int(np.searchsorted(piece.position, max(begin - 1, int(piece.position[0])), "right")) - 1
+                following = first + int(piece.row_packet[row])
+                position = int(piece.position[row])
+        if last:
+            break
+        if following == first:  # one access unit fills the piece
+            wanted = 2 * len(headers)
+            if wanted * packing.stride > _LONGEST_ACCESS_UNIT:
+                raise OddStreamError("an access unit does not end")
+        first = following
+        data = read_transport(source, layout, first, min(count - first, wanted))
+        headers = packet_headers(data, packing.stride)
+    if not parts:
+        raise OddStreamError("has no video packets")
+    return _assemble(layout, video.codec, len(programs.streams) == 1, parts, offsets, pes, position)
+
+
+def _choose_video(
+    source: ByteSource, data: bytes, packing: Packing, headers: npt.NDArray[np.uint32], programs: Programs
+) -> ElementaryStream:
+    """The video stream; where there may be several, the one that libavformat takes for the best."""
+    candidates = [stream for stream in programs.streams if stream.codec]
+    named = {stream.pid for stream in programs.streams}
+    pids = np.unique((headers & 0x1F00) | (headers >> 16 & 0xFF)).tolist()
+    unnamed = [pid for pid in pids if 0x20 <= pid < 0x1FFF and pid not in named and pid not in programs.table_pids]
+    if len(candidates) > 1 or any(_may_be_video(data, packing.stride, headers, pid) for pid in unnamed):
+        with open_video(source) as (_, stream):
+            best = stream.id
+        candidates = [stream for stream in candidates if stream.pid == best]
+    if len(candidates) != 1 or candidates[0].codec not in ("h264", "hevc", "mpeg2video"):
+        raise OddStreamError("has no video stream of a known codec")
+    return candidates[0]
+
+
+def _may_be_video(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: int) -> bool:
+    """Whether PES packets begin in a pid that no program names: libavformat makes a stream of it."""
+    payloads = find_payloads(data, stride, headers, pid)
+    starts = payloads.start[payloads.unit_start].tolist()
+    return any(data[start : start + 3] == b"\0\0\1" for start in starts)
+
+
+def _check_start(piece: Piece, programs: Programs) -> None:
+    """Data before the first program map is not looked at by the rules that hold after it."""
+    if len(programs.table_pids) > 1 and len(piece.row_packet) and piece.row_packet[0] < programs.first_table:
+        raise OddStreamError("begins before its tables")
+
+
+def _check_tables(piece: Piece, programs: Programs, video: ElementaryStream) -> None:
+    """Raise OddStreamError where a program map says something else of the video later on."""
+    stride = piece.layout.stride
+    for pid in programs.table_pids:
+        if not len(packets_of(piece.headers, pid)):
+            continue
+        payloads = find_payloads(piece.data, stride, piece.headers, pid)
+        for _, section in iterate_sections(piece.data, payloads, _PMT):
+            if any(stream.pid == video.pid and stream != video for stream in read_map(section)):
+                raise OddStreamError("the video changes its type")
+
+
+def _new_pes(piece: Piece, known: list[_Pes]) -> _Pes:
+    """The PES headers of this piece that no piece before had."""
+    seen = next((int(each.packet[-1]) for each in reversed(known) if len(each.packet)), -1)
+    new = piece.pes_packet > seen
+    return _Pes(
+        piece.pes_position[new],
+        piece.pes_packet[new],
+        piece.pes.declared[new],
+        piece.pes.pts[new],
+        piece.pes.dts[new],
+    )
+
+
+def _assemble(
+    layout: TransportLayout,
+    codec: str,
+    alone: bool,
+    parts: list[AccessUnits],
+    offsets: list[Positions],
+    pes_parts: list[_Pes],
+    end: int,
+) -> Scan:
+    units = join_units(parts)
+    pes = _Pes(*(np.concatenate(each) for each in zip(*pes_parts, strict=True)))
+    filled = np.diff(pes.position, append=end) > 0
+    pes = _Pes(*(each[filled] for each in pes))
+    present = np.diff(pes.position, append=end)
+    if ((pes.declared > 0) & (present > pes.declared)).any():
+        raise OddStreamError("PES packets are longer than they say")
+    pts, dts = _unit_times(codec, units, pes, end)
+    size = np.diff(units.start, append=end)
+    if int(size.max()) > np.iinfo(np.int32).max:
+        raise OddStreamError("an access unit does not end")
+    return Scan(layout, codec, alone, units, np.concatenate(offsets), size, pts, dts)
+
+
+def _unit_times(codec: str, units: AccessUnits, pes: _Pes, end: int) -> tuple[Positions, Positions]:
+    """The timestamps of the PES packet in which each unit commences, if it is the first to do so; else NO_TIME."""
+    own = np.searchsorted(pes.position, units.mark, "right") - 1
+    first = np.ones(len(own), np.bool_)
+    first[1:] = pes.position[own[1:]] > units.start[:-1]
+    # libavcodec's parser asks for the time where it sees a unit begin: in MPEG-2 at the picture header.
+    seen = np.maximum(units.picture, units.mark) if codec == "mpeg2video" else units.mark
+    stop = np.append(pes.position[1:], end)[own]
+    plain = ((seen + _SEEN_AFTER <= stop) | (stop == end)) & (units.mark - pes.position[own] < _PES_PART)
+    return np.where(first & plain, pes.pts[own], NO_TIME), np.where(first & plain, pes.dts[own], NO_TIME)

@@ -1,0 +1,137 @@
+"""What the video's own headers say of the stream, and where they change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.bitstream.mpeg2 import read_sequence_header
+from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.mpegts.access_units import AccessUnits
+
+TIME_BASE = Fraction(1, 90000)
+# NAL unit types that a configuration must hold, and those of all parameter sets.
+_NEEDED = {"h264": {7, 8}, "hevc": {32, 33, 34}}
+_SPS = {"h264": 7, "hevc": 33}
+# libavformat rounds rates to these where they are within a hundredth.
+_USUAL_RATES = tuple(
+    rate
+    for whole in (*range(1, 61), 72, 96, 100, 120, 144, 200, 240)
+    for rate in (Fraction(whole), Fraction(whole * 1000, 1001))
+)
+_USUAL_RATES_APPROXIMATELY = np.array([float(rate) for rate in _USUAL_RATES])
+
+
+def nal_type(codec: str, header: bytes) -> int:
+    """Type of the NAL unit behind a three-byte start code."""
+    return header[3] & 31 if codec == "h264" else header[3] >> 1 & 63
+
+
+def describe_stream(codec: str, units: AccessUnits) -> StreamInfo | None:
+    """The stream by its first headers, None where there are none or they cannot be read."""
+    config = _first_config(codec, units)
+    if not config:
+        return None
+    stream = StreamInfo(codec, (config,), TIME_BASE, 0, 0)
+    if codec == "mpeg2video":
+        sequence = read_sequence_header(config)
+        if sequence is None:
+            return None
+        return replace(
+            stream,
+            width=sequence.width,
+            height=sequence.height,
+            sample_aspect_ratio=sequence.sample_aspect_ratio,
+            bit_depth=8,
+            chroma=sequence.chroma,
+            color_primaries=sequence.color_primaries,
+            color_transfer=sequence.color_transfer,
+            color_matrix=sequence.color_matrix,
+            color_range="limited",
+            frame_rate=sequence.frame_rate,
+        )
+    picture = picture_format(stream)
+    if picture is None:
+        return None
+    full_range = picture.full_range or (False if codec == "hevc" else picture.full_range)
+    return replace(
+        stream,
+        width=picture.width,
+        height=picture.height,
+        sample_aspect_ratio=picture.sample_aspect_ratio,
+        bit_depth=picture.bit_depth,
+        chroma=picture.chroma,
+        color_primaries=picture.color_primaries,
+        color_transfer=picture.color_transfer,
+        color_matrix=picture.color_matrix,
+        color_range={True: "full", False: "limited", None: ""}[full_range],
+    )
+
+
+def _first_config(codec: str, units: AccessUnits) -> bytes:
+    """The headers of the first access unit that has all that are needed, as libavformat puts them together."""
+    if codec == "mpeg2video":
+        return next(iter(units.headers.values()), b"")
+    positions = list(units.headers)
+    unit = np.searchsorted(units.start, positions, "right").tolist()
+    together: dict[int, list[bytes]] = {}
+    for number, header in zip(unit, units.headers.values(), strict=True):
+        kind = nal_type(codec, header)
+        if kind in _NEEDED[codec]:
+            together.setdefault(number, []).append(header)
+    for headers in together.values():
+        if {nal_type(codec, each) for each in headers} == _NEEDED[codec]:
+            return b"".join(headers)
+    return b""
+
+
+def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[StreamInfo, npt.NDArray[np.bool_]]:
+    """(stream, where decoding can start) with regard to headers that differ from the first.
+
+    Behind such a change decoding starts only where all headers are repeated: the decoder is given the first.
+    """
+    key = units.key.copy()
+    config = stream.codec_configs[0]
+    known = {bare(config)} if codec == "mpeg2video" else {bare(each) for each in config.split(b"\0\0\1")}
+    formats = {(stream.width, stream.height)}
+    changed_at = -1
+    repeated: list[int] = []
+    for position, header in units.headers.items():
+        if codec != "mpeg2video" and nal_type(codec, header) not in _NEEDED[codec]:
+            continue
+        leads = codec == "mpeg2video" or nal_type(codec, header) == _SPS[codec]
+        if leads:
+            repeated.append(position)
+        if bare(header if codec == "mpeg2video" else header[3:]) in known:
+            continue
+        changed_at = position if changed_at < 0 else changed_at
+        if leads and (other := _size_of(codec, header)):
+            formats.add(other)
+    if changed_at >= 0:
+        with_headers = np.zeros(len(key), np.bool_)
+        with_headers[np.searchsorted(units.start, repeated, "right") - 1] = True
+        key &= with_headers | (units.start < changed_at)
+    return replace(stream, size_varies=len(formats) > 1), key
+
+
+def bare(header: bytes) -> bytes:
+    """A header without the zeros that may follow it."""
+    return header.rstrip(b"\0")
+
+
+def _size_of(codec: str, header: bytes) -> tuple[int, int] | None:
+    if codec == "mpeg2video":
+        sequence = read_sequence_header(header)
+        return (sequence.width, sequence.height) if sequence else None
+    picture = picture_format(StreamInfo(codec, (header,), TIME_BASE, 0, 0))
+    return (picture.width, picture.height) if picture else None
+
+
+def usual_rate(rate: Fraction) -> Fraction:
+    """The nearest rate in common use if it is within a hundredth, else the rate itself."""
+    error = np.abs(_USUAL_RATES_APPROXIMATELY / float(rate) - 1)
+    return _USUAL_RATES[int(error.argmin())] if error.min() < 0.01 else rate

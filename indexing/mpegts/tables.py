@@ -1,0 +1,165 @@
+"""Program tables (ISO/IEC 13818-1, 2.4.4): which pid carries the video, and in which codec."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from videoloader.indexing.mpegts.packets import OddStreamError, Payloads, find_payloads
+
+PAT_PID = 0
+_PAT, _PMT = 0, 2  # table ids
+_PRIVATE_DATA = 0x06
+_REGISTRATION = 0x05  # descriptor tag
+# stream_type of ISO/IEC 13818-1, table 2-34, and of those registered at SMPTE; the codecs that are cut here.
+_CODECS = {0x01: "mpeg2video", 0x02: "mpeg2video", 0x1B: "h264", 0x24: "hevc"}
+_OTHER_VIDEO = {0x10, 0x20, 0x21, 0x33, 0x42, 0xD1, 0xD2, 0xD4, 0xDB, 0xEA}
+# Private data that is certainly no video: its descriptors name subtitles, teletext or a sound codec.
+_NO_VIDEO_TAGS = {0x46, 0x56, 0x59, 0x6A, 0x7A, 0x7B, 0x7C, 0x7F}
+_NO_VIDEO_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opus", b"KLVA", b"ID3 ", b"VANC", b"HEAC"}
+_UNKNOWN = "?"
+_SHORTEST_SECTION = 12  # bytes; what claims to be shorter is not looked at, nor what follows it
+# With the bits of each byte turned around, zlib's checksum is the one of program tables.
+_BITS_TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+class ElementaryStream(NamedTuple):
+    """One stream of a program. ``codec`` is empty for what is no video and ``"?"`` for what only libavformat knows."""
+
+    pid: int
+    stream_type: int
+    codec: str
+
+
+class Programs(NamedTuple):
+    """What the program tables say.
+
+    Attributes:
+        streams: of all programs.
+        table_pids: of the program map tables.
+        first_table: number in the buffer of the transport packet that completes the first program map table.
+    """
+
+    streams: tuple[ElementaryStream, ...]
+    table_pids: tuple[int, ...]
+    first_table: int
+
+
+def read_programs(data: bytes, stride: int, headers: np.ndarray) -> Programs:
+    """The programs whose tables stand in ``data``, the head of a file.
+
+    Raises:
+        OddStreamError: the tables are missing, or a program's changes already.
+    """
+    associations = iterate_sections(data, find_payloads(data, stride, headers, PAT_PID), _PAT)
+    _, association = next(associations, (0, b""))
+    pids = _table_pids(association)
+    if not pids or any(_table_pids(other) != pids for _, other in associations):
+        raise OddStreamError("has no program association table, or several")
+    streams: dict[int, ElementaryStream] = {}
+    completed = []
+    for pid in pids:
+        sections = list(iterate_sections(data, find_payloads(data, stride, headers, pid), _PMT))
+        if not sections:
+            raise OddStreamError("has no map of one of its programs")
+        completed.append(sections[0][0])
+        for _, section in sections:
+            for stream in read_map(section):
+                if streams.setdefault(stream.pid, stream) != stream:
+                    raise OddStreamError("a stream changes its type")
+    return Programs(tuple(streams.values()), pids, min(completed))
+
+
+def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tuple[int, bytes]]:
+    """(number of the transport packet that completes it, section) of each current section with a right checksum."""
+    array = memoryview(data)
+    pending = b""
+    if _repeats(data, payloads):
+        payloads = payloads.rows(slice(1))
+    rows: Iterable[tuple[int, int, int, bool]] = zip(
+        payloads.packet.tolist(),
+        payloads.start.tolist(),
+        payloads.stop.tolist(),
+        payloads.unit_start.tolist(),
+        strict=True,
+    )
+    for packet, start, stop, unit_start in rows:
+        payload = bytes(array[start:stop])
+        if unit_start:
+            pointer = payload[0] + 1
+            pending, payload = pending + payload[1:pointer], payload[pointer:]
+            if section := _section(pending, table):
+                yield packet, section
+            pending = payload
+        elif pending:
+            pending += payload
+        while (section := _section(pending, table)) or _is_whole(pending):
+            if section:
+                yield packet, section
+            pending = pending[_size(pending) :]
+
+
+def _repeats(data: bytes, payloads: Payloads) -> bool:
+    """Whether all the payloads are the same, and whole sections: the usual case, of which one is enough."""
+    size = payloads.stop - payloads.start
+    if not payloads.unit_start.all() or (size != 184).any():
+        return False
+    content = np.frombuffer(data, np.uint8)[payloads.start[:, None] + np.arange(184)]
+    return bool((content == content[:1]).all())
+
+
+def _size(pending: bytes) -> int:
+    return 3 + ((pending[1] & 0x0F) << 8 | pending[2])
+
+
+def _is_whole(pending: bytes) -> bool:
+    return len(pending) >= 3 and pending[0] != 0xFF and len(pending) >= _size(pending) >= _SHORTEST_SECTION
+
+
+def _section(pending: bytes, table: int) -> bytes:
+    if not _is_whole(pending) or pending[0] != table:
+        return b""
+    section = pending[: _size(pending)]
+    current = len(section) >= 12 and section[5] & 1
+    return section if current and zlib.crc32(section.translate(_BITS_TURNED)) == 0xFFFFFFFF else b""
+
+
+def _table_pids(section: bytes) -> tuple[int, ...]:
+    entries = (section[at : at + 4] for at in range(8, len(section) - 7, 4))
+    return tuple(dict.fromkeys((each[2] & 0x1F) << 8 | each[3] for each in entries if each[:2] != b"\0\0"))
+
+
+def read_map(section: bytes) -> list[ElementaryStream]:
+    """The streams of a program map section. Ends where an entry does not fit."""
+    streams = []
+    position, stop = 12 + ((section[10] & 0x0F) << 8 | section[11]), len(section) - 4
+    while position + 5 <= stop:
+        stream_type, pid = section[position], (section[position + 1] & 0x1F) << 8 | section[position + 2]
+        start = position + 5
+        position = start + ((section[start - 2] & 0x0F) << 8 | section[start - 1])
+        if position > stop:
+            break
+        streams.append(ElementaryStream(pid, stream_type, _codec(stream_type, section[start:position])))
+    return streams
+
+
+def _codec(stream_type: int, descriptors: bytes) -> str:
+    if stream_type in _CODECS:
+        return _CODECS[stream_type]
+    if stream_type in _OTHER_VIDEO:
+        return _UNKNOWN
+    if stream_type != _PRIVATE_DATA:
+        return ""
+    position = 0
+    while position + 2 <= len(descriptors):
+        tag, start = descriptors[position], position + 2
+        position = start + descriptors[position + 1]
+        if tag in _NO_VIDEO_TAGS:
+            return ""
+        if tag == _REGISTRATION:
+            name = descriptors[start : start + 4]
+            return "" if name in _NO_VIDEO_FORMATS else "hevc" if name == b"HEVC" else _UNKNOWN
+    return _UNKNOWN
