@@ -15,6 +15,7 @@ from truth import full_decode, hash_of
 from videoloader.decoding import CpuDecoder
 from videoloader.indexing import FileSource, MemorySource, VideoIndex, build_index
 from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer
 from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import DISPOSABLE_YES
@@ -102,7 +103,7 @@ def test_disposable_packets_are_those_whose_bytes_say_so(transport, name):
     index = build_index(source)
     codec, config = index.stream.codec, index.stream.codec_configs[0]
     if codec == "hevc":
-        disposable = [is_sub_layer_non_reference(data) for data, _, _ in demux(source)]
+        disposable = [has_one_layer(config) and is_sub_layer_non_reference(data) for data, _, _ in demux(source)]
     else:
         disposable = [is_disposable(codec, config, data) for data, _, _ in demux(source)]
     assert (index.packet_disposable == DISPOSABLE_YES).tolist() == disposable
