@@ -155,8 +155,8 @@ def opens(path: Path) -> bool:
     try:
         scan(path)
         build_index(path)
-        if VideoDecoder:
-            VideoDecoder(str(path), seek_mode="exact")
+        for mode in ("exact", "approximate") if VideoDecoder else ():
+            VideoDecoder(str(path), seek_mode=mode)
     except (VideoLoaderError, av.FFmpegError, RuntimeError, ValueError):
         return False
     return True

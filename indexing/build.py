@@ -15,6 +15,9 @@ from videoloader.indexing.mpegts import index_mpegts
 from videoloader.indexing.sources import ByteSource, FolderSource, Openable, open_source
 from videoloader.indexing.start import without_lost_frames
 
+# Raised with every change that gives some file another index: stores then index their videos again.
+INDEXER_VERSION = 1
+
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
 # Pixels: about what libavcodec allows. Tables that tell of more are damaged, and nothing must be allocated by them.

@@ -12,6 +12,7 @@ from itertools import islice
 from types import TracebackType
 
 from videoloader.errors import ConfigurationError, SourceError
+from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 from videoloader.indexing.store.processes import answer_in_processes
 from videoloader.indexing.store.schema import COLUMNS, Row, close_writer, connect_writer, record_key, recorded_roots
@@ -58,7 +59,8 @@ def build_store(
 ) -> BuildReport:
     """Index videos into a store, made or brought up to date.
 
-    Videos that the store knows and that have not changed (size and time of modification) are not read again. A build
+    Videos that the store knows and that have not changed (size and time of modification) are not read again, unless
+    a later version of this library would index them better. A build
     may be interrupted or killed at any moment; the next one goes on from there. Several processes of one machine may
     build the same store at once, each with videos of its own or even the same; readers see rows as they are
     committed. When the last of them ends, and nobody reads the store at that moment, it is a single file.
@@ -137,8 +139,9 @@ class StoreBuild:
         while some := list(islice(items, _CHUNK)):
             keys = [to_sql(key) for key, _ in some]
             rows = self._connection.execute(
-                f"SELECT source, fingerprint, error_type FROM videos WHERE source IN ({','.join('?' * len(keys))})",
-                keys,
+                "SELECT source, fingerprint, error_type FROM videos "
+                f"WHERE indexer = ? AND source IN ({','.join('?' * len(keys))})",
+                (INDEXER_VERSION, *keys),
             )
             known = {from_sql(key): print_ for key, print_, error in rows if not (error and self._retry)}
             yield [Task(key, path, known.get(key)) for key, path in some]
@@ -206,7 +209,7 @@ def _write_rows(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
     with _transaction(connection):
         for row in rows:
             key = to_sql(row.key)
-            connection.execute(_UPSERT, (key, row.fingerprint, row.error_type, row.error, *row.facts))
+            connection.execute(_UPSERT, (key, row.fingerprint, row.error_type, row.error, INDEXER_VERSION, *row.facts))
             if row.packed is None:
                 _delete_frame_table(connection, key)
                 continue

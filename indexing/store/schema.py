@@ -54,6 +54,7 @@ COLUMNS = {
     "fingerprint": "TEXT",
     "error_type": "TEXT",
     "error": "TEXT",
+    "indexer": "INTEGER",
     **{name: kind for name, (kind, _) in FACTS.items()},
 }
 _TABLES = (

@@ -185,10 +185,11 @@ class IndexStore:
         """Rows of any SELECT. The table ``videos`` has a row for each video, with these columns:
 
         ``source`` (its key: the path relative to the root, or absolute), ``fingerprint``, ``error_type``, ``error``
-        (NULL for good ones), ``container``, ``method``, ``codec``, ``width``, ``height``, ``rotation``, ``fps``,
-        ``duration_s``, ``frames``, ``packets``, ``keyframes``, ``longest_gop``, ``is_vfr``, ``bit_depth``,
-        ``chroma``, ``color_primaries``, ``color_transfer``, ``color_matrix``, ``color_range``, ``byte_ranges``,
-        ``size_varies``, ``encrypted`` (as in ``StreamInfo`` and ``VideoIndex``; truth as 0 and 1).
+        (NULL for good ones), ``indexer`` (version of the library's indexing), ``container``, ``method``, ``codec``,
+        ``width``, ``height``, ``rotation``, ``fps``, ``duration_s``, ``frames``, ``packets``, ``keyframes``,
+        ``longest_gop``, ``is_vfr``, ``bit_depth``, ``chroma``, ``color_primaries``, ``color_transfer``,
+        ``color_matrix``, ``color_range``, ``byte_ranges``, ``size_varies``, ``encrypted`` (as in ``StreamInfo`` and
+        ``VideoIndex``; truth as 0 and 1).
 
         Raises:
             ConfigurationError: the statement makes no sense, or would change the store.

@@ -6,15 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 
 import pytest
+from PIL import Image
 from store_contents import contents, kill_build, start_build
 
-from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
+from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import IndexStore, build_store
-from videoloader.indexing.store import processes
+from videoloader.indexing.store import building, processes
 from videoloader.indexing.store.tasks import Task
 
 
@@ -49,6 +51,34 @@ def test_only_new_and_changed_files_are_read(videos, store_path, tmp_path):
     changed = build_store([*videos, new, new], store_path, workers=1)
     assert (changed.indexed, changed.unchanged) == (2, 5)
     assert IndexStore(store_path).get(videos[1]).stream.codec == "h264"
+
+
+def test_what_an_earlier_version_indexed_is_read_again(videos, store_path, monkeypatch):
+    monkeypatch.setattr(building, "INDEXER_VERSION", building.INDEXER_VERSION + 1)
+    assert build_store(videos, store_path, workers=1).unchanged == 0
+    assert build_store(videos, store_path, workers=1).unchanged == 6
+
+
+def test_members_of_archives_and_folders_of_images_are_known_again(videos, tmp_path):
+    shard, folder = tmp_path / "shard.tar", tmp_path / "frames"
+    with tarfile.open(shard, "w") as tar:
+        tar.add(videos[0], "a.mp4")
+    folder.mkdir()
+    for number in range(3):
+        Image.new("RGB", (16, 16)).save(folder / f"im{number}.png")
+    sources = [f"{shard}::a.mp4", str(folder)]
+    assert build_store(sources, tmp_path / "s.db", workers=1).indexed == 2
+    assert build_store(sources, tmp_path / "s.db", workers=1).unchanged == 2
+    store = IndexStore(tmp_path / "s.db")
+    assert [len(store.get(source)) for source in sources] == [60, 3]
+    Image.new("RGB", (16, 16)).save(folder / "im3.png")
+    with tarfile.open(shard, "a") as tar:
+        tar.add(videos[1], "b.mp4")
+    for source in sources:
+        with pytest.raises(StaleIndexError):
+            store.get(source)
+    assert build_store(sources, tmp_path / "s.db", workers=1).indexed == 2
+    assert len(IndexStore(tmp_path / "s.db").get(str(folder))) == 4
 
 
 def test_unreadable_files_are_tried_again_when_they_change_or_when_asked(videos, store_path):
@@ -200,7 +230,7 @@ def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch)
     """The process is told to die over one of the files; no real file is known to do that."""
     deadly = str(many[7])
     start = (
-        "import os; from videoloader.indexing.store import processes; true = processes.answer_task; "
+        "import os; from videoloader.indexing.store import building, processes; true = processes.answer_task; "
         f"processes.answer_task = lambda task: os._exit(9) if task.path == {deadly!r} else true(task); "
     )
 
