@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
@@ -13,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from videoloader.errors import ConfigurationError, FrameRangeError, SourceError
+from videoloader.csv_table import ENDS, find_columns, read_number, read_table
+from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.folders import files_below, frame_folders_below, list_folder
 from videoloader.indexing import BuildReport, VideoIndex, build_store
-from videoloader.indexing.sources.folder import is_image_name, natural_order
+from videoloader.indexing.sources.folder import is_image_name
+from videoloader.labels import number_labels, parse_labels
 from videoloader.webdataset import read_shards
 
 VIDEO_EXTENSIONS = (
@@ -36,19 +36,6 @@ VIDEO_EXTENSIONS = (
     "webm",
     "wmv",
 )
-
-# What ``from_csv`` takes each column for. Frames come before seconds because they are exact.
-_GUESSES = {
-    "path": ("path", "video", "filename", "file"),
-    "label": ("label", "class"),
-    "start": ("start_frame",),
-    "stop": ("end_frame", "stop_frame"),
-    "start_seconds": ("start", "start_time", "start_seconds"),
-    "stop_seconds": ("end", "stop", "end_time", "stop_time", "end_seconds", "stop_seconds"),
-}
-
-_ENDS = ("start", "stop", "start_seconds", "stop_seconds")
-_OTHER_UNIT = dict(zip(_ENDS, (*_ENDS[2:], *_ENDS[:2]), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +68,11 @@ class VideoEntry:
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not self.path:
             raise ConfigurationError(f"path must be a non-empty string, got {self.path!r}")
-        for name in ("label", *_ENDS):
+        for name in ("label", *ENDS):
             value, kind = getattr(self, name), Real if name.endswith("_seconds") else Integral
             if value is not None and not (issubclass(type(value), kind) and abs(value) < math.inf):
                 raise ConfigurationError(f"{name} must be a {kind.__name__} number, got {value!r}", self.path)
-        ends = ", ".join(f"{name}={getattr(self, name)}" for name in _ENDS)
+        ends = ", ".join(f"{name}={getattr(self, name)}" for name in ENDS)
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
             raise ConfigurationError(f"an end must be given in frames or in seconds, got {ends}", self.path)
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds
@@ -188,7 +175,7 @@ class VideoDataset:
         given = list(labels)
         if len(given) != len(names):
             raise ConfigurationError(f"labels must be one for each of {len(names)} paths, got {len(given)}")
-        numbers, known = _number_labels(given, class_names, names.__getitem__)
+        numbers, known = number_labels(given, class_names, names.__getitem__)
         return cls([VideoEntry(name, label) for name, label in zip(names, numbers, strict=True)], known)
 
     @classmethod
@@ -297,10 +284,14 @@ class VideoDataset:
             ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``
         """
         source = os.fspath(path)
-        header, rows = _read_table(source)
-        place = _find_columns(header, columns or {}, source)
+        header, rows = read_table(source)
+        place = find_columns(header, columns or {}, source)
         folder = os.path.dirname(source) if root is None else os.fspath(root)
-        labels, known = _labels_of_text(rows, place.get("label"), class_names, source)
+        texts = [cells[place["label"]].strip() if "label" in place else "" for _, cells in rows]
+        # A column without a single label is no label column.
+        if "" in texts and any(texts):
+            raise ConfigurationError(f"line {rows[texts.index('')][0]}: the label is missing", source)
+        labels, known = parse_labels(texts, class_names, lambda i: f"{source}: line {rows[i][0]}")
         extra = [i for i in range(len(header)) if i not in place.values()]
         entries = []
         for (line, cells), label in zip(rows, labels, strict=True):
@@ -310,7 +301,7 @@ class VideoDataset:
                     video and os.path.join("" if "://" in video else folder, video),
                     label,
                     columns={header[i]: cells[i] for i in extra},
-                    **{end: _number(end, cells[place[end]].strip()) for end in _ENDS if end in place},
+                    **{end: read_number(end, cells[place[end]].strip()) for end in ENDS if end in place},
                 )
             except ConfigurationError as error:
                 raise ConfigurationError(f"line {line}: {error}", source) from None
@@ -353,7 +344,7 @@ class VideoDataset:
         texts = [row.columns.pop("cls", "") for row in rows]
         if "" in texts and any(texts):
             raise ConfigurationError("the label is missing: no .cls file beside it", rows[texts.index("")].path)
-        labels, known = _parse_labels(texts, class_names, lambda i: rows[i].path)
+        labels, known = parse_labels(texts, class_names, lambda i: rows[i].path)
         return cls(
             [VideoEntry(row.path, label, columns=row.columns) for row, label in zip(rows, labels, strict=True)], known
         )
@@ -419,102 +410,7 @@ def _first_frame_from(seconds: float, index: VideoIndex) -> int:
     return int(np.searchsorted(index.frame_pts, np.ceil((seconds - min(base / 2, 0.0005)) / base)))
 
 
-def _number_labels(
-    labels: Sequence[int | str], class_names: Sequence[str] | None, where: Callable[[int], str]
-) -> tuple[list[int], Sequence[str]]:
-    """Labels as numbers, and the class names; ``where(i)`` says in messages which label it is."""
-    if all(isinstance(label, str) for label in labels):
-        names = natural_order({str(label) for label in labels}) if class_names is None else class_names
-        number: dict[int | str, int] = {name: i for i, name in enumerate(names)}
-        for i, label in enumerate(labels):
-            if label not in number:
-                raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
-        return [number[label] for label in labels], names
-    for i, label in enumerate(labels):
-        if not isinstance(label, Integral):
-            raise ConfigurationError(f"{where(i)}: labels must be all numbers or all names, got {label!r}")
-        if class_names is not None and not 0 <= label < len(class_names):
-            raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
-    return [int(label) for label in labels], class_names or ()
-
-
 def _endings(extensions: Collection[str]) -> tuple[str, ...]:
     if isinstance(extensions, str) or not extensions:
         raise ConfigurationError(f"extensions must be a list of file name endings, got {extensions!r}")
     return tuple(f".{extension.lower().removeprefix('.')}" for extension in extensions)
-
-
-def _read_table(source: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header and the rows of a CSV file, each row with its line number."""
-    table: list[tuple[int, list[str]]] = []
-    try:
-        with open(source, encoding="utf-8-sig", newline="") as file:
-            delimiter = max(",\t;", key=file.readline().count)
-            file.seek(0)
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            for cells in filter(None, reader):  # a blank line has no cells
-                table.append((reader.line_num, cells))
-    except OSError as error:
-        raise SourceError(f"the table cannot be read ({error.strerror})", source) from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ConfigurationError(f"after line {table[-1][0] if table else 0}: {error}", source) from None
-    if len(table) < 2:
-        raise ConfigurationError("the table has no rows under a header", source)
-    header = [name.strip() for name in table[0][1]]
-    if len(set(header)) < len(header):
-        raise ConfigurationError(f"the header has a name twice: {header}", source)
-    for line, cells in table[1:]:
-        if len(cells) != len(header):
-            raise ConfigurationError(f"line {line}: {len(cells)} values, header of {len(header)}", source)
-    return header, table[1:]
-
-
-def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> dict[str, int]:
-    """Place in the header of each known column that is there."""
-    for column, name in given.items():
-        if column not in _GUESSES or name not in header:
-            names = f"columns must map {', '.join(_GUESSES)} to names of the header {header}"
-            raise ConfigurationError(f"{names}, got {column!r}: {name!r}", source)
-    place = {column: header.index(name) for column, name in given.items()}
-    small = [name.lower() for name in header]
-    for column, guesses in _GUESSES.items():
-        found = [small.index(name) for name in guesses if name in small]
-        free = [i for i in found if i not in place.values()]
-        if free and column not in place and _OTHER_UNIT.get(column) not in place:
-            place[column] = free[0]
-    if "path" not in place:
-        raise ConfigurationError(f"give columns={{'path': …}}: no column for it in header {header}", source)
-    for pair in ({"start", "stop_seconds"}, {"start_seconds", "stop"}):
-        if pair <= place.keys() and not pair <= given.keys():
-            raise ConfigurationError(f"give columns=…: frames or seconds, in the header {header}?", source)
-    return place
-
-
-def _labels_of_text(
-    rows: list[tuple[int, list[str]]], column: int | None, class_names: Sequence[str] | None, source: str
-) -> tuple[Sequence[int | None], Sequence[str]]:
-    """The label of each row and the class names. A column without a single label is no label column."""
-    texts = [""] * len(rows) if column is None else [cells[column].strip() for _, cells in rows]
-    if "" in texts and any(texts):
-        raise ConfigurationError(f"line {rows[texts.index('')][0]}: the label is missing", source)
-    return _parse_labels(texts, class_names, lambda i: f"{source}: line {rows[i][0]}")
-
-
-def _parse_labels(
-    texts: list[str], class_names: Sequence[str] | None, where: Callable[[int], str]
-) -> tuple[Sequence[int | None], Sequence[str]]:
-    """Labels that are all numbers or all names, or all missing."""
-    if not any(texts):
-        return [None] * len(texts), class_names or ()
-    are_names = class_names is not None and set(texts) <= set(class_names)
-    are_numbers = not are_names and all(re.fullmatch(r"[+-]?\d+", text) for text in texts)
-    labels = [int(text) for text in texts] if are_numbers else texts
-    return _number_labels(labels, class_names, where)
-
-
-def _number(end: str, text: str) -> Any:
-    seconds = end.endswith("_seconds")
-    try:
-        return (float(text) if seconds else int(text)) if text else None
-    except ValueError:
-        raise ConfigurationError(f"{end} {text!r} is no {'' if seconds else 'whole '}number") from None

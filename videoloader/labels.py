@@ -1,0 +1,41 @@
+"""Labels: names to numbers, and numbers to the names they must have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from numbers import Integral
+
+from videoloader.errors import ConfigurationError
+from videoloader.indexing.sources.folder import natural_order
+
+
+def number_labels(
+    labels: Sequence[int | str], class_names: Sequence[str] | None, where: Callable[[int], str]
+) -> tuple[list[int], Sequence[str]]:
+    """Labels as numbers, and the class names; ``where(i)`` says in messages which label it is."""
+    if all(isinstance(label, str) for label in labels):
+        names = natural_order({str(label) for label in labels}) if class_names is None else class_names
+        number: dict[int | str, int] = {name: i for i, name in enumerate(names)}
+        for i, label in enumerate(labels):
+            if label not in number:
+                raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
+        return [number[label] for label in labels], names
+    for i, label in enumerate(labels):
+        if not isinstance(label, Integral):
+            raise ConfigurationError(f"{where(i)}: labels must be all numbers or all names, got {label!r}")
+        if class_names is not None and not 0 <= label < len(class_names):
+            raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
+    return [int(label) for label in labels], class_names or ()
+
+
+def parse_labels(
+    texts: list[str], class_names: Sequence[str] | None, where: Callable[[int], str]
+) -> tuple[Sequence[int | None], Sequence[str]]:
+    """Labels that are all numbers or all names, or all missing."""
+    if not any(texts):
+        return [None] * len(texts), class_names or ()
+    are_names = class_names is not None and set(texts) <= set(class_names)
+    are_numbers = not are_names and all(re.fullmatch(r"[+-]?\d+", text) for text in texts)
+    labels = [int(text) for text in texts] if are_numbers else texts
+    return number_labels(labels, class_names, where)
