@@ -38,7 +38,7 @@ _SHORTEST_READ, _LONGEST_READ = 256, 64 << 10
 # A header so close behind the last read is worth reading through to: a read costs more than its bytes.
 _NEAR = 2048
 # From so many bytes on, and with blocks so short, reading all headers at once costs less than one after the other.
-_DENSE_READ, _DENSE_BLOCK = 16 << 10, 512
+_DENSE_READ, _DENSE_BLOCK = 16 << 10, 1024
 _LONGEST_LACE_TABLE = 64 << 10
 _LARGEST_BLOCK = 1 << 28
 _LATEST = 1 << 62
@@ -106,11 +106,12 @@ def _read_cluster(window: _Window, collected: _Collected, position: int, stop: i
             at += 1 + length
             start, body = position, position + 1 + length
             position = body + (int.from_bytes(data[at - length : at], "big") & VINT_MASK[length])
-            if position - start < _DENSE_BLOCK and len(data) >= _DENSE_READ:
-                after = collected.add_dense_blocks(window, start, limit)
-                if after > start:
-                    position = after
-                    continue
+            if (
+                len(data) >= _DENSE_READ
+                and (after := collected.add_dense_blocks(window, start, position, limit)) > start
+            ):
+                position = after
+                continue
             if position > limit:
                 raise MalformedError(f"the block at byte {body} is cut off")
             collected.add_block(data, at, body, position, None, 0)
@@ -187,18 +188,21 @@ class _Collected:
     def __init__(self, source: ByteSource, wanted: int, tracks: set[int], frame_duration: tuple[int, int]) -> None:
         self.cluster_time: int | None = None
         self._source, self._wanted, self._tracks, self._frame_duration = source, wanted, tracks, frame_duration
-        self._columns = array("q")
+        self._rows = array("q")
         self._kinds = track_kinds(wanted, tracks)
-        self._dense, self._dense_rows = DenseBlocks(bytes(_ENOUGH), 0, self._kinds), [np.empty((0, 5), np.int64)]
+        self._dense = DenseBlocks(bytes(_ENOUGH), 0, 0, self._kinds)
+        self._dense_columns: list[npt.NDArray[np.int64]] = []
 
-    def add_dense_blocks(self, window: _Window, position: int, limit: int) -> int:
-        """Take the plain blocks that follow each other in the window from a position on; where the last one ends."""
+    def add_dense_blocks(self, window: _Window, start: int, stop: int, limit: int) -> int:
+        """Take the plain blocks that follow each other in the window from one on; where the last one taken ends."""
         if self.cluster_time is None:
-            return position
+            return start
         if self._dense.data is not window.data:
-            self._dense_rows.append(self._dense.rows())
-            self._dense = DenseBlocks(window.data, window.base, self._kinds)
-        return window.base + self._dense.take(position - window.base, limit - window.base, self.cluster_time)
+            if stop - start > _DENSE_BLOCK:
+                return start
+            self._dense_columns.append(self._dense.columns())
+            self._dense = DenseBlocks(window.data, window.base, start - window.base, self._kinds)
+        return window.base + self._dense.take(start - window.base, limit - window.base, self.cluster_time)
 
     def add_block(self, data: bytes, at: int, start: int, stop: int, key: bool | None, duration: int) -> None:
         """Take the frames of a block if it is the wanted track's.
@@ -230,7 +234,7 @@ class _Collected:
         if flags & LACING:
             self._add_lace(frame, stop, flags & LACING, pts, key, duration)
         else:
-            self._columns.extend((frame, stop - frame, pts, key, data[after + 3]))
+            self._rows.extend((frame, stop - frame, pts, key, data[after + 3]))
 
     def _add_lace(self, start: int, stop: int, lacing: int, pts: int, key: bool, duration: int) -> None:
         table = self._source.read(start, min(stop - start, _LONGEST_LACE_TABLE))
@@ -243,12 +247,13 @@ class _Collected:
             raise MalformedError(f"a frame of the block at byte {start} has no bytes or no time of its own")
         for number, (at, time) in enumerate(zip(accumulate(sizes, initial=start + length), times, strict=False)):
             first_byte = self._source.read(at, 1)[0]
-            self._columns.extend((at, sizes[number], pts + time, key and not number, first_byte))
+            self._rows.extend((at, sizes[number], pts + time, key and not number, first_byte))
 
     def packets(self) -> Packets:
-        rows = np.frombuffer(self._columns, np.int64).reshape(-1, len(Packets._fields))
-        rows = np.concatenate([rows, *self._dense_rows, self._dense.rows()])
-        offset, size, pts, key, first_byte = rows[np.argsort(rows[:, 0], kind="stable")].T.copy()
+        others = np.frombuffer(self._rows, np.int64).reshape(-1, len(Packets._fields)).T
+        columns = np.concatenate([others, *self._dense_columns, self._dense.columns()], axis=1)
+        order = np.argsort(columns[0], kind="stable")
+        offset, size, pts, key, first_byte = (column[order] for column in columns)
         return Packets(offset, size, pts, key.astype(np.bool_), first_byte.astype(np.uint8))
 
 

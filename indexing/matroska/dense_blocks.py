@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-
 import numpy as np
 import numpy.typing as npt
 
@@ -18,8 +16,8 @@ _OTHER, _WANTED = 1, 2
 _HEADER = 4  # track, time and flags
 # By the first byte of a size: how many bytes it has, and how to cut it out of the four that begin with it.
 _LENGTH = np.frombuffer(VINT_LENGTH, np.uint8).astype(np.int64)
-_SHIFT = np.array([8 * max(_LONGEST_SIZE - length, 0) for length in VINT_LENGTH], np.int64)
-_MASK = np.array([VINT_MASK[length] if length <= _LONGEST_SIZE else 0 for length in VINT_LENGTH], np.int64)
+_SHIFT = np.array([8 * max(_LONGEST_SIZE - length, 0) for length in VINT_LENGTH], np.uint32)
+_MASK = np.array([VINT_MASK[length] if length <= _LONGEST_SIZE else 0 for length in VINT_LENGTH], np.uint32)
 
 
 def track_kinds(wanted: int, tracks: set[int]) -> npt.NDArray[np.uint8]:
@@ -42,57 +40,57 @@ class DenseBlocks:
     Args:
         data: the buffer.
         base: its position in the file.
+        first: from where on in the buffer to look for them.
         kinds: as of ``track_kinds``.
     """
 
-    def __init__(self, data: bytes, base: int, kinds: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, data: bytes, base: int, first: int, kinds: npt.NDArray[np.uint8]) -> None:
         self.data = data
         self._base, self._octets = base, np.frombuffer(data, np.uint8)
-        start = np.flatnonzero(self._octets[:-_LONGEST] == SIMPLE_BLOCK)
-        first = self._octets[start + 1]
-        body = start + 1 + _LENGTH[first]
+        start = (self._octets[first:-_LONGEST] == SIMPLE_BLOCK).nonzero()[0] + first
+        size_byte = self._octets[start + 1]
+        body = start + 1 + _LENGTH[size_byte]
         kind = kinds[self._octets[body]]
-        # Of places that only look like a block nearly all end here.
-        likely = np.flatnonzero((kind > 0) & (_MASK[first] > 0))
-        start, first, body, kind = start[likely], first[likely], body[likely], kind[likely]
         words = np.ndarray(len(data) - 3, ">u4", data, strides=(1,))
-        stop = body + (words[start + 1].astype(np.int64) >> _SHIFT[first] & _MASK[first])
-        one_frame = (stop > body + _HEADER) & (self._octets[body + 3] & LACING == 0)
-        plain = np.flatnonzero((kind == _OTHER) | one_frame)
-        self._body, self._stop, self._wanted = body[plain], stop[plain], kind[plain] == _WANTED
+        stop = body + (words[start + 1] >> _SHIFT[size_byte] & _MASK[size_byte])
+        wanted = (kind == _WANTED) & (stop > body + _HEADER) & (self._octets[body + 3] & LACING == 0)
+        # Nearly all places that only look like a block end here.
+        plain = (wanted | (kind == _OTHER) & (_MASK[size_byte] > 0)).nonzero()[0]
+        start, self._body, self._stop, self._wanted = start[plain], body[plain], stop[plain], wanted[plain]
         self._cluster_time = np.full(len(plain), -1, np.int64)
-        self._starts, self._stops = start[plain].tolist(), self._stop.tolist()
         # Where one does not end where the next begins, a run of them does.
-        self._run_stops = [*(np.flatnonzero(self._stop[:-1] != start[plain][1:]) + 1).tolist(), len(plain)]
+        last = np.append((self._stop[:-1] != start[1:]).nonzero()[0], len(plain) - 1) if len(plain) else plain
+        after = last + 1
+        before = np.append(0, after)[:-1]
+        runs = zip(before.tolist(), after.tolist(), self._stop[last].tolist(), strict=True)
+        self._runs = dict(zip(start[before[: len(last)]].tolist(), runs, strict=True))
 
     def take(self, at: int, limit: int, cluster_time: int) -> int:
-        """Take the blocks that follow each other from ``at`` to ``limit``; where the last one taken ends."""
-        number = bisect_left(self._starts, at)
-        while number < len(self._starts) and self._starts[number] == at:
-            after_run = self._run_stops[bisect_right(self._run_stops, number)]
-            after = bisect_right(self._stops, limit, number, after_run)
-            if after == number:
+        """Take the runs of blocks that follow each other from ``at`` to ``limit``; where the last one taken ends."""
+        while at in self._runs:
+            number, after, stop = self._runs[at]
+            if stop > limit:
                 break
             self._cluster_time[number:after] = cluster_time
-            at = self._stops[after - 1]
-            number = bisect_left(self._starts, at, after)
+            at = stop
         return at
 
-    def rows(self) -> npt.NDArray[np.int64]:
-        """int64[n, 5]: the columns of ``Packets`` of the wanted track's blocks that were taken.
+    def columns(self) -> npt.NDArray[np.int64]:
+        """int64[5, n]: the columns of ``Packets`` of the wanted track's blocks that were taken.
 
         Raises:
             MalformedError: one lies before time zero.
         """
-        taken = np.flatnonzero(self._wanted & (self._cluster_time >= 0))
+        taken = (self._wanted & (self._cluster_time >= 0)).nonzero()[0]
         body = self._body[taken]
         frame = body + _HEADER
         times = np.ndarray(len(self.data) - 1, ">i2", self.data, strides=(1,))
-        pts = self._cluster_time[taken] + times[body + 1]
-        if (pts < 0).any():
-            raise MalformedError(f"a block after byte {self._base} has the timestamp {pts.min()}")
-        key = self._octets[body + 3] >= KEYFRAME
-        rows: npt.NDArray[np.int64] = np.stack(
-            [frame + self._base, self._stop[taken] - frame, pts, key, self._octets[frame]], axis=1, dtype=np.int64
-        )
-        return rows
+        columns = np.empty((5, len(taken)), np.int64)
+        columns[0] = frame + self._base
+        columns[1] = self._stop[taken] - frame
+        columns[2] = self._cluster_time[taken] + times[body + 1]
+        columns[3] = self._octets[body + 3] >= KEYFRAME
+        columns[4] = self._octets[frame]
+        if (columns[2] < 0).any():
+            raise MalformedError(f"a block after byte {self._base} has the timestamp {columns[2].min()}")
+        return columns
