@@ -67,7 +67,7 @@ def elements(draw, sound: bool) -> bytes:
         number = draw(st.sampled_from([WANTED] * 9 + [2, 2, 127, 300, 300 if sound else 0]))
         body = block(
             number,
-            draw(st.integers(-500 if sound else -700, 32767)),
+            draw(st.integers(-500, 32767) if sound else st.sampled_from([-501, 5])),
             [draw(payloads)],
             flags=draw(st.sampled_from([0, 0x80, 9])),
         )
