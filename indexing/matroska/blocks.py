@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.indexing.matroska.dense_blocks import KEYFRAME, LACING, SIMPLE_BLOCK, DenseBlocks, track_kinds
 from videoloader.indexing.matroska.ebml import (
     CRC32,
     LONGEST_HEADER,
@@ -25,18 +26,19 @@ from videoloader.indexing.sources import ByteSource
 CLUSTER, CUES, TAGS, SEEK_HEAD = 0x1F43B675, 0x1C53BB6B, 0x1254C367, 0x114D9B74
 INFO, TRACKS, ATTACHMENTS, CHAPTERS = 0x1549A966, 0x1654AE6B, 0x1941A469, 0x1043A770
 TOP_LEVEL = {CLUSTER, CUES, TAGS, SEEK_HEAD, INFO, TRACKS, ATTACHMENTS, CHAPTERS}
-_TIMESTAMP, _SIMPLE_BLOCK, _BLOCK_GROUP, _BLOCK, _BLOCK_DURATION, _REFERENCE = 0xE7, 0xA3, 0xA0, 0xA1, 0x9B, 0xFB
+_TIMESTAMP, _BLOCK_GROUP, _BLOCK, _BLOCK_DURATION, _REFERENCE = 0xE7, 0xA0, 0xA1, 0x9B, 0xFB
 # Position, PrevSize and SilentTracks.
 _OTHERS_IN_CLUSTER = {VOID, CRC32, 0xA7, 0xAB, 0x5854}
 # BlockVirtual, BlockAdditions, ReferencePriority, ReferenceVirtual, CodecState, DiscardPadding and Slices.
 _OTHERS_IN_GROUP = {VOID, CRC32, 0xA2, 0x75A1, 0xFA, 0xFD, 0xA4, 0x75A2, 0x8E}
-_KEYFRAME, _LACING = 0x80, 0x06
 _XIPH, _FIXED = 0x02, 0x04
 # The header of an element, of the block in it, and the first byte of the frame in that.
 _ENOUGH = LONGEST_HEADER + 12
 _SHORTEST_READ, _LONGEST_READ = 256, 64 << 10
 # A header so close behind the last read is worth reading through to: a read costs more than its bytes.
 _NEAR = 2048
+# From so many bytes on, and with blocks so short, reading all headers at once costs less than one after the other.
+_DENSE_READ, _DENSE_BLOCK = 16 << 10, 1024
 _LONGEST_LACE_TABLE = 64 << 10
 _LARGEST_BLOCK = 1 << 28
 _LATEST = 1 << 62
@@ -99,11 +101,17 @@ def _read_cluster(window: _Window, collected: _Collected, position: int, stop: i
         at = window.seek(position)
         data = window.data
         length = VINT_LENGTH[data[at + 1]]
-        if data[at] == _SIMPLE_BLOCK and length <= 8:
+        if data[at] == SIMPLE_BLOCK and length <= 8:
             # What nearly all of a file consists of, as fast as can be.
             at += 1 + length
-            body = position + 1 + length
+            start, body = position, position + 1 + length
             position = body + (int.from_bytes(data[at - length : at], "big") & VINT_MASK[length])
+            if (
+                len(data) >= _DENSE_READ
+                and (after := collected.add_dense_blocks(window, start, position, limit)) > start
+            ):
+                position = after
+                continue
             if position > limit:
                 raise MalformedError(f"the block at byte {body} is cut off")
             collected.add_block(data, at, body, position, None, 0)
@@ -180,7 +188,21 @@ class _Collected:
     def __init__(self, source: ByteSource, wanted: int, tracks: set[int], frame_duration: tuple[int, int]) -> None:
         self.cluster_time: int | None = None
         self._source, self._wanted, self._tracks, self._frame_duration = source, wanted, tracks, frame_duration
-        self._columns = array("q")
+        self._rows = array("q")
+        self._kinds = track_kinds(wanted, tracks)
+        self._dense = DenseBlocks(bytes(_ENOUGH), 0, 0, self._kinds)
+        self._dense_columns: list[npt.NDArray[np.int64]] = []
+
+    def add_dense_blocks(self, window: _Window, start: int, stop: int, limit: int) -> int:
+        """Take the plain blocks that follow each other in the window from one on; where the last one taken ends."""
+        if self.cluster_time is None:
+            return start
+        if self._dense.data is not window.data:
+            if stop - start > _DENSE_BLOCK:
+                return start
+            self._dense_columns.append(self._dense.columns())
+            self._dense = DenseBlocks(window.data, window.base, start - window.base, self._kinds)
+        return window.base + self._dense.take(start - window.base, limit - window.base, self.cluster_time)
 
     def add_block(self, data: bytes, at: int, start: int, stop: int, key: bool | None, duration: int) -> None:
         """Take the frames of a block if it is the wanted track's.
@@ -208,11 +230,11 @@ class _Collected:
         if stop - start > _LARGEST_BLOCK or pts < 0:
             raise MalformedError(f"the block at byte {start} has {stop - start} bytes and the timestamp {pts}")
         if key is None:
-            key = bool(flags & _KEYFRAME)
-        if flags & _LACING:
-            self._add_lace(frame, stop, flags & _LACING, pts, key, duration)
+            key = bool(flags & KEYFRAME)
+        if flags & LACING:
+            self._add_lace(frame, stop, flags & LACING, pts, key, duration)
         else:
-            self._columns.extend((frame, stop - frame, pts, key, data[after + 3]))
+            self._rows.extend((frame, stop - frame, pts, key, data[after + 3]))
 
     def _add_lace(self, start: int, stop: int, lacing: int, pts: int, key: bool, duration: int) -> None:
         table = self._source.read(start, min(stop - start, _LONGEST_LACE_TABLE))
@@ -225,11 +247,13 @@ class _Collected:
             raise MalformedError(f"a frame of the block at byte {start} has no bytes or no time of its own")
         for number, (at, time) in enumerate(zip(accumulate(sizes, initial=start + length), times, strict=False)):
             first_byte = self._source.read(at, 1)[0]
-            self._columns.extend((at, sizes[number], pts + time, key and not number, first_byte))
+            self._rows.extend((at, sizes[number], pts + time, key and not number, first_byte))
 
     def packets(self) -> Packets:
-        rows = np.frombuffer(self._columns, np.int64).reshape(-1, len(Packets._fields))
-        offset, size, pts, key, first_byte = rows.T.copy()
+        others = np.frombuffer(self._rows, np.int64).reshape(-1, len(Packets._fields)).T
+        columns = np.concatenate([others, *self._dense_columns, self._dense.columns()], axis=1)
+        order = np.argsort(columns[0], kind="stable")
+        offset, size, pts, key, first_byte = (column[order] for column in columns)
         return Packets(offset, size, pts, key.astype(np.bool_), first_byte.astype(np.uint8))
 
 

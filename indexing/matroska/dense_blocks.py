@@ -1,0 +1,96 @@
+"""Simple blocks that lie close together (RFC 9559, 10): all headers in a buffer are read at once, then followed."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.matroska.ebml import VINT_LENGTH, VINT_MASK, MalformedError
+
+SIMPLE_BLOCK = 0xA3
+KEYFRAME, LACING = 0x80, 0x06
+# Of a header whose size has the most bytes that are taken here, with the first byte of the frame.
+_LONGEST = 16
+_LONGEST_SIZE = 4
+_OTHER, _WANTED = 1, 2
+_HEADER = 4  # track, time and flags
+# By the first byte of a size: how many bytes it has, and how to cut it out of the four that begin with it.
+_LENGTH = np.frombuffer(VINT_LENGTH, np.uint8).astype(np.int64)
+_SHIFT = np.array([8 * max(_LONGEST_SIZE - length, 0) for length in VINT_LENGTH], np.uint32)
+_MASK = np.array([VINT_MASK[length] if length <= _LONGEST_SIZE else 0 for length in VINT_LENGTH], np.uint32)
+
+
+def track_kinds(wanted: int, tracks: set[int]) -> npt.NDArray[np.uint8]:
+    """uint8[256]: by the first byte of a block, whether it is of the wanted track or of another; 0 where it is neither.
+
+    Only track numbers of one byte are told.
+    """
+    kinds = np.zeros(256, np.uint8)
+    kinds[[0x80 | number for number in tracks if number < 0x80]] = _OTHER
+    if wanted < 0x80:
+        kinds[0x80 | wanted] = _WANTED
+    return kinds
+
+
+class DenseBlocks:
+    """The places in a buffer that may begin a simple block, and which of them were found to.
+
+    Blocks that need a second look (of laces, without a frame, of tracks that are not there, with long sizes) are none.
+
+    Args:
+        data: the buffer.
+        base: its position in the file.
+        first: from where on in the buffer to look for them.
+        kinds: as of ``track_kinds``.
+    """
+
+    def __init__(self, data: bytes, base: int, first: int, kinds: npt.NDArray[np.uint8]) -> None:
+        self.data = data
+        self._base, self._octets = base, np.frombuffer(data, np.uint8)
+        start = (self._octets[first:-_LONGEST] == SIMPLE_BLOCK).nonzero()[0] + first
+        size_byte = self._octets[start + 1]
+        body = start + 1 + _LENGTH[size_byte]
+        kind = kinds[self._octets[body]]
+        words = np.ndarray(len(data) - 3, ">u4", data, strides=(1,))
+        stop = body + (words[start + 1] >> _SHIFT[size_byte] & _MASK[size_byte])
+        wanted = (kind == _WANTED) & (stop > body + _HEADER) & (self._octets[body + 3] & LACING == 0)
+        # Nearly all places that only look like a block end here.
+        plain = (wanted | (kind == _OTHER) & (_MASK[size_byte] > 0)).nonzero()[0]
+        start, self._body, self._stop, self._wanted = start[plain], body[plain], stop[plain], wanted[plain]
+        self._cluster_time = np.full(len(plain), -1, np.int64)
+        # Where one does not end where the next begins, a run of them does.
+        last = np.append((self._stop[:-1] != start[1:]).nonzero()[0], len(plain) - 1) if len(plain) else plain
+        after = last + 1
+        before = np.append(0, after)[:-1]
+        runs = zip(before.tolist(), after.tolist(), self._stop[last].tolist(), strict=True)
+        self._runs = dict(zip(start[before[: len(last)]].tolist(), runs, strict=True))
+
+    def take(self, at: int, limit: int, cluster_time: int) -> int:
+        """Take the runs of blocks that follow each other from ``at`` to ``limit``; where the last one taken ends."""
+        while at in self._runs:
+            number, after, stop = self._runs[at]
+            if stop > limit:
+                break
+            self._cluster_time[number:after] = cluster_time
+            at = stop
+        return at
+
+    def columns(self) -> npt.NDArray[np.int64]:
+        """int64[5, n]: the columns of ``Packets`` of the wanted track's blocks that were taken.
+
+        Raises:
+            MalformedError: one lies before time zero.
+        """
+        taken = (self._wanted & (self._cluster_time >= 0)).nonzero()[0]
+        body = self._body[taken]
+        frame = body + _HEADER
+        times = np.ndarray(len(self.data) - 1, ">i2", self.data, strides=(1,))
+        columns = np.empty((5, len(taken)), np.int64)
+        columns[0] = frame + self._base
+        columns[1] = self._stop[taken] - frame
+        columns[2] = self._cluster_time[taken] + times[body + 1]
+        columns[3] = self._octets[body + 3] >= KEYFRAME
+        columns[4] = self._octets[frame]
+        if (columns[2] < 0).any():
+            raise MalformedError(f"a block after byte {self._base} has the timestamp {columns[2].min()}")
+        return columns
