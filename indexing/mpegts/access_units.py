@@ -146,9 +146,9 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     disposable[unit] = np.where(header[slices[first]] & 0x60 == 0, DISPOSABLE_YES, DISPOSABLE_NO)
     slice_bits[unit] = bits
     # A recovery point at which decoding can start has nothing but intra slices.
-    for number in unit[~key[unit] & (slice_type % 5 == 2)].tolist():
-        payload = piece.cut(int(start[number]), int(picture[number]) + 5)
-        key[number] = is_random_access("h264", b"", payload)
+    intra = unit[~key[unit] & (slice_type % 5 == 2)]
+    heads = piece.cut(start[intra], picture[intra] + 5)
+    key[intra] = [is_random_access("h264", b"", head) for head in heads]
     headers = _cut_headers(piece, position, (kind == 7) | (kind == 8))
     turned = _first_is_turned(piece, position, kind == 6, start, 1)
     return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
@@ -176,8 +176,8 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     key[unit] = (of_first >= _HEVC_IRAP[0]) & (of_first <= _HEVC_IRAP[1])
     disposable[unit] = np.where((of_first <= 14) & (of_first % 2 == 0), DISPOSABLE_YES, DISPOSABLE_NO)
     headers = _cut_headers(piece, position, (kind >= 32) & (kind <= 34))
-    for at in position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)].tolist():
-        headers[at] = piece.cut(at, at + 5)
+    marks = position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)]
+    headers.update(zip(marks.tolist(), piece.cut(marks, marks + 5), strict=True))
     turned = _first_is_turned(piece, position, kind == 39, start, 2)
     return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
 
@@ -206,12 +206,10 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     coding_type = piece.bytes_at(picture[unit] + 5) >> 3 & 7
     key[unit] = coding_type == 1
     disposable[unit] = np.where(coding_type == 3, DISPOSABLE_YES, DISPOSABLE_NO)
-    headers = {}
-    sequence = np.flatnonzero(code == 0xB3)
-    for number in sequence.tolist():
-        rest = np.flatnonzero((code[number:] != 0xB3) & (code[number:] != 0xB5))
-        stop = int(position[number + rest[0]]) if len(rest) else piece.end
-        headers[int(position[number])] = piece.cut(int(position[number]), stop)
+    sequence = position[code == 0xB3]
+    rest = position[(code != 0xB3) & (code != 0xB5)]
+    ends = np.append(rest, piece.end)[np.searchsorted(rest, sequence)]
+    headers = dict(zip(sequence.tolist(), piece.cut(sequence, ends), strict=True))
     return AccessUnits(start, start, picture, key, disposable, slice_bits, headers, False)
 
 
@@ -260,24 +258,20 @@ def _blank(
 
 
 def _cut_headers(piece: Piece, position: Positions, chosen: npt.NDArray[np.bool_]) -> dict[int, bytes]:
-    ends = np.append(position[1:], piece.end)
-    return {
-        start: piece.cut(start, stop)
-        for start, stop in zip(position[chosen].tolist(), ends[chosen].tolist(), strict=True)
-    }
+    number = np.flatnonzero(chosen)
+    start = position[number]
+    return dict(zip(start.tolist(), piece.cut(start, np.append(position, piece.end)[number + 1]), strict=True))
 
 
 def _first_is_turned(
     piece: Piece, position: Positions, is_message: npt.NDArray[np.bool_], start: Positions, header_size: int
 ) -> bool:
     """Whether the first unit has a message on display orientation (ITU-T H.264, D.1.27; ITU-T H.265, D.2.17)."""
-    stop = int(start[1]) if len(start) > 1 else piece.end
-    ends = np.append(position[1:], piece.end)
-    within = is_message & (position < stop)
+    within = np.searchsorted(position, start[1]) if len(start) > 1 else len(position)
+    number = np.flatnonzero(is_message[:within])
+    begins, ends = position[number] + 3 + header_size, np.append(position, piece.end)[number + 1]
     return any(
-        kind == _DISPLAY_ORIENTATION
-        for begin, end in zip(position[within].tolist(), ends[within].tolist(), strict=True)
-        for kind, _ in iterate_messages(piece.cut(begin + 3 + header_size, end))
+        kind == _DISPLAY_ORIENTATION for message in piece.cut(begins, ends) for kind, _ in iterate_messages(message)
     )
 
 
@@ -285,8 +279,8 @@ def _windows(piece: Piece, position: Positions) -> npt.NDArray[np.uint64]:
     """The eight bytes from each position on, the first in the highest place, emulation prevention removed."""
     window = piece.windows(position, _WINDOW + 2)
     zero = window == 0
-    guarded = (zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)).any(1)
-    for row in np.flatnonzero(guarded).tolist():
+    guarded = zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)
+    for row in np.flatnonzero(guarded.any(1)).tolist() if guarded.any() else ():
         plain = window[row].tobytes().replace(b"\0\0\3", b"\0\0").ljust(_WINDOW, b"\0")
         window[row, :_WINDOW] = np.frombuffer(plain, np.uint8, _WINDOW)
     return np.ascontiguousarray(window[:, :_WINDOW]).view(">u8")[:, 0].astype(np.uint64)

@@ -91,8 +91,7 @@ def _elementary_stream(
     """(bytes, and of each stretch of them: transport packet, start in ``data``, start in the bytes)."""
     headers = packet_headers(data, layout.stride)
     payloads = find_payloads(data, layout.stride, headers, layout.pid)
-    array = np.frombuffer(data, np.uint8)
-    pes = read_pes_headers(array, payloads)
+    pes = read_pes_headers(data, payloads)
     payloads = without_headers(payloads, pes.row, pes.size)
     size = payloads.stop - payloads.start
     position = np.cumsum(size) - size

@@ -64,10 +64,17 @@ def packet_headers(data: bytes, stride: int) -> npt.NDArray[np.uint32]:
         OddStreamError: a packet does not begin with the sync byte.
     """
     count = max(len(data) + stride - PACKET_SIZE, 0) // stride
-    headers: npt.NDArray[np.uint32] = np.ndarray((count,), "<u4", data, 0, (stride,))
+    headers: npt.NDArray[np.uint32] = np.ndarray((count,), "<u4", data, 0, (stride,)).copy()
     if (headers & 0xFF != _SYNC_BYTE).any():
         raise OddStreamError("sync is lost")
     return headers
+
+
+def gather(data: bytes, start: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.void]:
+    """V[N]: ``size`` bytes from each place in the data on, all within it."""
+    # numpy copies items of this kind whole, ten times as fast as bytes that are chosen one by one.
+    items: npt.NDArray[np.void] = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
+    return items[start]
 
 
 def packets_of(headers: npt.NDArray[np.uint32], pid: int) -> npt.NDArray[np.int64]:

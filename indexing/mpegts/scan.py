@@ -10,7 +10,7 @@ import numpy.typing as npt
 from videoloader.indexing.index import TransportLayout
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units, join_units
-from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, packet_headers, packets_of
+from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, packet_headers
 from videoloader.indexing.mpegts.pes import NO_TIME
 from videoloader.indexing.mpegts.pieces import Piece, count_packets, make_piece, read_transport
 from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, iterate_sections, read_map, read_programs
@@ -117,7 +117,7 @@ def _choose_video(
     """The video stream; where there may be several, the one that libavformat takes for the best."""
     candidates = [stream for stream in programs.streams if stream.codec]
     named = {stream.pid for stream in programs.streams}
-    pids = np.unique((headers & 0x1F00) | (headers >> 16 & 0xFF)).tolist()
+    pids = np.flatnonzero(np.bincount((headers & 0x1F00) | (headers >> 16 & 0xFF))).tolist()
     unnamed = [pid for pid in pids if 0x20 <= pid < 0x1FFF and pid not in named and pid not in programs.table_pids]
     if len(candidates) > 1 or any(_may_be_video(data, packing.stride, headers, pid) for pid in unnamed):
         with open_video(source) as (_, stream):
@@ -145,8 +145,6 @@ def _check_tables(piece: Piece, programs: Programs, video: ElementaryStream) -> 
     """Raise OddStreamError where a program map says something else of the video later on."""
     stride = piece.layout.stride
     for pid in programs.table_pids:
-        if not len(packets_of(piece.headers, pid)):
-            continue
         payloads = find_payloads(piece.data, stride, piece.headers, pid)
         for _, section in iterate_sections(piece.data, payloads, _PMT):
             if any(stream.pid == video.pid and stream != video for stream in read_map(section)):

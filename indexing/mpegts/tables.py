@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from videoloader.indexing.mpegts.packets import OddStreamError, Payloads, find_payloads
+from videoloader.indexing.mpegts.packets import OddStreamError, Payloads, find_payloads, gather
 
 PAT_PID = 0
 _PAT, _PMT = 0, 2  # table ids
@@ -104,11 +104,11 @@ def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tu
 
 def _repeats(data: bytes, payloads: Payloads) -> bool:
     """Whether all the payloads are the same, and whole sections: the usual case, of which one is enough."""
-    size = payloads.stop - payloads.start
-    if not payloads.unit_start.all() or (size != 184).any():
+    count = len(payloads.start)
+    if count < 2 or not payloads.unit_start.all() or (payloads.stop - payloads.start != 184).any():
         return False
-    content = np.frombuffer(data, np.uint8)[payloads.start[:, None] + np.arange(184)]
-    return bool((content == content[:1]).all())
+    content = gather(data, payloads.start, 184).tobytes()
+    return content == content[:184] * count
 
 
 def _size(pending: bytes) -> int:
