@@ -133,7 +133,11 @@ def _table_pids(section: bytes) -> tuple[int, ...]:
 
 
 def read_map(section: bytes) -> list[ElementaryStream]:
-    """The streams of a program map section. Ends where an entry does not fit."""
+    """The streams of a program map section.
+
+    Raises:
+        OddStreamError: an entry is longer than the section. libavformat still makes a stream of it.
+    """
     streams = []
     position, stop = 12 + ((section[10] & 0x0F) << 8 | section[11]), len(section) - 4
     while position + 5 <= stop:
@@ -141,7 +145,7 @@ def read_map(section: bytes) -> list[ElementaryStream]:
         start = position + 5
         position = start + ((section[start - 2] & 0x0F) << 8 | section[start - 1])
         if position > stop:
-            break
+            raise OddStreamError("an entry of a program map does not fit")
         streams.append(ElementaryStream(pid, stream_type, _codec(stream_type, section[start:position])))
     return streams
 
