@@ -89,7 +89,7 @@ def cut_access_units(codec: str, piece: Piece, begin: int) -> AccessUnits:
     position, kind = piece.start_codes()
     # Near the border of a piece too little can be seen of what follows a start code.
     stop = piece.end - (0 if piece.last else _NEEDED_AFTER)
-    first, last = np.searchsorted(position, (begin, stop)).tolist()
+    first, last = position.searchsorted((begin, stop)).tolist()
     position, kind = position[first:last], kind[first:last]
     if codec == "h264":
         return _cut_h264(piece, begin, position, kind)
@@ -113,8 +113,8 @@ def _starts(piece: Piece, begin: int, mark: Positions) -> tuple[Positions, Posit
 
 def _first_in_unit(start: Positions, position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
     """(number in ``position``, number in ``start``) of the first position in each unit that has one."""
-    unit = np.searchsorted(start, position, "right") - 1
-    first = np.flatnonzero(np.diff(unit, prepend=-1))
+    unit = start.searchsorted(position, "right") - 1
+    first = np.append(True, unit[1:] != unit[:-1])[: len(unit)].nonzero()[0]
     return first, unit[first]
 
 
@@ -124,8 +124,8 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     if ((kind >= 2) & (kind <= 4)).any():
         raise OddStreamError("is cut into data partitions")
     is_slice = (kind == 1) | (kind == 5)
-    slices = np.flatnonzero(is_slice)
-    relevant = np.flatnonzero(is_slice | (kind >= 6) & (kind <= 9))
+    slices = is_slice.nonzero()[0]
+    relevant = (is_slice | (kind >= 6) & (kind <= 9)).nonzero()[0]
     is_picture = is_slice[relevant]
     bits = _windows(piece, position[slices] + 4)
     longest = np.where(bits >> np.uint64(63) == 1, 1, _LONGEST_FIRST_BLOCK)
@@ -164,10 +164,10 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     first_slice = is_slice.copy()
     first_slice[is_slice] = piece.bytes_at(position[is_slice] + 5) & 0x80 != 0
     opener = (kind >= 32) & (kind <= 37) | (kind == 39) | (kind >= 41) & (kind <= 44) | (kind >= 48) & (kind <= 55)
-    relevant = np.flatnonzero(first_slice | opener)
+    relevant = (first_slice | opener).nonzero()[0]
     cut = _borders(first_slice[relevant], np.ones(len(relevant), np.bool_))
     start, mark = _starts(piece, begin, position[relevant[cut]])
-    slices = np.flatnonzero(is_slice)
+    slices = is_slice.nonzero()[0]
     first, unit = _first_in_unit(start, position[slices])
     count = len(start)
     picture, key, disposable, slice_bits = _blank(count)
@@ -189,8 +189,8 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     cut = _borders(is_slice, ~is_slice & ~is_end)
     after_end = position[is_end] + 4
     mark = np.sort(np.concatenate((position[cut], after_end[after_end < piece.end])))
-    pictures = np.flatnonzero(code == 0)
-    extensions = np.flatnonzero(code == 0xB5)
+    pictures = (code == 0).nonzero()[0]
+    extensions = (code == 0xB5).nonzero()[0]
     coding = extensions[piece.bytes_at(position[extensions] + 4) >> 4 == 8]  # picture coding extensions
     structure = np.full(len(code), 3)
     structure[coding] = piece.bytes_at(position[coding] + 6) & 3
@@ -208,7 +208,7 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     disposable[unit] = np.where(coding_type == 3, DISPOSABLE_YES, DISPOSABLE_NO)
     sequence = position[code == 0xB3]
     rest = position[(code != 0xB3) & (code != 0xB5)]
-    ends = np.append(rest, piece.end)[np.searchsorted(rest, sequence)]
+    ends = np.append(rest, piece.end)[rest.searchsorted(sequence)]
     headers = dict(zip(sequence.tolist(), piece.cut(sequence, ends), strict=True))
     return AccessUnits(start, start, picture, key, disposable, slice_bits, headers, False)
 
@@ -258,7 +258,7 @@ def _blank(
 
 
 def _cut_headers(piece: Piece, position: Positions, chosen: npt.NDArray[np.bool_]) -> dict[int, bytes]:
-    number = np.flatnonzero(chosen)
+    number = chosen.nonzero()[0]
     start = position[number]
     return dict(zip(start.tolist(), piece.cut(start, np.append(position, piece.end)[number + 1]), strict=True))
 
@@ -267,8 +267,8 @@ def _first_is_turned(
     piece: Piece, position: Positions, is_message: npt.NDArray[np.bool_], start: Positions, header_size: int
 ) -> bool:
     """Whether the first unit has a message on display orientation (ITU-T H.264, D.1.27; ITU-T H.265, D.2.17)."""
-    within = np.searchsorted(position, start[1]) if len(start) > 1 else len(position)
-    number = np.flatnonzero(is_message[:within])
+    within = position.searchsorted(start[1]) if len(start) > 1 else len(position)
+    number = is_message[:within].nonzero()[0]
     begins, ends = position[number] + 3 + header_size, np.append(position, piece.end)[number + 1]
     return any(
         kind == _DISPLAY_ORIENTATION for message in piece.cut(begins, ends) for kind, _ in iterate_messages(message)
@@ -280,7 +280,7 @@ def _windows(piece: Piece, position: Positions) -> npt.NDArray[np.uint64]:
     window = piece.windows(position, _WINDOW + 2)
     zero = window == 0
     guarded = zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)
-    for row in np.flatnonzero(guarded.any(1)).tolist() if guarded.any() else ():
+    for row in guarded.any(1).nonzero()[0].tolist() if guarded.any() else ():
         plain = window[row].tobytes().replace(b"\0\0\3", b"\0\0").ljust(_WINDOW, b"\0")
         window[row, :_WINDOW] = np.frombuffer(plain, np.uint8, _WINDOW)
     return np.ascontiguousarray(window[:, :_WINDOW]).view(">u8")[:, 0].astype(np.uint64)

@@ -48,21 +48,23 @@ def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
     Raises:
         OddStreamError: a header is damaged, scrambled, or longer than its transport packet.
     """
-    row = np.flatnonzero(payloads.unit_start)
+    row = payloads.unit_start.nonzero()[0]
     start, stop = payloads.start[row], payloads.stop[row]
     if len(row) and start[-1] + _HEADER.itemsize > len(data):
         data += bytes(_HEADER.itemsize)
     header = gather(data, start, _HEADER.itemsize).view(_HEADER)
-    start_code, flags, optional = header["start_code"], header["flags"], header["optional"].astype(np.int64)
+    start_code, length, flags, optional = (
+        header[name].astype(np.int64) for name in ("start_code", "length", "flags", "optional")
+    )
     size = _FIXED_SIZE + optional
     # Video (E0 to EF), private and extended stream ids: those of padding and tables have other headers.
-    known = (start_code & ~np.uint32(0xF) == 0x1E0) | (start_code == 0x1BD) | (start_code == 0x1FD)
+    known = (start_code & ~0xF == 0x1E0) | (start_code == 0x1BD) | (start_code == 0x1FD)
     times = _SIZE_OF_TIMES[flags >> 6 & 3]
     if not (known & (start + size <= stop) & (times <= optional) & (flags & 0x3000 == 0)).all():
         raise OddStreamError("a PES header is not plain")
-    length = header["length"].astype(np.int64)
-    declared = np.where(length > 0, length + 6 - size, 0)
-    if (declared < 0).any() or ((length > 0) & (declared == 0)).any():
+    bounded = length > 0
+    declared = np.where(bounded, length + 6 - size, 0)
+    if (bounded & (declared <= 0)).any():
         raise OddStreamError("a PES packet has no payload")
     pts = np.where(times > 0, _timestamp(header, "pts"), NO_TIME)
     dts = np.where(times == 10, _timestamp(header, "dts"), pts)
@@ -98,10 +100,11 @@ def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) 
     period, minute, margin = 1 << 33, 60 * 90000, 30 * 90000
     first = int(dts[0])
     reference = first - minute
-    near_reference = min(int(np.abs(times - reference).min()) for times in (pts, dts)) < margin
-    near_wrap = first > period - minute - margin or (first < margin and int(max(pts.max(), dts.max())) > period // 2)
-    if not alone and (near_reference or near_wrap):
-        raise OddStreamError("timestamps are close to where the clock wraps")
+    if not alone:
+        near_reference = any((np.abs(times - reference) < margin).any() for times in (pts, dts))
+        near_end = first > period - minute - margin
+        if near_reference or near_end or (first < margin and max(pts.max(), dts.max()) > period // 2):
+            raise OddStreamError("timestamps are close to where the clock wraps")
     if first < period - minute:
         pts, dts = (np.where(times < reference, times + period, times) for times in (pts, dts))
     else:

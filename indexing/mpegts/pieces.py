@@ -16,7 +16,7 @@ from videoloader.indexing.sources import ByteSource
 
 _START_CODE_SIZE = 3
 _PREFIX = 0x010000  # 00 00 01, little endian
-_BLOCK = 1 << 20  # pairs of bytes
+_BLOCK = 1 << 18  # pairs of bytes: their marks stay in the cache
 _MOST_START_CODES = 1 << 18  # in a piece: more would take more memory than they are worth
 
 
@@ -64,7 +64,7 @@ class Piece:
     def locate(self, position: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Where in ``data`` the bytes at these stream positions stand; beyond the end that of the last byte."""
         position = np.minimum(position, self.position[-1] - 1)
-        row = np.searchsorted(self.position, position, "right") - 1
+        row = self.position.searchsorted(position, "right") - 1
         located: npt.NDArray[np.int64] = self.row_start[row] + position - self.position[row]
         return located
 
@@ -79,13 +79,15 @@ class Piece:
         window: npt.NDArray[np.uint8] = gather(self.data, within, width).view(np.uint8).reshape(-1, width)
         in_packet = (located % self.layout.stride) + width <= PACKET_SIZE
         if not in_packet.all():
-            split = np.flatnonzero(~in_packet)
+            split = (~in_packet).nonzero()[0]
             window[split] = self.bytes_at(position[split][:, None] + np.arange(width))
         return window
 
     def cut(self, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> list[bytes]:
         """The stream's bytes from each of some positions to another."""
-        row = np.minimum(np.searchsorted(self.position, starts, "right"), len(self.row_start)) - 1
+        if not len(starts):
+            return []
+        row = np.minimum(self.position.searchsorted(starts, "right"), len(self.row_start)) - 1
         begins = self.row_start[row] + starts - self.position[row]
         ends = np.where(stops <= self.position[row + 1], begins + stops - starts, -1)
         return [
@@ -102,29 +104,33 @@ class Piece:
         """(stream position, byte that follows) of all start code prefixes 00 00 01 that a byte follows."""
         found = _start_codes(self.data)
         count, stride = len(self.headers), self.layout.stride
-        row_of = np.full(count + 1, -1)
+        row_of = np.full(count, -1)
         row_of[self.row_packet] = np.arange(len(self.row_packet))
         packet = found // stride
-        row = row_of[np.minimum(packet, count)]
+        row = row_of[packet]
         start = self.row_start[row]
         inside = (row >= 0) & (found >= start) & (found + _START_CODE_SIZE <= packet * stride + PACKET_SIZE)
         found, row, packet = found[inside], row[inside], packet[inside]
         position = self.position[row] + found - self.row_start[row]
         following = self.array[found + _START_CODE_SIZE]
-        outside = np.flatnonzero(found + _START_CODE_SIZE >= packet * stride + PACKET_SIZE)
-        following[outside] = self.bytes_at(position[outside] + _START_CODE_SIZE)
+        outside = (found + _START_CODE_SIZE >= packet * stride + PACKET_SIZE).nonzero()[0]
+        if len(outside):
+            following[outside] = self.bytes_at(position[outside] + _START_CODE_SIZE)
         split = self._split_start_codes()
         if len(split):
             order = np.argsort(position := np.concatenate((position, split)))
             following = np.concatenate((following, self.bytes_at(split + _START_CODE_SIZE)))[order]
             position = position[order]
-        complete = int(np.searchsorted(position, self.end - _START_CODE_SIZE))
+        complete = int(position.searchsorted(self.end - _START_CODE_SIZE))
         return position[:complete], following[:complete]
 
     def _split_start_codes(self) -> npt.NDArray[np.int64]:
         """Stream positions of the prefixes that lie on both sides of a border between two transport packets."""
-        before = self.row_start[:-1] + np.diff(self.position[:-1]) - 1
-        border = np.flatnonzero((self.array[before] == 0) & (self.array[self.row_start[1:]] <= 1)) + 1
+        before = self.row_start[:-1] + self.position[1:-1] - self.position[:-2] - 1
+        border: npt.NDArray[np.int64] = (self.array[before] == 0).nonzero()[0] + 1
+        border = border[self.array[self.row_start[border]] <= 1]
+        if not len(border):
+            return border
         position = np.unique((self.position[border][:, None] + np.array([-2, -1])).ravel())
         position = position[position >= self.position[0]]
         triple = self.bytes_at(position[:, None] + np.arange(3))
@@ -152,14 +158,14 @@ def _start_codes(data: bytes) -> npt.NDArray[np.int64]:
         count = len(block)
         np.equal(np.bitwise_and(block, 0xFEFF, out=masked[:count]), 0, out=marks[:count])
         marks[count:] = False
-        eights = np.flatnonzero(marks.view(np.uint64) != 0)
-        lane = np.flatnonzero(marks.view(np.uint64)[eights].view(np.bool_))
+        eights = (marks.view(np.uint64) != 0).nonzero()[0]
+        lane = marks.view(np.uint64)[eights].view(np.bool_).nonzero()[0]
         before = (eights[lane >> 3] * 8 + (lane & 7) + start) * 2 - 1
-        before = before[: np.searchsorted(before, len(fours))]
+        before = before[: before.searchsorted(len(fours))]
         four = fours[before]
         # The pair is the second and third byte of the four: the prefix begins before it or with it.
         with_pair = four >> 8 == _PREFIX
-        prefix = np.flatnonzero(with_pair | (four & 0xFFFFFF == _PREFIX))
+        prefix = (with_pair | (four & 0xFFFFFF == _PREFIX)).nonzero()[0]
         blocks.append(before[prefix] + with_pair[prefix])
     prefixes = np.concatenate(blocks)
     if len(prefixes) > _MOST_START_CODES:
@@ -203,8 +209,8 @@ def make_piece(
     pes = read_pes_headers(data, payloads)
     stripped = without_headers(payloads, pes.row, pes.size)
     size = stripped.stop - stripped.start
-    positions = np.concatenate(([0], np.cumsum(size))) + position
-    filled = np.flatnonzero(size)
+    positions = np.append(0, np.cumsum(size)) + position
+    filled = size.nonzero()[0]
     return Piece(
         data=data,
         layout=layout,

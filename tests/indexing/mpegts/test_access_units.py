@@ -102,3 +102,10 @@ def test_a_slice_too_short_for_its_header_is_left_to_libavformat(first_block):
         stream = b"\0\0\1\x09\xf0\0\0\1\x65" + first_block[:length] + b"\0\0\1\x09\xf0\0\0\1\x65\x88\x84\x21\x43"
         with pytest.raises(OddStreamError):
             cut_access_units("h264", piece_of(stream, [184]), 0)
+
+
+def test_a_message_may_be_cut_off_behind_its_header():
+    stream = b"\0\0\1\x09\xf0\0\0\1\x06"
+    units = cut_access_units("h264", piece_of(stream, [184]), 0)
+    assert units.start.tolist() == [0]
+    assert not units.turned
