@@ -89,7 +89,7 @@ def cut_access_units(codec: str, piece: Piece, begin: int) -> AccessUnits:
     position, kind = piece.start_codes()
     # Near the border of a piece too little can be seen of what follows a start code.
     stop = piece.end - (0 if piece.last else _NEEDED_AFTER)
-    first, last = np.searchsorted(position, (begin, stop)).tolist()
+    first, last = position.searchsorted((begin, stop)).tolist()
     position, kind = position[first:last], kind[first:last]
     if codec == "h264":
         return _cut_h264(piece, begin, position, kind)
@@ -113,8 +113,8 @@ def _starts(piece: Piece, begin: int, mark: Positions) -> tuple[Positions, Posit
 
 def _first_in_unit(start: Positions, position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
     """(number in ``position``, number in ``start``) of the first position in each unit that has one."""
-    unit = np.searchsorted(start, position, "right") - 1
-    first = np.flatnonzero(np.diff(unit, prepend=-1))
+    unit = start.searchsorted(position, "right") - 1
+    first = np.append(True, unit[1:] != unit[:-1])[: len(unit)].nonzero()[0]
     return first, unit[first]
 
 
@@ -124,8 +124,8 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     if ((kind >= 2) & (kind <= 4)).any():
         raise OddStreamError("is cut into data partitions")
     is_slice = (kind == 1) | (kind == 5)
-    slices = np.flatnonzero(is_slice)
-    relevant = np.flatnonzero(is_slice | (kind >= 6) & (kind <= 9))
+    slices = is_slice.nonzero()[0]
+    relevant = (is_slice | (kind >= 6) & (kind <= 9)).nonzero()[0]
     is_picture = is_slice[relevant]
     bits = _windows(piece, position[slices] + 4)
     longest = np.where(bits >> np.uint64(63) == 1, 1, _LONGEST_FIRST_BLOCK)
@@ -146,9 +146,9 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     disposable[unit] = np.where(header[slices[first]] & 0x60 == 0, DISPOSABLE_YES, DISPOSABLE_NO)
     slice_bits[unit] = bits
     # A recovery point at which decoding can start has nothing but intra slices.
-    for number in unit[~key[unit] & (slice_type % 5 == 2)].tolist():
-        payload = piece.cut(int(start[number]), int(picture[number]) + 5)
-        key[number] = is_random_access("h264", b"", payload)
+    intra = unit[~key[unit] & (slice_type % 5 == 2)]
+    heads = piece.cut(start[intra], picture[intra] + 5)
+    key[intra] = [is_random_access("h264", b"", head) for head in heads]
     headers = _cut_headers(piece, position, (kind == 7) | (kind == 8))
     turned = _first_is_turned(piece, position, kind == 6, start, 1)
     return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
@@ -164,10 +164,10 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     first_slice = is_slice.copy()
     first_slice[is_slice] = piece.bytes_at(position[is_slice] + 5) & 0x80 != 0
     opener = (kind >= 32) & (kind <= 37) | (kind == 39) | (kind >= 41) & (kind <= 44) | (kind >= 48) & (kind <= 55)
-    relevant = np.flatnonzero(first_slice | opener)
+    relevant = (first_slice | opener).nonzero()[0]
     cut = _borders(first_slice[relevant], np.ones(len(relevant), np.bool_))
     start, mark = _starts(piece, begin, position[relevant[cut]])
-    slices = np.flatnonzero(is_slice)
+    slices = is_slice.nonzero()[0]
     first, unit = _first_in_unit(start, position[slices])
     count = len(start)
     picture, key, disposable, slice_bits = _blank(count)
@@ -176,8 +176,8 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     key[unit] = (of_first >= _HEVC_IRAP[0]) & (of_first <= _HEVC_IRAP[1])
     disposable[unit] = np.where((of_first <= 14) & (of_first % 2 == 0), DISPOSABLE_YES, DISPOSABLE_NO)
     headers = _cut_headers(piece, position, (kind >= 32) & (kind <= 34))
-    for at in position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)].tolist():
-        headers[at] = piece.cut(at, at + 5)
+    marks = position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)]
+    headers.update(zip(marks.tolist(), piece.cut(marks, marks + 5), strict=True))
     turned = _first_is_turned(piece, position, kind == 39, start, 2)
     return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
 
@@ -189,8 +189,8 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     cut = _borders(is_slice, ~is_slice & ~is_end)
     after_end = position[is_end] + 4
     mark = np.sort(np.concatenate((position[cut], after_end[after_end < piece.end])))
-    pictures = np.flatnonzero(code == 0)
-    extensions = np.flatnonzero(code == 0xB5)
+    pictures = (code == 0).nonzero()[0]
+    extensions = (code == 0xB5).nonzero()[0]
     coding = extensions[piece.bytes_at(position[extensions] + 4) >> 4 == 8]  # picture coding extensions
     structure = np.full(len(code), 3)
     structure[coding] = piece.bytes_at(position[coding] + 6) & 3
@@ -206,12 +206,10 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     coding_type = piece.bytes_at(picture[unit] + 5) >> 3 & 7
     key[unit] = coding_type == 1
     disposable[unit] = np.where(coding_type == 3, DISPOSABLE_YES, DISPOSABLE_NO)
-    headers = {}
-    sequence = np.flatnonzero(code == 0xB3)
-    for number in sequence.tolist():
-        rest = np.flatnonzero((code[number:] != 0xB3) & (code[number:] != 0xB5))
-        stop = int(position[number + rest[0]]) if len(rest) else piece.end
-        headers[int(position[number])] = piece.cut(int(position[number]), stop)
+    sequence = position[code == 0xB3]
+    rest = position[(code != 0xB3) & (code != 0xB5)]
+    ends = np.append(rest, piece.end)[rest.searchsorted(sequence)]
+    headers = dict(zip(sequence.tolist(), piece.cut(sequence, ends), strict=True))
     return AccessUnits(start, start, picture, key, disposable, slice_bits, headers, False)
 
 
@@ -260,24 +258,20 @@ def _blank(
 
 
 def _cut_headers(piece: Piece, position: Positions, chosen: npt.NDArray[np.bool_]) -> dict[int, bytes]:
-    ends = np.append(position[1:], piece.end)
-    return {
-        start: piece.cut(start, stop)
-        for start, stop in zip(position[chosen].tolist(), ends[chosen].tolist(), strict=True)
-    }
+    number = chosen.nonzero()[0]
+    start = position[number]
+    return dict(zip(start.tolist(), piece.cut(start, np.append(position, piece.end)[number + 1]), strict=True))
 
 
 def _first_is_turned(
     piece: Piece, position: Positions, is_message: npt.NDArray[np.bool_], start: Positions, header_size: int
 ) -> bool:
     """Whether the first unit has a message on display orientation (ITU-T H.264, D.1.27; ITU-T H.265, D.2.17)."""
-    stop = int(start[1]) if len(start) > 1 else piece.end
-    ends = np.append(position[1:], piece.end)
-    within = is_message & (position < stop)
+    within = position.searchsorted(start[1]) if len(start) > 1 else len(position)
+    number = is_message[:within].nonzero()[0]
+    begins, ends = position[number] + 3 + header_size, np.append(position, piece.end)[number + 1]
     return any(
-        kind == _DISPLAY_ORIENTATION
-        for begin, end in zip(position[within].tolist(), ends[within].tolist(), strict=True)
-        for kind, _ in iterate_messages(piece.cut(begin + 3 + header_size, end))
+        kind == _DISPLAY_ORIENTATION for message in piece.cut(begins, ends) for kind, _ in iterate_messages(message)
     )
 
 
@@ -285,8 +279,8 @@ def _windows(piece: Piece, position: Positions) -> npt.NDArray[np.uint64]:
     """The eight bytes from each position on, the first in the highest place, emulation prevention removed."""
     window = piece.windows(position, _WINDOW + 2)
     zero = window == 0
-    guarded = (zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)).any(1)
-    for row in np.flatnonzero(guarded).tolist():
+    guarded = zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)
+    for row in guarded.any(1).nonzero()[0].tolist() if guarded.any() else ():
         plain = window[row].tobytes().replace(b"\0\0\3", b"\0\0").ljust(_WINDOW, b"\0")
         window[row, :_WINDOW] = np.frombuffer(plain, np.uint8, _WINDOW)
     return np.ascontiguousarray(window[:, :_WINDOW]).view(">u8")[:, 0].astype(np.uint64)

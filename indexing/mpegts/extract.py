@@ -46,7 +46,7 @@ def read_transport_packets(
         stop[-1] = min(count, int(first[-1]) + 2 + _SPREAD * int(size[-1]) // 184)
     far = (first[1:] - stop[:-1]) * layout.stride > _READ_THROUGH
     part = np.cumsum(stop - first) * layout.stride // _LARGEST_READ
-    bounds = np.flatnonzero(far | (part[1:] != part[:-1])) + 1
+    bounds = (far | (part[1:] != part[:-1])).nonzero()[0] + 1
     for begin, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(offset)], strict=True):
         stream, starts = _read_stream(
             source, layout, int(first[begin]), int(stop[end - 1]), offset[begin:end], int(size[end - 1])
@@ -74,7 +74,7 @@ def _read_stream(
         except OddStreamError:
             raise _changed(source) from None
         at = offset - layout.first - first * layout.stride
-        row = np.searchsorted(packet, at // layout.stride)
+        row = packet.searchsorted(at // layout.stride)
         if not len(packet) or row[-1] >= len(packet) or (packet[row] != at // layout.stride).any():
             raise _changed(source)
         starts = position[row] + at - start[row]
@@ -91,8 +91,7 @@ def _elementary_stream(
     """(bytes, and of each stretch of them: transport packet, start in ``data``, start in the bytes)."""
     headers = packet_headers(data, layout.stride)
     payloads = find_payloads(data, layout.stride, headers, layout.pid)
-    array = np.frombuffer(data, np.uint8)
-    pes = read_pes_headers(array, payloads)
+    pes = read_pes_headers(data, payloads)
     payloads = without_headers(payloads, pes.row, pes.size)
     size = payloads.stop - payloads.start
     position = np.cumsum(size) - size
@@ -100,7 +99,7 @@ def _elementary_stream(
     # together, and what comes before the shorter ones is left out.
     full = np.ndarray((len(headers), 184), np.uint8, data, 4, (layout.stride, 1))[payloads.packet]
     flat = memoryview(full.tobytes())
-    short = np.flatnonzero(size < 184)
+    short = (size < 184).nonzero()[0]
     if not len(short):
         return flat, payloads.packet, payloads.start, position
     begin = np.append(0, (short + 1) * 184 - size[short]).tolist()

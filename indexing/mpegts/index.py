@@ -96,7 +96,8 @@ def _shows_every_picture(
     times = pts[shown]
     if not shown[0] or not units.key[0]:
         return False
-    if (times < times[0]).any() or len(np.unique(times)) < len(times):
+    ordered = np.sort(times, kind="stable")
+    if ordered[0] < times[0] or (ordered[1:] == ordered[:-1]).any():
         return False
     if scan.codec == "h264":
         return not _has_fields(units, stream)
@@ -105,7 +106,7 @@ def _shows_every_picture(
 
 def _has_fields(units: AccessUnits, stream: StreamInfo) -> bool:
     """Whether a packet is one field, by field_pic_flag of its first slice (ITU-T H.264, 7.3.3)."""
-    headers = {bare(header) for header in units.headers.values() if nal_type("h264", header) == 7}
+    headers = {bare(header) for header in set(units.headers.values()) if nal_type("h264", header) == 7}
     configs = [stream.codec_configs[0]] if len(headers) == 1 else list(headers)
     formats = [picture_format(StreamInfo("h264", (each,), TIME_BASE, 0, 0)) for each in configs]
     places = {each.field_flag_at if each else None for each in formats}

@@ -64,15 +64,23 @@ def packet_headers(data: bytes, stride: int) -> npt.NDArray[np.uint32]:
         OddStreamError: a packet does not begin with the sync byte.
     """
     count = max(len(data) + stride - PACKET_SIZE, 0) // stride
-    headers: npt.NDArray[np.uint32] = np.ndarray((count,), "<u4", data, 0, (stride,))
+    headers: npt.NDArray[np.uint32] = np.ndarray((count,), "<u4", data, 0, (stride,)).copy()
     if (headers & 0xFF != _SYNC_BYTE).any():
         raise OddStreamError("sync is lost")
     return headers
 
 
+def gather(data: bytes, start: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.void]:
+    """V[N]: ``size`` bytes from each place in the data on, all within it."""
+    # numpy copies items of this kind whole, ten times as fast as bytes that are chosen one by one.
+    items: npt.NDArray[np.void] = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
+    return items[start]
+
+
 def packets_of(headers: npt.NDArray[np.uint32], pid: int) -> npt.NDArray[np.int64]:
     """int64[R]: the numbers of the packets with this pid."""
-    return np.flatnonzero(headers & 0x00FF1F00 == (pid & 0x1F00) | (pid & 0xFF) << 16)
+    found: npt.NDArray[np.int64] = (headers & 0x00FF1F00 == (pid & 0x1F00) | (pid & 0xFF) << 16).nonzero()[0]
+    return found
 
 
 def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: int) -> Payloads:
@@ -89,12 +97,12 @@ def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid
     """
     packet = packets_of(headers, pid)
     header = headers[packet]
-    if (header & 0xC0000000).any():
+    if header.max(initial=0) >= 0x40000000:  # the upper two bits say how
         raise OddStreamError("is scrambled")
     start = packet * stride
     stop = start + PACKET_SIZE
     start += 4
-    adapted = np.flatnonzero(header & 0x20000000)
+    adapted = (header & 0x20000000).nonzero()[0]
     start[adapted] += np.frombuffer(data, np.uint8)[start[adapted]] + np.int64(1)
     unit_start = (header & 0x4000) != 0
     carries = ((header & 0x10000000) != 0) & (start < stop)

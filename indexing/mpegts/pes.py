@@ -7,11 +7,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.mpegts.packets import OddStreamError, Payloads
+from videoloader.indexing.mpegts.packets import OddStreamError, Payloads, gather
 
 NO_TIME = -1
 _FIXED_SIZE = 9  # bytes before the optional fields
-_LONGEST_TIMES = 10
+_HEADER = np.dtype(
+    [
+        ("start_code", ">u4"), ("length", ">u2"), ("flags", ">u2"), ("optional", "u1"),
+        ("pts_high", "u1"), ("pts_middle", ">u2"), ("pts_low", ">u2"),
+        ("dts_high", "u1"), ("dts_middle", ">u2"), ("dts_low", ">u2"),
+    ]
+)  # fmt: skip
+_SIZE_OF_TIMES = np.array([0, 0, 5, 10])  # bytes, by PTS_DTS_flags
 
 
 class PesHeaders(NamedTuple):
@@ -31,39 +38,41 @@ class PesHeaders(NamedTuple):
     dts: npt.NDArray[np.int64]
 
 
-def read_pes_headers(array: npt.NDArray[np.uint8], payloads: Payloads) -> PesHeaders:
+def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
     """The PES headers of a video stream.
 
     Args:
-        array: uint8[B], the bytes that the payloads lie in.
+        data: the bytes that the payloads lie in.
         payloads: of the stream's pid.
 
     Raises:
         OddStreamError: a header is damaged, scrambled, or longer than its transport packet.
     """
-    row = np.flatnonzero(payloads.unit_start)
+    row = payloads.unit_start.nonzero()[0]
     start, stop = payloads.start[row], payloads.stop[row]
-    columns = start[:, None] + np.arange(_FIXED_SIZE + _LONGEST_TIMES)
-    field = array[np.minimum(columns, max(len(array) - 1, 0))].astype(np.int64)
-    stream_id, flags, optional = field[:, 3], field[:, 7] & 0xC0, field[:, 8]
+    if len(row) and start[-1] + _HEADER.itemsize > len(data):
+        data += bytes(_HEADER.itemsize)
+    header = gather(data, start, _HEADER.itemsize).view(_HEADER)
+    start_code, length, flags, optional = (
+        header[name].astype(np.int64) for name in ("start_code", "length", "flags", "optional")
+    )
     size = _FIXED_SIZE + optional
     # Video (E0 to EF), private and extended stream ids: those of padding and tables have other headers.
-    known = (stream_id >= 0xE0) & (stream_id <= 0xEF) | (stream_id == 0xBD) | (stream_id == 0xFD)
-    whole = (field[:, 0] == 0) & (field[:, 1] == 0) & (field[:, 2] == 1) & (start + size <= stop)
-    times = np.where(flags == 0xC0, 10, np.where(flags == 0x80, 5, 0))
-    if not (known & whole & (times <= optional) & (field[:, 6] & 0x30 == 0)).all():
+    known = (start_code & ~0xF == 0x1E0) | (start_code == 0x1BD) | (start_code == 0x1FD)
+    times = _SIZE_OF_TIMES[flags >> 6 & 3]
+    if not (known & (start + size <= stop) & (times <= optional) & (flags & 0x3000 == 0)).all():
         raise OddStreamError("a PES header is not plain")
-    length = field[:, 4] << 8 | field[:, 5]
-    declared = np.where(length > 0, length + 6 - size, 0)
-    if (declared < 0).any() or ((length > 0) & (declared == 0)).any():
+    bounded = length > 0
+    declared = np.where(bounded, length + 6 - size, 0)
+    if (bounded & (declared <= 0)).any():
         raise OddStreamError("a PES packet has no payload")
-    pts = np.where(times > 0, _timestamp(field, 9), NO_TIME)
-    dts = np.where(times == 10, _timestamp(field, 14), pts)
+    pts = np.where(times > 0, _timestamp(header, "pts"), NO_TIME)
+    dts = np.where(times == 10, _timestamp(header, "dts"), pts)
     return PesHeaders(row, size, declared, pts, dts)
 
 
-def _timestamp(field: npt.NDArray[np.int64], at: int) -> npt.NDArray[np.int64]:
-    high, middle, low = field[:, at], field[:, at + 1] << 8 | field[:, at + 2], field[:, at + 3] << 8 | field[:, at + 4]
+def _timestamp(header: npt.NDArray[np.void], name: str) -> npt.NDArray[np.int64]:
+    high, middle, low = (header[f"{name}_{part}"].astype(np.int64) for part in ("high", "middle", "low"))
     return (high >> 1 & 7) << 30 | middle >> 1 << 15 | low >> 1
 
 
@@ -91,10 +100,11 @@ def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) 
     period, minute, margin = 1 << 33, 60 * 90000, 30 * 90000
     first = int(dts[0])
     reference = first - minute
-    near_reference = min(int(np.abs(times - reference).min()) for times in (pts, dts)) < margin
-    near_wrap = first > period - minute - margin or (first < margin and int(max(pts.max(), dts.max())) > period // 2)
-    if not alone and (near_reference or near_wrap):
-        raise OddStreamError("timestamps are close to where the clock wraps")
+    if not alone:
+        near_reference = any((np.abs(times - reference) < margin).any() for times in (pts, dts))
+        near_end = first > period - minute - margin
+        if near_reference or near_end or (first < margin and max(pts.max(), dts.max()) > period // 2):
+            raise OddStreamError("timestamps are close to where the clock wraps")
     if first < period - minute:
         pts, dts = (np.where(times < reference, times + period, times) for times in (pts, dts))
     else:

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from videoloader.errors import SourceError
 from videoloader.indexing.index import TransportLayout
-from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads
+from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads, gather
 from videoloader.indexing.mpegts.pes import PesHeaders, read_pes_headers, without_headers
 from videoloader.indexing.sources import ByteSource
 
 _START_CODE_SIZE = 3
-_BLOCK = 1 << 20  # pairs of bytes
+_PREFIX = 0x010000  # 00 00 01, little endian
+_BLOCK = 1 << 18  # pairs of bytes: their marks stay in the cache
 _MOST_START_CODES = 1 << 18  # in a piece: more would take more memory than they are worth
 
 
@@ -63,7 +64,7 @@ class Piece:
     def locate(self, position: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Where in ``data`` the bytes at these stream positions stand; beyond the end that of the last byte."""
         position = np.minimum(position, self.position[-1] - 1)
-        row = np.searchsorted(self.position, position, "right") - 1
+        row = self.position.searchsorted(position, "right") - 1
         located: npt.NDArray[np.int64] = self.row_start[row] + position - self.position[row]
         return located
 
@@ -74,48 +75,62 @@ class Piece:
     def windows(self, position: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
         """uint8[N, width]: the bytes from each of these stream positions on; most lie in one packet."""
         located = self.locate(position)
-        window: npt.NDArray[np.uint8] = self.array[np.minimum(located[:, None] + np.arange(width), len(self.array) - 1)]
+        within = np.minimum(located, len(self.data) - width)
+        window: npt.NDArray[np.uint8] = gather(self.data, within, width).view(np.uint8).reshape(-1, width)
         in_packet = (located % self.layout.stride) + width <= PACKET_SIZE
         if not in_packet.all():
-            split = np.flatnonzero(~in_packet)
+            split = (~in_packet).nonzero()[0]
             window[split] = self.bytes_at(position[split][:, None] + np.arange(width))
         return window
 
-    def cut(self, start: int, stop: int) -> bytes:
-        """The stream's bytes from one position to another."""
-        row = int(np.searchsorted(self.position, start, "right")) - 1
-        if stop <= self.position[row + 1]:
-            begin = int(self.row_start[row]) + start - int(self.position[row])
-            return self.data[begin : begin + stop - start]
+    def cut(self, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> list[bytes]:
+        """The stream's bytes from each of some positions to another."""
+        if not len(starts):
+            return []
+        row = np.minimum(self.position.searchsorted(starts, "right"), len(self.row_start)) - 1
+        begins = self.row_start[row] + starts - self.position[row]
+        ends = np.where(stops <= self.position[row + 1], begins + stops - starts, -1)
+        return [
+            self.data[begin:end] if end >= 0 else self._joined(start, stop)
+            for begin, end, start, stop in zip(
+                begins.tolist(), ends.tolist(), starts.tolist(), stops.tolist(), strict=True
+            )
+        ]
+
+    def _joined(self, start: int, stop: int) -> bytes:
         return self.bytes_at(np.arange(start, min(stop, self.end))).tobytes()
 
     def start_codes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
         """(stream position, byte that follows) of all start code prefixes 00 00 01 that a byte follows."""
-        found = _start_codes(self.data, self.array)
+        found = _start_codes(self.data)
         count, stride = len(self.headers), self.layout.stride
-        row_of = np.full(count + 1, -1)
+        row_of = np.full(count, -1)
         row_of[self.row_packet] = np.arange(len(self.row_packet))
         packet = found // stride
-        row = row_of[np.minimum(packet, count)]
+        row = row_of[packet]
         start = self.row_start[row]
         inside = (row >= 0) & (found >= start) & (found + _START_CODE_SIZE <= packet * stride + PACKET_SIZE)
         found, row, packet = found[inside], row[inside], packet[inside]
         position = self.position[row] + found - self.row_start[row]
-        following = self.array[np.minimum(found + _START_CODE_SIZE, len(self.array) - 1)]
-        outside = np.flatnonzero(found + _START_CODE_SIZE >= packet * stride + PACKET_SIZE)
-        following[outside] = self.bytes_at(position[outside] + _START_CODE_SIZE)
+        following = self.array[found + _START_CODE_SIZE]
+        outside = (found + _START_CODE_SIZE >= packet * stride + PACKET_SIZE).nonzero()[0]
+        if len(outside):
+            following[outside] = self.bytes_at(position[outside] + _START_CODE_SIZE)
         split = self._split_start_codes()
         if len(split):
             order = np.argsort(position := np.concatenate((position, split)))
             following = np.concatenate((following, self.bytes_at(split + _START_CODE_SIZE)))[order]
             position = position[order]
-        complete = int(np.searchsorted(position, self.end - _START_CODE_SIZE))
+        complete = int(position.searchsorted(self.end - _START_CODE_SIZE))
         return position[:complete], following[:complete]
 
     def _split_start_codes(self) -> npt.NDArray[np.int64]:
         """Stream positions of the prefixes that lie on both sides of a border between two transport packets."""
-        before = self.row_start[:-1] + np.diff(self.position[:-1]) - 1
-        border = np.flatnonzero((self.array[before] == 0) & (self.array[self.row_start[1:]] <= 1)) + 1
+        before = self.row_start[:-1] + self.position[1:-1] - self.position[:-2] - 1
+        border: npt.NDArray[np.int64] = (self.array[before] == 0).nonzero()[0] + 1
+        border = border[self.array[self.row_start[border]] <= 1]
+        if not len(border):
+            return border
         position = np.unique((self.position[border][:, None] + np.array([-2, -1])).ravel())
         position = position[position >= self.position[0]]
         triple = self.bytes_at(position[:, None] + np.arange(3))
@@ -123,8 +138,10 @@ class Piece:
         return split
 
 
-def _start_codes(data: bytes, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Where 00 00 01 stands in the data, whatever it belongs to.
+def _start_codes(data: bytes) -> npt.NDArray[np.int64]:
+    """Where 00 00 01 and a byte behind it stand in the data, whatever they belong to.
+
+    The data begins with a sync byte, and has an even size, as all strides are even.
 
     Raises:
         OddStreamError: in too many places.
@@ -134,19 +151,23 @@ def _start_codes(data: bytes, array: npt.NDArray[np.uint8]) -> npt.NDArray[np.in
     pairs = np.frombuffer(data, "<u2", len(data) // 2)
     size = min(_BLOCK, -(-len(pairs) // 8) * 8)
     masked, marks = np.empty(size, np.uint16), np.empty(size, np.bool_)
+    fours: npt.NDArray[np.uint32] = np.ndarray((len(data) - 3,), "<u4", data, 0, (1,))
     blocks = []
     for start in range(0, len(pairs), _BLOCK):
         block = pairs[start : start + _BLOCK]
         count = len(block)
         np.equal(np.bitwise_and(block, 0xFEFF, out=masked[:count]), 0, out=marks[:count])
         marks[count:] = False
-        eights = np.flatnonzero(marks.view(np.uint64) != 0)
-        which, lane = np.nonzero(marks.reshape(-1, 8)[eights])
-        found = eights[which] * 8 + (lane + start)
-        position = 2 * found - (pairs[found] != 0)
-        position = position[(position >= 0) & (position + 2 < len(array))]
-        blocks.append(position[(array[position] == 0) & (array[position + 2] == 1)])
-    prefixes = np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
+        eights = (marks.view(np.uint64) != 0).nonzero()[0]
+        lane = marks.view(np.uint64)[eights].view(np.bool_).nonzero()[0]
+        before = (eights[lane >> 3] * 8 + (lane & 7) + start) * 2 - 1
+        before = before[: before.searchsorted(len(fours))]
+        four = fours[before]
+        # The pair is the second and third byte of the four: the prefix begins before it or with it.
+        with_pair = four >> 8 == _PREFIX
+        prefix = (with_pair | (four & 0xFFFFFF == _PREFIX)).nonzero()[0]
+        blocks.append(before[prefix] + with_pair[prefix])
+    prefixes = np.concatenate(blocks)
     if len(prefixes) > _MOST_START_CODES:
         raise OddStreamError("has more start codes than a video has")
     return prefixes
@@ -185,12 +206,11 @@ def make_piece(
         # What comes before the first PES header belongs to a packet that began before the file did.
         begin = int(payloads.unit_start.argmax()) if payloads.unit_start.any() else len(payloads.packet)
         payloads = payloads.rows(slice(begin, None))
-    array = np.frombuffer(data, np.uint8)
-    pes = read_pes_headers(array, payloads)
+    pes = read_pes_headers(data, payloads)
     stripped = without_headers(payloads, pes.row, pes.size)
     size = stripped.stop - stripped.start
-    positions = np.concatenate(([0], np.cumsum(size))) + position
-    filled = np.flatnonzero(size)
+    positions = np.append(0, np.cumsum(size)) + position
+    filled = size.nonzero()[0]
     return Piece(
         data=data,
         layout=layout,

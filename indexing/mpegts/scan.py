@@ -10,7 +10,7 @@ import numpy.typing as npt
 from videoloader.indexing.index import TransportLayout
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units, join_units
-from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, packet_headers, packets_of
+from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, packet_headers
 from videoloader.indexing.mpegts.pes import NO_TIME
 from videoloader.indexing.mpegts.pieces import Piece, count_packets, make_piece, read_transport
 from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, iterate_sections, read_map, read_programs
@@ -94,7 +94,7 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
             position = piece.end
             if not last:
                 begin = int(units.start[-1])
-                row = int(np.searchsorted(piece.position, max(begin - 1, int(piece.position[0])), "right")) - 1
+                row = int(piece.position.searchsorted(max(begin - 1, int(piece.position[0])), "right")) - 1
                 following = first + int(piece.row_packet[row])
                 position = int(piece.position[row])
         if last:
@@ -117,7 +117,7 @@ def _choose_video(
     """The video stream; where there may be several, the one that libavformat takes for the best."""
     candidates = [stream for stream in programs.streams if stream.codec]
     named = {stream.pid for stream in programs.streams}
-    pids = np.unique((headers & 0x1F00) | (headers >> 16 & 0xFF)).tolist()
+    pids = np.bincount((headers & 0x1F00) | (headers >> 16 & 0xFF)).nonzero()[0].tolist()
     unnamed = [pid for pid in pids if 0x20 <= pid < 0x1FFF and pid not in named and pid not in programs.table_pids]
     if len(candidates) > 1 or any(_may_be_video(data, packing.stride, headers, pid) for pid in unnamed):
         with open_video(source) as (_, stream):
@@ -145,8 +145,6 @@ def _check_tables(piece: Piece, programs: Programs, video: ElementaryStream) -> 
     """Raise OddStreamError where a program map says something else of the video later on."""
     stride = piece.layout.stride
     for pid in programs.table_pids:
-        if not len(packets_of(piece.headers, pid)):
-            continue
         payloads = find_payloads(piece.data, stride, piece.headers, pid)
         for _, section in iterate_sections(piece.data, payloads, _PMT):
             if any(stream.pid == video.pid and stream != video for stream in read_map(section)):
@@ -177,13 +175,14 @@ def _assemble(
 ) -> Scan:
     units = join_units(parts)
     pes = _Pes(*(np.concatenate(each) for each in zip(*pes_parts, strict=True)))
-    filled = np.diff(pes.position, append=end) > 0
-    pes = _Pes(*(each[filled] for each in pes))
-    present = np.diff(pes.position, append=end)
+    present = np.append(pes.position[1:], end) - pes.position
+    filled = present > 0
+    if not filled.all():
+        pes, present = _Pes(*(each[filled] for each in pes)), present[filled]
     if ((pes.declared > 0) & (present > pes.declared)).any():
         raise OddStreamError("PES packets are longer than they say")
     pts, dts = _unit_times(codec, units, pes, end)
-    size = np.diff(units.start, append=end)
+    size = np.append(units.start[1:], end) - units.start
     if int(size.max()) > np.iinfo(np.int32).max:
         raise OddStreamError("an access unit does not end")
     return Scan(layout, codec, alone, units, np.concatenate(offsets), size, pts, dts)
@@ -191,7 +190,7 @@ def _assemble(
 
 def _unit_times(codec: str, units: AccessUnits, pes: _Pes, end: int) -> tuple[Positions, Positions]:
     """The timestamps of the PES packet in which each unit commences, if it is the first to do so; else NO_TIME."""
-    own = np.searchsorted(pes.position, units.mark, "right") - 1
+    own = pes.position.searchsorted(units.mark, "right") - 1
     first = np.ones(len(own), np.bool_)
     first[1:] = pes.position[own[1:]] > units.start[:-1]
     # libavcodec's parser asks for the time where it sees a unit begin: in MPEG-2 at the picture header.

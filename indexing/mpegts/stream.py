@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -78,12 +80,8 @@ def _first_config(codec: str, units: AccessUnits) -> bytes:
         return next(iter(units.headers.values()), b"")
     positions = list(units.headers)
     unit = np.searchsorted(units.start, positions, "right").tolist()
-    together: dict[int, list[bytes]] = {}
-    for number, header in zip(unit, units.headers.values(), strict=True):
-        kind = nal_type(codec, header)
-        if kind in _NEEDED[codec]:
-            together.setdefault(number, []).append(header)
-    for headers in together.values():
+    for _, together in groupby(zip(unit, units.headers.values(), strict=True), itemgetter(0)):
+        headers = [header for _, header in together if nal_type(codec, header) in _NEEDED[codec]]
         if {nal_type(codec, each) for each in headers} == _NEEDED[codec]:
             return b"".join(headers)
     return b""
@@ -100,6 +98,8 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
     formats = {(stream.width, stream.height)}
     changed_at = -1
     repeated: list[int] = []
+    if codec != "mpeg2video" and all(bare(each[3:]) in known for each in set(units.headers.values())):
+        return stream, key
     for position, header in units.headers.items():
         if codec != "mpeg2video" and nal_type(codec, header) not in _NEEDED[codec]:
             continue

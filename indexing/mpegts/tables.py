@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from videoloader.indexing.mpegts.packets import OddStreamError, Payloads, find_payloads
+from videoloader.indexing.mpegts.packets import OddStreamError, Payloads, find_payloads, gather
 
 PAT_PID = 0
 _PAT, _PMT = 0, 2  # table ids
@@ -104,11 +104,11 @@ def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tu
 
 def _repeats(data: bytes, payloads: Payloads) -> bool:
     """Whether all the payloads are the same, and whole sections: the usual case, of which one is enough."""
-    size = payloads.stop - payloads.start
-    if not payloads.unit_start.all() or (size != 184).any():
+    count = len(payloads.start)
+    if count < 2 or not payloads.unit_start.all() or (payloads.stop - payloads.start != 184).any():
         return False
-    content = np.frombuffer(data, np.uint8)[payloads.start[:, None] + np.arange(184)]
-    return bool((content == content[:1]).all())
+    content = gather(data, payloads.start, 184).tobytes()
+    return content == content[:184] * count
 
 
 def _size(pending: bytes) -> int:
@@ -133,7 +133,11 @@ def _table_pids(section: bytes) -> tuple[int, ...]:
 
 
 def read_map(section: bytes) -> list[ElementaryStream]:
-    """The streams of a program map section. Ends where an entry does not fit."""
+    """The streams of a program map section.
+
+    Raises:
+        OddStreamError: an entry is longer than the section. libavformat still makes a stream of it.
+    """
     streams = []
     position, stop = 12 + ((section[10] & 0x0F) << 8 | section[11]), len(section) - 4
     while position + 5 <= stop:
@@ -141,7 +145,7 @@ def read_map(section: bytes) -> list[ElementaryStream]:
         start = position + 5
         position = start + ((section[start - 2] & 0x0F) << 8 | section[start - 1])
         if position > stop:
-            break
+            raise OddStreamError("an entry of a program map does not fit")
         streams.append(ElementaryStream(pid, stream_type, _codec(stream_type, section[start:position])))
     return streams
 

@@ -74,7 +74,7 @@ payload_sizes = st.lists(st.sampled_from([1, 2, 3, 4, 100, 183, 184]), min_size=
 def test_start_codes_are_found_across_the_borders_of_packets(parts, sizes):
     stream = b"\xee" + b"".join(parts)
     piece = piece_of(stream, sizes)
-    assert piece.cut(0, len(stream)) == stream
+    assert piece.cut(np.array([0, 1]), np.array([len(stream), len(stream)])) == [stream, stream[1:]]
     expected = [at for at in range(len(stream) - 3) if stream[at : at + 3] == b"\0\0\1"]
     position, following = piece.start_codes()
     assert position.tolist() == expected
@@ -102,3 +102,10 @@ def test_a_slice_too_short_for_its_header_is_left_to_libavformat(first_block):
         stream = b"\0\0\1\x09\xf0\0\0\1\x65" + first_block[:length] + b"\0\0\1\x09\xf0\0\0\1\x65\x88\x84\x21\x43"
         with pytest.raises(OddStreamError):
             cut_access_units("h264", piece_of(stream, [184]), 0)
+
+
+def test_a_message_may_be_cut_off_behind_its_header():
+    stream = b"\0\0\1\x09\xf0\0\0\1\x06"
+    units = cut_access_units("h264", piece_of(stream, [184]), 0)
+    assert units.start.tolist() == [0]
+    assert not units.turned

@@ -110,6 +110,16 @@ def test_wild_program_maps(transport, data):
     check(b"".join(packets))
 
 
+def test_a_program_map_with_an_entry_longer_than_itself_is_left_to_libavformat(transport):
+    packets = split(transport("h264_sound").read_bytes())
+    at = next(number for number, packet in enumerate(packets) if packet[1:3] == b"\x50\0")
+    size = packets[at][7]
+    section = bytearray(packets[at][5 : 5 + size + 3 - 4])
+    section[12], section[15] = 0x01, 0x01  # stream_type and the upper bits of ES_info_length of the video
+    packets[at] = packets[at][:5] + with_checksum(bytes(section)) + packets[at][5 + size + 3 :]
+    assert index_mpegts(MemorySource(b"".join(packets), "damaged.ts")) is None
+
+
 @pytest.mark.parametrize("filling", [b"\x47\x41\0\x10", b"\x47\x01\0\x10", b"\x47\x1f\xff\x10", b"\x47\x40\0\x10"])
 def test_large_files_of_little_sense_end_soon(transport, filling):
     head = b"".join(split(transport("h264").read_bytes())[:30])
