@@ -101,8 +101,8 @@ def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
 
 
 def _h264_headers(first: bytes) -> bytes:
-    units = [first[start:stop] for start, stop in iterate_nals(first, 0)]
-    return b"".join(b"\0\0\1" + unit for unit in units if unit and unit[0] & 31 in (7, 8))
+    units = [first[start:stop] for start, stop in iterate_nals(first, 0) if first[start] & 31 in (7, 8)]
+    return b"".join(b"\0\0\1" + unit for unit in units)
 
 
 def _h264_facts(config: bytes, picture: PictureHeader) -> dict[str, Any] | None:
