@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,14 @@ class _Unit(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The first slice of a packet: where it starts, whether SEI messages come before it, a row of Slices without key"""
+    """The first slice of a packet.
+
+    Attributes:
+        start: of its NAL unit in the packet.
+        has_sei: whether SEI messages come before it.
+        idr: as in Slices.
+        numbers: the fields of Slices from ``reference`` on.
+    """
 
     start: int
     has_sei: bool
@@ -81,11 +88,11 @@ def read_slices(config: bytes, packets: PacketHeads) -> tuple[Slices, Sps]:
     """
     reader = _SliceReader(config, packets)
     count = len(packets.size)
-    rows = reader.read_alike()
-    if rows is None:
+    columns = reader.read_alike()
+    if columns is None:
         reader = _SliceReader(config, packets)
-        rows = np.array([reader.read(number)[1] for number in range(count)], np.int64)
-    idr, key, reference, *numbers = rows.reshape(count, 8).T
+        columns = np.array([reader.read(number)[1] for number in range(count)], np.int64).T
+    idr, key, reference, *numbers = columns
     if reader.sets.active is None:
         raise ValueError("there are no packets")
     return Slices(idr != 0, key != 0, reference != 0, *numbers), reader.sets.active
@@ -137,14 +144,14 @@ class _SliceReader:
         self._config, self._packets = config, packets
         self._length_size = nal_length_size("h264", config)
         self._row_size = packets.rows.shape[1]
-        self._heads = packets.rows.tobytes()
+        self._heads = packets.rows.data.cast("B")
         self._sizes = packets.size.tolist()
 
     def read(self, number: int) -> tuple[_Found, tuple[int, ...]]:
         """Bit by bit: (the first slice of a packet, its row of Slices)."""
         size = self._sizes[number]
         begin = number * self._row_size
-        head = self._heads[begin : begin + min(size, self._row_size)]
+        head = bytes(self._heads[begin : begin + min(size, self._row_size)])
         found = self._find(head, len(head) == size)
         for most in (_USUAL_HEADERS, size):
             if found is None and len(head) < size:
@@ -156,36 +163,38 @@ class _SliceReader:
         return found, (found.idr, key, *found.numbers)
 
     def read_alike(self) -> npt.NDArray[np.int64] | None:
-        """int64[P, 8], rows of Slices; None where parameter sets come up between pictures, so that order matters.
+        """int64[8, P], the fields of Slices; None where parameter sets come up between pictures, so that order matters.
 
         A packet that begins with the same bytes as another, up to its slice, holds the same units up to there.
         """
         known = len(self.sets.seen)
-        rows = np.zeros((len(self._sizes), 8), np.int64)
-        left = np.arange(len(rows))
+        columns = np.zeros((8, len(self._sizes)), np.int64)
+        left = np.arange(len(self._sizes))
         tried = 0
         while len(left):
             number = int(left[0])
-            found, rows[number] = self.read(number)
+            found, columns[:, number] = self.read(number)
             if len(self.sets.seen) > known:
                 return None
             left = left[1:]
             tried += 1
             if found.start + 1 + _WINDOW <= self._row_size and self._all_alike():
-                alike = self._beginning_like(number, found.start, left)
-                alike, read = self._read_at(found.start, alike)
-                rows[alike] = read
+                alike, read = self._read_at(found.start, self._beginning_like(number, found.start, left))
+                for column, values in enumerate(read):
+                    columns[column, alike] = values
                 if found.has_sei:
                     before = self._packets.start(number, found.start)
-                    rows[alike, 1] |= is_random_access("h264", self._config, before + bytes([_SLICE]))
-                left = np.setdiff1d(left, alike, assume_unique=True)
+                    columns[1, alike] |= is_random_access("h264", self._config, before + bytes([_SLICE]))
+                is_left = np.ones(len(self._sizes), np.bool_)
+                is_left[alike] = False
+                left = left[is_left[left]]
             if tried == _LAYOUTS_TRIED:
                 break
         for number in left.tolist():
-            rows[number] = self.read(number)[1]
+            columns[:, number] = self.read(number)[1]
             if len(self.sets.seen) > known:
                 return None
-        return rows
+        return columns
 
     def _all_alike(self) -> bool:
         """Whether slice headers have the same plain fields all through: frames only, with start codes."""
@@ -206,8 +215,8 @@ class _SliceReader:
 
     def _read_at(
         self, start: int, numbers: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(those of the packets that have a usual slice header there, their rows of Slices)."""
+    ) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[Any]]]:
+        """(those of the packets that have a usual slice header there, their first columns of Slices)."""
         sps = self.sets.active
         assert sps is not None
         rows = self._packets.rows[numbers, start : start + 1 + _WINDOW]
@@ -218,7 +227,9 @@ class _SliceReader:
         _, used, is_short = _code(value, used)
         usual &= is_short
         pps, used, is_short = _code(value, used)
-        usual &= is_short & np.isin(pps, list(self.sets.pps))
+        is_known = np.zeros(1 << _LONGEST_CODE, np.bool_)
+        is_known[[number for number in self.sets.pps if number < len(is_known)]] = True
+        usual &= is_short & is_known[pps]
         frame_num, used = _field(value, used, sps.frame_num_bits)
         order_lsb = np.zeros(len(value), np.uint64)
         if sps.order_type == 0:
@@ -232,9 +243,7 @@ class _SliceReader:
         # Behind two zero bytes may stand what is no part of the header.
         for byte in range(1, last - 1):
             usual &= value >> np.uint64(8 * (6 - byte)) & np.uint64(0xFFFF) != 0
-        none = np.zeros(len(value), np.int64)
-        table = np.stack([idr, idr, reference, frame_num.astype(np.int64), order_lsb.astype(np.int64), *[none] * 3], 1)
-        return numbers[usual], table[usual]
+        return numbers[usual], [column[usual] for column in (idr, idr, reference, frame_num, order_lsb)]
 
     def _find(self, head: bytes, whole: bool) -> _Found | None:
         """The first slice in the first bytes of a packet; None where more of them are needed."""
@@ -312,7 +321,9 @@ _TABLE = np.arange(1 << _LONGEST_CODE)
 _ZEROS = _LONGEST_CODE - np.frexp(_TABLE)[1]
 # Of the Exp-Golomb code (9.1) that these bits begin with: its bits and its number; no bits where it is longer.
 _CODE_BITS = np.where(2 * _ZEROS < _LONGEST_CODE, 2 * _ZEROS + 1, 0).astype(np.uint64)
-_CODE_NUMBER = ((_TABLE >> (_LONGEST_CODE - np.maximum(_CODE_BITS.astype(np.int64), 1))) - 1).astype(np.uint64)
+_CODE_NUMBER = np.where(_CODE_BITS > 0, (_TABLE >> np.maximum(_LONGEST_CODE - 1 - 2 * _ZEROS, 0)) - 1, 0).astype(
+    np.uint64
+)
 
 
 def _code(
