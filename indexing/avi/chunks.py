@@ -174,10 +174,12 @@ def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
         return None
     table = np.frombuffer(source.read(position + 8, count * _ENTRY.itemsize), _ENTRY)
     names = table["id"]
-    tens, ones = names[:, 0].astype(np.int64) - ord("0"), names[:, 1].astype(np.int64) - ord("0")
-    numbered = (tens >= 0) & (tens <= 9) & (ones >= 0) & (ones <= 9)
-    table, names, stream = table[numbered], names[numbered], (10 * tens + ones)[numbered]
-    if not len(table) or (names[:, 2:] == np.frombuffer(b"pc", np.uint8)).all(1).any():
+    tens, ones = names[:, 0] - ord("0"), names[:, 1] - ord("0")  # uint8: below "0" they wrap to more than 9
+    numbered = (tens <= 9) & (ones <= 9)
+    if not numbered.all():
+        table, names, tens, ones = table[numbered], names[numbered], tens[numbered], ones[numbered]
+    stream = (10 * tens + ones).astype(np.int64)
+    if not len(table) or ((names[:, 2] == ord("p")) & (names[:, 3] == ord("c"))).any():
         raise _NotPlainError
     offset = table["offset"].astype(np.int64)
     # Offsets count from the name of the list, from the file's start, or from the first chunk.

@@ -95,7 +95,7 @@ def _in_order(order: PictureOrder, time: npt.NDArray[np.int64], time_base: Fract
         return None
     # libavformat gives a frame that is shown late the time of the next such packet.
     shown = time.copy()
-    shown[late] = [*time[late][1:].tolist(), time[-1] + 1][: late.sum()]
+    shown[late] = np.append(time[late][1:], time[-1] + 1)[: late.sum()]
     pts = np.sort(shown[packet])
     # Packets without a frame count as shown with the frame before them.
     packet_pts = np.full(len(time), pts[0])

@@ -101,8 +101,11 @@ def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
 
 
 def _h264_headers(first: bytes) -> bytes:
-    units = [first[start:stop] for start, stop in iterate_nals(first, 0)]
-    return b"".join(b"\0\0\1" + unit for unit in units if unit and unit[0] & 31 in (7, 8))
+    # The last unit is most often the picture, nearly all of the packet: searched for from behind, it is found sooner.
+    last = first.rfind(b"\0\0\1")
+    bounds = [*iterate_nals(first[:last], 0), (last + 3, len(first))] if last >= 0 else []
+    units = [first[start:stop] for start, stop in bounds if start < stop and first[start] & 31 in (7, 8)]
+    return b"".join(b"\0\0\1" + unit for unit in units)
 
 
 def _h264_facts(config: bytes, picture: PictureHeader) -> dict[str, Any] | None:
