@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
-import typing
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -71,10 +71,11 @@ _PREDICTIONS: dict[str, Callable[[Columns], Integers]] = {
 
 def _array_types() -> dict[str, np.dtype[Any]]:
     """The dtype of each array of a VideoIndex, predicted ones last."""
-    types = {}
-    for name, hint in typing.get_type_hints(VideoIndex).items():
-        if typing.get_origin(hint) is np.ndarray:
-            types[name] = np.dtype(typing.get_args(typing.get_args(hint)[1])[0])
+    # By the annotations as they are written: what numpy makes of NDArray differs between its versions.
+    annotations = {
+        field.name: re.fullmatch(r"npt\.NDArray\[np\.(\w+)\]", str(field.type)) for field in fields(VideoIndex)
+    }
+    types = {name: np.dtype(getattr(np, array[1])) for name, array in annotations.items() if array}
     return dict(sorted(types.items(), key=lambda item: item[0] in _PREDICTIONS))
 
 
