@@ -51,15 +51,15 @@ def contents(store: Path) -> dict[Any, tuple[Any, ...]]:
     """Everything the store holds of each video, by its key; half a row or a damaged one is an error."""
     opened = IndexStore(store)
     assert opened.query("PRAGMA integrity_check") == [("ok",)]
+    # One statement sees one state: a build may go on meanwhile.
     rows = opened.query(
-        f"SELECT {', '.join(COLUMNS)}, records.record, blob FROM videos "
+        f"SELECT {', '.join(COLUMNS)}, records.record, blob, (SELECT count(*) FROM frame_tables) FROM videos "
         "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record"
     )
-    for source, _, error_type, *_, record, blob in rows:
+    for source, _, error_type, *_, record, blob, tables in rows:
         if error_type is None:
             unpack_index(PackedIndex(record, blob), source)
         else:
             assert record is blob is None
-    tables = opened.query("SELECT count(*) FROM frame_tables")[0][0]
-    assert tables == sum(row[2] is None for row in rows)
-    return {row[0]: row[1:] for row in rows}
+        assert tables == sum(row[2] is None for row in rows)
+    return {row[0]: row[1:-1] for row in rows}
