@@ -30,6 +30,8 @@ _LONGEST_PACKET_HEADER = 27 + 255
 # Packets decoded to see whether each becomes one frame: enough for two fields a frame, hidden frames and
 # the invented timestamps of AVI to show themselves.
 _CHECKED_PACKETS = 16
+# Less of pictures larger than 4K: damaged headers tell of any size, and each such picture takes a tenth of a second.
+_CHECKED_PIXELS = 1 << 27
 
 
 # Before version 19 PyAV refused files whose titles are not UTF-8 unless told otherwise; it has no such option since.
@@ -94,11 +96,10 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
 
 def checked_by_decoding_head(index: VideoIndex, source: ByteSource) -> VideoIndex | None:
     """The index, its picture described as the first frame is; None if the first packets become other frames."""
-    head = _decode_head(source)
-    expected = np.sort(index.packet_pts[np.intersect1d(index.frame_packet, np.arange(_CHECKED_PACKETS))])
-    if not head or [frame.pts for frame in head] != expected.tolist():
+    fed, times, first = _decode_head(source)
+    expected = np.sort(index.packet_pts[np.intersect1d(index.frame_packet, np.arange(fed))])
+    if first is None or times != expected.tolist():
         return None
-    first = head[0]
     stream = replace(
         index.stream,
         width=first.width,
@@ -231,15 +232,27 @@ def _chroma(pixel_format: str) -> str:
     return next((chroma for chroma in ("420", "422", "444") if chroma in pixel_format), "")
 
 
-def _decode_head(source: ByteSource) -> list[av.VideoFrame]:
-    """The frames that the first packets become; none where one of these does not decode."""
+def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFrame | None]:
+    """(packets decoded, timestamps of the frames they become, the first frame); no frame where one does not decode."""
+    fed, pixels = 0, 0
+    times: list[int | None] = []
+    first = None
     with open_video(source) as (container, stream):
-        packets = [packet for packet in itertools.islice(container.demux(stream), _CHECKED_PACKETS) if packet.size]
+        head = itertools.islice(container.demux(stream), _CHECKED_PACKETS)
         try:
-            frames = [frame for packet in packets for frame in packet.decode()]
-            return [*frames, *stream.codec_context.decode(None)]
+            while pixels < _CHECKED_PIXELS and (packet := next(head, None)) and packet.size:
+                fed += 1
+                for frame in packet.decode():
+                    assert isinstance(frame, av.VideoFrame)
+                    times.append(frame.pts)
+                    pixels += frame.width * frame.height
+                    first = first or frame
+            for frame in stream.codec_context.decode(None):
+                times.append(frame.pts)
+                first = first or frame
         except av.error.FFmpegError:
-            return []
+            return fed, [], None
+    return fed, times, first
 
 
 def _rotation(frame: av.VideoFrame) -> int:

@@ -20,6 +20,7 @@ from videoloader import Video
 from videoloader.decoding import CpuDecoder
 from videoloader.errors import FrameRangeError, IndexingError, SourceError, UnsupportedError, VideoLoaderError
 from videoloader.indexing import FileSource, MemorySource, build_index
+from videoloader.indexing.libav import _decode_head
 from videoloader.packets import read_packets
 from videoloader.planning import plan_frames
 
@@ -331,3 +332,12 @@ def test_a_file_without_video(tmp_path):
         container.mux(stream.encode())
     with pytest.raises(UnsupportedError, match=r"sound\.mp4: has no video track"):
         Video(path, device="cpu")
+
+
+def test_of_pictures_that_a_header_calls_huge_few_are_decoded_for_a_check(sample):
+    data = bytearray(sample("vp8_webm").read_bytes())
+    start = data.index(b"\x9d\x01\x2a")  # of the first keyframe: width and height follow
+    data[start + 3 : start + 7] = struct.pack("<HH", 8192, 10496)
+    packets, times, first = _decode_head(MemorySource(bytes(data)))
+    assert packets == len(times) == 2
+    assert (first.width, first.height) == (8192, 10496)
