@@ -231,18 +231,20 @@ class _SliceReader:
         is_known[[number for number in self.sets.pps if number < len(is_known)]] = True
         usual &= is_short & is_known[pps]
         frame_num, used = _field(value, used, sps.frame_num_bits)
+        if idr.any():
+            _, after, is_short = _code(value, used)
+            used = np.where(idr, after, used)
+            usual &= is_short | ~idr
         order_lsb = np.zeros(len(value), np.uint64)
         if sps.order_type == 0:
-            if idr.any():
-                _, after, is_short = _code(value, used)
-                used = np.where(idr, after, used)
-                usual &= is_short | ~idr
             order_lsb, used = _field(value, used, sps.order_bits)
         last = int(used.max(where=usual, initial=8) - 1) // 8
         usual &= self._packets.size[numbers] > start + 1 + last
-        # Behind two zero bytes may stand what is no part of the header.
-        for byte in range(1, last - 1):
-            usual &= value >> np.uint64(8 * (6 - byte)) & np.uint64(0xFFFF) != 0
+        # Two zero bytes may belong to the next start code, and what is behind them be no part of the header.
+        for byte in range(1, min(last, _WINDOW - 2) + 1):
+            usual &= value >> np.uint64(8 * (_WINDOW - 2 - byte)) & np.uint64(0xFFFF) != 0
+        if last > _WINDOW - 2:
+            usual &= value & np.uint64(0xFF) != 0
         return numbers[usual], [column[usual] for column in (idr, idr, reference, frame_num, order_lsb)]
 
     def _find(self, head: bytes, whole: bool) -> _Found | None:

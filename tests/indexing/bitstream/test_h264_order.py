@@ -321,3 +321,11 @@ def _given_out(orders: list[int], held: int) -> list[int]:
         else:
             given.append(heapq.heappushpop(waiting, order))
     return [*given, *sorted(waiting)]
+
+
+def test_a_start_code_in_what_would_be_the_header_ends_it() -> None:
+    stream = Stream(number_bits=16)
+    keyframe = bytes.fromhex("00000165e0001080")
+    packets = Packets([keyframe, keyframe, bytes.fromhex("00000141e0000001")])
+    with pytest.raises(ValueError, match="ends too early"):
+        read_slices(stream.config(), packets)
