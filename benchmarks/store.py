@@ -2,10 +2,10 @@
 
     python benchmarks/store.py FOLDER [--copies 5000] [--rows 100000] [--workers 2]
 
-FOLDER holds videos. The mp4 files among them that are smaller than 2 MB and can be indexed from their tables are linked
-until there are as many as wanted, and indexed from a warm page cache, start of the processes included. Bytes are
-counted over all videos of the folder that can be indexed. For opening and looking up a store of many rows is made
-of one index of 300 frames.
+FOLDER holds videos. The mp4 files among them that are smaller than 2 MB, can be indexed from their tables and begin
+with a keyframe (else their start is decoded) are linked until there are as many as wanted, and indexed from a warm
+page cache, start of the processes included. Bytes are counted over all videos of the folder that can be indexed. For
+opening and looking up a store of many rows is made of one index of 300 frames.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def building(indexes: dict[Path, VideoIndex], folder: Path, copies: int, workers
     small = [
         path
         for path, index in indexes.items()
-        if path.suffix == ".mp4" and index.method == "tables" and path.stat().st_size < 2 << 20
+        if path.suffix == ".mp4" and index.method == "tables" and index.packet_key[0] and path.stat().st_size < 2 << 20
     ]
     paths = [folder / f"{number}.mp4" for number in range(copies)]
     for number, path in enumerate(paths):
