@@ -64,16 +64,6 @@ def read_sequence_parameters(unit: bytes) -> tuple[int, SequenceParameters]:
     for _ in range(layers + 1 if bits.u(1) else 1):
         for _ in range(3):
             bits.ue()
-    for _ in range(6):
-        bits.ue()
-    if bits.u(1) and bits.u(1):
-        skip_scaling_lists(bits)
-    bits.u(2)
-    if bits.u(1):
-        bits.u(8)
-        bits.ue()
-        bits.ue()
-        bits.u(1)
     sets = read_reference_picture_sets(bits)
     long_term = bool(bits.u(1))
     candidates = bits.ue() if long_term else 0
@@ -109,7 +99,26 @@ def read_profile_tier_level(bits: BitReader, layers: int) -> int:
     return general_level
 
 
-def skip_scaling_lists(bits: BitReader) -> None:
+def read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, ...]:
+    """The short-term reference picture sets of an SPS, which stand behind its block sizes, scaling lists and PCM sizes.
+
+    Args:
+        bits: behind the buffering numbers of the sub-layers.
+    """
+    for _ in range(6):
+        bits.ue()
+    if bits.u(1) and bits.u(1):
+        _skip_scaling_lists(bits)
+    bits.u(2)
+    if bits.u(1):
+        bits.u(8)
+        bits.ue()
+        bits.ue()
+        bits.u(1)
+    return _read_reference_picture_sets(bits)
+
+
+def _skip_scaling_lists(bits: BitReader) -> None:
     """Pass over scaling_list_data (7.3.4)."""
     for size in range(4):
         for _ in range(0, 6, 3 if size == 3 else 1):
@@ -122,8 +131,7 @@ def skip_scaling_lists(bits: BitReader) -> None:
                 bits.se()
 
 
-def read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, ...]:
-    """The short-term reference picture sets of an SPS."""
+def _read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, ...]:
     count = bits.ue()
     if count > _MOST_SETS:
         raise ValueError("more than 64 reference picture sets")

@@ -9,11 +9,7 @@ from typing import NamedTuple
 from videoloader.indexing.bitstream.av1 import sequence_format
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_sps, read_vui
-from videoloader.indexing.bitstream.hevc_parameter_sets import (
-    read_profile_tier_level,
-    read_reference_picture_sets,
-    skip_scaling_lists,
-)
+from videoloader.indexing.bitstream.hevc_parameter_sets import read_profile_tier_level, read_reference_picture_sets
 from videoloader.indexing.bitstream.nal import parameter_sets
 from videoloader.indexing.index import StreamInfo
 
@@ -188,16 +184,6 @@ def _read_hevc_stated_buffering(bits: BitReader, layers: int) -> int:
 
 def _read_hevc_colour(bits: BitReader, order_bits: int) -> Vui:
     """The colour part of the VUI, after all that stands between it and the buffering numbers."""
-    for _ in range(6):
-        bits.ue()
-    if bits.u(1) and bits.u(1):
-        skip_scaling_lists(bits)
-    bits.u(2)
-    if bits.u(1):
-        bits.u(8)
-        bits.ue()
-        bits.ue()
-        bits.u(1)
     read_reference_picture_sets(bits)
     if bits.u(1):
         for _ in range(bits.ue()):
