@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 import av
 import numpy as np
@@ -18,6 +18,8 @@ from videoloader.indexing.index import StreamInfo
 Box = tuple[int, int, int, int]
 Matrix = Literal["identity", "bt709", "fcc", "bt601", "smpte240m", "bt2020"]
 ChromaSite = Literal["left", "center", "topleft", "top", "bottomleft", "bottom"]
+Interpolation = Literal["bilinear", "bicubic", "nearest"]
+Color = Literal["rgb", "ycbcr"]
 
 # ITU-T H.273, table 4: MatrixCoefficients. 3 is reserved and read as 2, "unspecified".
 _MATRICES: dict[int, Matrix] = {
@@ -147,14 +149,22 @@ class Geometry:
         flip: turn the output left to right.
         window: (top, left, height, width) of the resized crop that is put out; all of it unless given.
             Pixels at the window's border are resampled from beyond it, as if it were cut out afterwards.
+        interpolation: of the resize: ``"bilinear"`` (triangle), ``"bicubic"`` (Keys 1981, a = −0.5 with
+            ``antialias``, −0.75 without, as PyTorch has it), ``"nearest"`` (source pixel ``floor(i · scale)``).
+        antialias: widen the filter by the scale where the picture gets smaller. Means nothing to nearest.
     """
 
     crop: Box
     size: tuple[int, int]
     flip: bool = False
     window: Box | None = None
+    interpolation: Interpolation = "bilinear"
+    antialias: bool = True
 
     def __post_init__(self) -> None:
+        if self.interpolation not in get_args(Interpolation):
+            allowed = ", ".join(get_args(Interpolation))
+            raise ConfigurationError(f"interpolation is {self.interpolation!r}, not one of {allowed}")
         top, left, height, width = self.crop
         if top < 0 or left < 0 or height < 1 or width < 1:
             raise ConfigurationError(f"crop is {self.crop}: it must have a positive size and start at 0 or later")
@@ -183,18 +193,24 @@ class OutputSpec:
     """What the numbers of the output are.
 
     Attributes:
-        dtype: ``torch.uint8`` gives 0 … 255, rounded to nearest, halves up; ``torch.float16`` and
-            ``torch.float32`` give [0, 1], normalised where ``mean`` and ``std`` are given.
-        mean, std: for R, G, B; a float output is ``(value − mean) / std``, torchvision's convention.
+        dtype: ``torch.uint8`` gives 0 … 255, rounded to nearest, halves up; ``torch.float16``,
+            ``torch.bfloat16`` and ``torch.float32`` give [0, 1], normalised where ``mean`` and ``std`` are given.
+        mean, std: for the three channels; a float output is ``(value − mean) / std``, torchvision's convention.
+        color: ``"rgb"``, or ``"ycbcr"`` for the samples as they are coded, chroma brought to the size of luma: no
+            matrix, no change of range. A value is the n-bit code divided by 2ⁿ − 1. RGB sources have no such samples.
     """
 
     dtype: torch.dtype = torch.uint8
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
+    color: Color = "rgb"
 
     def __post_init__(self) -> None:
-        if self.dtype not in (torch.uint8, torch.float16, torch.float32):
-            raise ConfigurationError(f"dtype is {self.dtype}, not torch.uint8, torch.float16 or torch.float32")
+        if self.dtype not in (torch.uint8, torch.float16, torch.bfloat16, torch.float32):
+            allowed = "torch.uint8, torch.float16, torch.bfloat16 or torch.float32"
+            raise ConfigurationError(f"dtype is {self.dtype}, not {allowed}")
+        if self.color not in get_args(Color):
+            raise ConfigurationError(f"color is {self.color!r}, not one of {', '.join(get_args(Color))}")
         for name, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and self.dtype == torch.uint8:
                 raise ConfigurationError(f"{name} is given, but uint8 output cannot be normalised")
