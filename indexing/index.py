@@ -199,6 +199,15 @@ class VideoIndex:
     def _key_packets(self) -> npt.NDArray[np.int64]:
         return np.flatnonzero(self.packet_key)
 
+    def gop_of(self, packets: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The number of the GOP that each packet lies in, in decode order; 0 is what comes before the first keyframe.
+
+        Args:
+            packets: packet numbers, any shape.
+        """
+        gops: npt.NDArray[np.int64] = np.searchsorted(self._key_packets, packets, "right")
+        return gops
+
     def start_packet(self, frames: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Where decoding must start to get each frame: the last keyframe at or before it in decode *and* display order.
 

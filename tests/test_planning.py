@@ -1,13 +1,16 @@
 """Which packets a plan decodes: all that the wanted frames need, none twice, and hardly one more."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from synthetic_index import indexes_and_frames, make_index
 
 from videoloader.errors import FrameRangeError
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_YES
-from videoloader.planning import plan_frames
+from videoloader.planning import gops_in_common, plan_frames, split_at_keyframes
 
 
 def packets_of(index, frames):
@@ -132,3 +135,43 @@ def test_no_frames_need_no_packets():
 def test_a_frame_outside_the_video_is_refused(frame):
     with pytest.raises(FrameRangeError, match=f"a video: frame {frame} is outside"):
         plan_frames(make_index([0, 1, 2], {0}), [0, frame])
+
+
+@given(indexes_and_frames(), st.integers(1, 30))
+def test_parts_for_several_decoders_hold_every_frame_once_and_share_no_keyframe(drawn, least_packets):
+    index, frames = drawn
+    parts = split_at_keyframes(index, frames, least_packets)
+    assert sorted(np.concatenate([*parts, []]).astype(int).tolist()) == sorted(set(frames))
+    starts = [set(index.start_packet(part).tolist()) for part in parts]
+    assert sum(map(len, starts)) == len(set().union(*starts))
+
+
+def test_parts_have_about_as_many_packets_as_asked_for():
+    index = make_index(list(range(100)), set(range(0, 100, 10)))
+    parts = split_at_keyframes(index, range(100), 25)
+    assert [len(part) for part in parts] == [30, 20, 30, 20]
+    assert [len(part) for part in split_at_keyframes(index, range(100), 1)] == [10] * 10
+    assert [len(part) for part in split_at_keyframes(index, range(100), 1000)] == [100]
+    assert split_at_keyframes(index, [], 25) == []
+
+
+def test_what_must_be_demuxed_from_the_start_is_not_split():
+    index = replace(make_index([0, 1, 2, 3], {0, 1, 2, 3}), byte_ranges=False)
+    assert [part.tolist() for part in split_at_keyframes(index, [3, 1, 1], 1)] == [[1, 3]]
+    assert len(split_at_keyframes(replace(index, byte_ranges=True), [3, 1, 1], 1)) == 2
+
+
+@given(indexes_and_frames(), st.data())
+def test_clips_are_in_one_group_just_if_gops_in_common_join_them(drawn, data):
+    index, frames = drawn
+    clips = [np.array(data.draw(st.lists(st.sampled_from(frames), min_size=1))) for _ in range(4)] if frames else []
+    groups = gops_in_common(index, clips)
+    assert sorted(clip for group in groups for clip in group) == list(range(len(clips)))
+    starts = [set().union(*(index.start_packet(clips[clip]).tolist() for clip in group)) for group in groups]
+    assert sum(map(len, starts)) == len(set().union(*starts))
+    for group in groups:
+        joined = {group[0]}
+        for _ in group:
+            reached = set().union(*(index.start_packet(clips[clip]).tolist() for clip in joined))
+            joined |= {clip for clip in group if reached & set(index.start_packet(clips[clip]).tolist())}
+        assert joined == set(group)

@@ -78,3 +78,41 @@ def test_a_video_that_changes_its_size_keeps_the_size_of_its_first_frame(corpus:
     video = vl.Video(corpus / "h264-resolution-change__VideoProcessingFramework__test_res_change.h264", device="cpu")
     assert video.index.stream.size_varies
     assert video[:].shape == (96, 3, 464, 848)
+
+
+@pytest.mark.parametrize("name", ["h264_mp4", "h264_mp4_open_gop", "hevc_mkv", "mpeg2_ts"])
+def test_frames_come_in_order_when_several_decoders_make_them(name: str, sample: Sample, monkeypatch) -> None:
+    video = vl.Video(sample(name), device="cpu")
+    alone = torch.stack([video.read([number]).frames[0] for number in range(len(video))])
+    monkeypatch.setattr("videoloader.video._LEAST_PACKETS", 1)
+    assert torch.equal(video[:], alone)
+    assert torch.equal(torch.stack(list(video)), alone)
+    assert torch.equal(torch.stack(list(video.stream(slice(40, 3, -7)))), alone[[40, 33, 26, 19, 12, 5]])
+
+
+def test_a_stream_holds_no_more_memory_than_told(sample: Sample) -> None:
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    frame = video[0].nbytes
+    few = list(video.stream(memory=4 * frame))
+    assert torch.equal(torch.stack(few), video[:])
+    assert max(each.untyped_storage().nbytes() for each in few) <= 2 * frame
+    assert list(video.stream(slice(0, 0))) == []
+
+
+def test_a_stream_that_is_left_early_leaves_nothing_behind(sample: Sample) -> None:
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    for _, frame in zip(range(3), video, strict=False):
+        assert frame.shape == (3, 128, 160)
+    assert torch.equal(next(iter(video)), video[0])
+
+
+def test_all_clips_of_a_mode_are_those_it_gives_one_by_one(sample: Sample) -> None:
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    mode = vl.RandomWindow(8, stride=3, clips=5, pad="reflect_101")
+    clips = video.read_clips(mode, seed=4)
+    assert len(clips) == 5
+    for number, clip in enumerate(clips):
+        alone = video.read(mode, clip=number, seed=4)
+        assert torch.equal(clip.frames, alone.frames)
+        assert clip.frame_numbers.tolist() == alone.frame_numbers.tolist()
+        assert clip.timestamps.tolist() == alone.timestamps.tolist()

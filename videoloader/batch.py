@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.clip_table import EntryFrames
-from videoloader.clips import ClipReport
+from videoloader.device import allocate
 from videoloader.padding import CONSTANT_FRAME
 
 
@@ -56,33 +56,18 @@ class LoaderStats:
     frames: int = 0
     packets: int = 0
 
-    def with_clips(self, reports: Sequence[ClipReport]) -> LoaderStats:
-        """The account with more clips on it."""
-        return LoaderStats(
-            self.clips + len(reports),
-            self.frames + sum(report.frames for report in reports),
-            self.packets + sum(report.packets for report in reports),
-        )
+    def __add__(self, more: LoaderStats) -> LoaderStats:
+        """Both accounts in one."""
+        return LoaderStats(self.clips + more.clips, self.frames + more.frames, self.packets + more.packets)
 
 
 def allocate_frames(
-    clips: int,
-    shape: tuple[int, int, int],
-    layout: str,
-    dtype: torch.dtype,
-    device: torch.device,
-    stream: torch.cuda.Stream | None,
+    clips: int, shape: tuple[int, int, int], layout: str, dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
-    """Memory for a batch: [B, T, 3, H, W] or, with layout ``"CTHW"``, [B, 3, T, H, W].
-
-    Args:
-        stream: a CUDA stream that nothing ever runs on, so that memory taken for it waits for no work: PyTorch
-            gives a block out again only when all streams recorded for its last tensor are done with it.
-    """
+    """Memory for a batch: [B, T, 3, H, W] or, with layout ``"CTHW"``, [B, 3, T, H, W]; see ``device.allocate``."""
     length, height, width = shape
     size = (clips, length, 3, height, width) if layout == "TCHW" else (clips, 3, length, height, width)
-    with torch.cuda.stream(stream):
-        return torch.empty(size, dtype=dtype, device=device)
+    return allocate(size, dtype, device)
 
 
 def collate(

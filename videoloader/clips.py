@@ -1,43 +1,46 @@
-"""From frame numbers to the pixels of one clip: plan, read, decode and convert, straight into its slot."""
+"""From frame numbers to the pixels of clips: plan, read, decode and convert, straight into their slots."""
 
 from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-import av
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import CudaSurface, Geometry, OutputSpec, color_spec, convert_frame, convert_surface
-from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
+from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_transfer
+from videoloader.decoding import CpuDecoder, Decode, NvdecDecoder, leave_to_cpu, nvdec_decodes
+from videoloader.decoding.frame_cache import FrameCache, whole_run
 from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.packets import PacketBytes, read_packets
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import Run, plan_frames
+from videoloader.slots import ClipSink, ClipSlots
 
 
 @dataclass(frozen=True, eq=False)
-class ClipReport:
-    """What it took to make a clip.
+class ClipsReport:
+    """What it took to make some clips of one video.
 
     Attributes:
         packets: packets decoded.
         frames: different frames wanted.
-        corrupt: bool[T], the decoder found the frame damaged. NVDEC does not tell: always False there.
+        corrupt: for each clip bool[T], the decoder found the frame damaged. NVDEC does not tell: always False there.
         index: the video's index, better known now where the container called a packet a keyframe wrongly.
+        ready: CUDA events; the slots are complete when all have come. None on the CPU.
     """
 
     packets: int
     frames: int
-    corrupt: npt.NDArray[np.bool_]
+    corrupt: list[npt.NDArray[np.bool_]]
     index: VideoIndex
+    ready: list[torch.cuda.Event]
 
 
 class _FalseKeyframeError(Exception):
@@ -47,117 +50,41 @@ class _FalseKeyframeError(Exception):
         self.packet = packet
 
 
-class _Slots:
-    """Where the frames of one clip go, and which of them are there already."""
-
-    def __init__(
-        self,
-        index: VideoIndex,
-        frame_numbers: npt.NDArray[np.int64],
-        geometry: Geometry,
-        output: OutputSpec,
-        slots: torch.Tensor,
-        cuda_stream: torch.cuda.Stream | None,
-    ) -> None:
-        self._stream, self._colors = index.stream, color_spec(index.stream)
-        self._geometry, self._output, self._cuda_stream = geometry, output, cuda_stream
-        # At once: indexing a tensor lets go of Python's lock, which is dear once a frame with many threads.
-        self._slots = slots.unbind(0)
-        self.corrupt = np.zeros(len(frame_numbers), np.bool_)
-        self.done: set[int] = set()
-        self.positions: dict[int, list[int]] = {}
-        for position, frame in enumerate(frame_numbers.tolist()):
-            if frame == CONSTANT_FRAME:
-                self._fill_black(position)
-            else:
-                self.positions.setdefault(int(index.frame_packet[frame]), []).append(position)
-
-    def put_frame(self, packet: int, frame: av.VideoFrame) -> None:
-        """Convert a frame of the CPU engine."""
-        first = self.positions[packet][0]
-        self.corrupt[self.positions[packet]] = frame.is_corrupt
-        if (frame.width, frame.height) != (self._stream.width, self._stream.height):
-            # A picture that changes its size on the way is shown at the size of the video.
-            frame = frame.reformat(width=self._stream.width, height=self._stream.height)
-        slot = self._slots[first]
-        target = torch.empty(slot.shape, dtype=slot.dtype, pin_memory=True) if slot.is_cuda else slot
-        colors = color_spec(self._stream, frame)
-        convert_frame(frame, colors, self._stream.rotation, self._stream.mirrored, self._geometry, self._output, target)
-        if slot.is_cuda:
-            with torch.cuda.stream(self._cuda_stream):
-                slot.copy_(target, non_blocking=True)
-        self._repeat(packet)
-
-    def put_surface(self, packet: int, surface: CudaSurface) -> None:
-        """Convert a surface of NVDEC."""
-        assert self._cuda_stream is not None
-        convert_surface(
-            surface,
-            self._colors,
-            self._stream.rotation,
-            self._stream.mirrored,
-            self._geometry,
-            self._output,
-            self._slots[self.positions[packet][0]],
-            self._cuda_stream.cuda_stream,
-        )
-        self._repeat(packet)
-
-    def _repeat(self, packet: int) -> None:
-        self.done.add(packet)
-        first, *others = self.positions[packet]
-        for position in others:
-            with torch.cuda.stream(self._cuda_stream):
-                self._slots[position].copy_(self._slots[first], non_blocking=True)
-
-    def _fill_black(self, position: int) -> None:
-        with torch.cuda.stream(self._cuda_stream):
-            self._slots[position].zero_()
-            if self._output.dtype.is_floating_point:
-                _, shift = self._output.scale_shift()
-                self._slots[position].add_(torch.from_numpy(shift).to(self._slots[position])[:, None, None])
-
-
 class ClipReader:
     """Makes clips in one thread, with decoders that stay open from clip to clip.
 
     Args:
-        device: where the clips are wanted. On a CUDA device NVDEC decodes what it can and the CPU the rest.
-
-    Attributes:
-        stream: the CUDA stream that the clips are made on; None on the CPU.
+        device: where the clips are wanted.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.stream: torch.cuda.Stream | None = None
         self._cpu = CpuDecoder()
+        self._stream: torch.cuda.Stream | None = None
         self._nvdec: NvdecDecoder | None = None
-        self._left_to_cpu: set[str] = set()
         if device.type == "cuda":
-            self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-            self._nvdec = NvdecDecoder(gpu=device.index, cuda_stream=self.stream.cuda_stream)
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            self._nvdec = NvdecDecoder(gpu=device.index)
 
     def read(
         self,
         source: ByteSource,
         index: VideoIndex,
-        frame_numbers: npt.NDArray[np.int64],
-        geometry: Geometry,
+        clips: Sequence[ClipSlots],
         output: OutputSpec,
-        slots: torch.Tensor,
-    ) -> ClipReport:
-        """Decode frames and write each into its slot.
-
-        On a CUDA device the slots are complete when the work put on ``self.stream`` is.
+        *,
+        decode: Decode = "auto",
+        cache: FrameCache | None = None,
+    ) -> ClipsReport:
+        """Decode the frames of some clips of one video, each once, and write them into their slots.
 
         Args:
             source: of the video.
             index: of the video.
-            frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME gives a black frame.
-            geometry: which part of the frames, and how large.
+            clips: the frames wanted. On a CUDA device nothing else may be under way in their slots' memory.
             output: the pixel values wanted.
-            slots: [T, 3, H, W] of the output's size and dtype, with any strides, on ``device``.
+            decode: by which engine; see ``nvdec_decodes``.
+            cache: where decoded frames are kept on the GPU for later clips.
 
         Raises:
             FrameRangeError: a frame number lies outside the video.
@@ -165,13 +92,17 @@ class ClipReader:
             SourceError: the source cannot be read.
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
-        real = frame_numbers[frame_numbers != CONSTANT_FRAME]
-        index.check_range(real)
+        numbers = np.concatenate([clip.frame_numbers for clip in clips])
+        numbers = numbers[numbers != CONSTANT_FRAME]
+        index.check_range(numbers)
+        if transfer := hdr_transfer(index.stream):
+            warnings.warn(f"HDR video ({transfer}): colours come out as coded, not tone-mapped", stacklevel=2)
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
         try:
             with on_device:
-                clip = _Slots(index, frame_numbers, geometry, output, slots, self.stream)
-                packets, index = self._decode(source, index, real, clip)
+                sink = ClipSink(index, clips, output, self._stream)
+                packets, index = self._decode(source, index, numbers, sink, decode, cache)
+                ready = [stream.record_event() for stream in sink.streams]
         except UnsupportedError as error:
             if error.source is None:  # the conversion knows pictures, not files
                 raise UnsupportedError(str(error), index.source) from None
@@ -180,50 +111,76 @@ class ClipReader:
             if error.packet is None or not isinstance(source, FolderSource):
                 raise
             raise DecodeError(error.message, _file_of(source, index, error.packet), error.packet) from None
-        if missing := sorted(clip.positions.keys() - clip.done):
-            frame = int(frame_numbers[clip.positions[missing[0]][0]])
-            message = f"frame {frame} (packet {missing[0]}) did not come out of the decoder"
+        if missing := sorted(sink.packets - sink.done):
+            message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
             raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
-        return ClipReport(packets, len(clip.positions), clip.corrupt, index)
+        for clip in clips:
+            for stream in sink.streams:
+                for slot in clip.slots[:1]:  # all lie in one allocation
+                    slot.record_stream(stream)
+        return ClipsReport(packets, len(sink.packets), sink.corrupt, index, ready)
 
     def _decode(
-        self, source: ByteSource, index: VideoIndex, frames: npt.NDArray[np.int64], clip: _Slots
+        self,
+        source: ByteSource,
+        index: VideoIndex,
+        frames: npt.NDArray[np.int64],
+        sink: ClipSink,
+        decode: Decode,
+        cache: FrameCache | None,
     ) -> tuple[int, VideoIndex]:
         """Decode until nothing is left to correct; (packets decoded, index as known now)."""
-        packets = 0
-        nvdec = self._nvdec_for(index)
+        packets, remaining = 0, frames
+        nvdec = self._nvdec if nvdec_decodes(index, self.device, decode) else None
+        if nvdec is None:
+            cache = None
+        if cache is not None:
+            assert self._stream is not None
+            for packet, surface in cache.find(index, sink.packets, self._stream).items():
+                sink.put_surface(packet, surface, self._stream)
+            remaining = frames[~np.isin(index.frame_packet[frames], list(sink.done))]
         while True:
             try:
-                for run in plan_frames(index, frames).runs:
+                for run in plan_frames(index, remaining).runs:
+                    if cache is not None:
+                        run = whole_run(index, run)
                     data = _check_start(index, run, read_packets(source, index, run))
                     if nvdec is None:
-                        packets += self._cpu.decode(index, data, clip.put_frame)
+                        packets += self._cpu.decode(index, data, sink.put_frame)
+                    elif cache is None:
+                        packets += nvdec.decode(index, data, sink.put_surface)
                     else:
-                        packets += nvdec.decode(index, data, clip.put_surface)
+                        packets += _decode_and_keep(nvdec, index, data, sink, cache)
                 return packets, index
             except _FalseKeyframeError as false:
                 index = index.without_keyframe(false.packet)
             except DecodeError as error:
-                if nvdec is None:
+                if nvdec is None or decode == "nvdec":
                     raise
                 # What NVDEC made of this clip is not to be trusted: the CPU does all of it again.
-                self._leave_to_cpu(index, str(error))
-                nvdec = None
-                clip.done.clear()
+                leave_to_cpu(index, str(error))
+                nvdec, cache, remaining = None, None, frames
+                sink.start_again()
 
-    def _nvdec_for(self, index: VideoIndex) -> NvdecDecoder | None:
-        if self._nvdec is None or index.source in self._left_to_cpu:
-            return None
-        if reason := why_not_nvdec(index, self.device.index):
-            self._leave_to_cpu(index, reason)
-            return None
-        return self._nvdec
 
-    def _leave_to_cpu(self, index: VideoIndex, reason: str) -> None:
-        self._left_to_cpu.add(index.source)
-        # Of images there may be a hundred thousand folders: with this name Python warns of them once.
-        name = f"{index.stream.codec} images" if index.container == "images" else index.source
-        warnings.warn(f"{name}: decoded on the CPU: {reason}", RuntimeWarning, stacklevel=2)
+def _decode_and_keep(
+    nvdec: NvdecDecoder, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink, cache: FrameCache
+) -> int:
+    """Decode a run whose pictures are all wanted, by clips or by the cache."""
+    kept: dict[int, CudaSurface] = {}
+    wanted, used = sink.packets, []
+
+    def put(packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
+        kept[packet] = copy_surface(surface, stream)
+        used.append(stream)
+        if packet in wanted:
+            sink.put_surface(packet, surface, stream)
+
+    decoded = nvdec.decode(index, packets, put)
+    # Not before all has come: in a run that fails, the wrong picture may have come for a packet.
+    if used:
+        cache.add(index, kept, used[-1])
+    return decoded
 
 
 def _file_of(source: ByteSource, index: VideoIndex, packet: int) -> str:

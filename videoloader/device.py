@@ -1,8 +1,11 @@
-"""Which device decodes and holds the frames."""
+"""Which device decodes and holds the frames, and memory on it."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import cache
 
 import torch
 
@@ -43,3 +46,29 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if index >= torch.cuda.device_count():
         raise ConfigurationError(f"device is {device!r}, but there are {torch.cuda.device_count()} CUDA devices")
     return torch.device("cuda", index)
+
+
+def own_stream(device: torch.device) -> torch.cuda.Stream:
+    """A new CUDA stream that nothing else runs on. PyTorch's own come from a pool of 32, which it hands out again."""
+    import cupy
+
+    with cupy.cuda.Device(device.index):
+        stream = cupy.cuda.Stream(non_blocking=True)
+    own = torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]
+    own.owner = stream  # which ends the stream when it goes
+    return own
+
+
+@cache
+def _idle_stream(device: torch.device) -> torch.cuda.Stream:
+    return own_stream(device)
+
+
+def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Uninitialised memory that any CUDA stream may write to at once.
+
+    It is taken for a stream that nothing ever runs on. PyTorch gives a block out again only when all streams
+    recorded for its last tensor are done with it, so such memory has nothing to wait for.
+    """
+    with torch.cuda.stream(_idle_stream(device)) if device.type == "cuda" else nullcontext():
+        return torch.empty(tuple(size), dtype=dtype, device=device)

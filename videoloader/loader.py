@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,33 +15,24 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batch import Batch, LoaderStats, allocate_frames, collate
+from videoloader.batch_plan import BatchRow, DecodeJob, PlannedClip, decode_jobs
 from videoloader.clip_table import ClipTable, build_clip_table
-from videoloader.clips import ClipReport, reader_of_thread
+from videoloader.clips import ClipReader, ClipsReport
 from videoloader.dataset import VideoDataset
+from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, DecodeError, SourceError
 from videoloader.indexing import IndexStore, open_source
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.sharding import batch_positions, batch_range, num_batches, permute, shard_of_environment
 from videoloader.transforms import Transform, plan_geometry, plan_output
+from videoloader.workers import DecodeWorkers, available_cores
 
 Layout = Literal["TCHW", "CTHW"]
 OnError = Literal["raise", "skip", "replace"]
 _DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
-# NVDEC needs more sessions than engines to keep all engines busy: one decodes while another's Python runs.
-_CUDA_WORKERS = 14
 _REPLACEMENTS = 16
-
-
-@dataclass(frozen=True, eq=False)
-class _MadeClip:
-    """A clip whose frames lie in their slot: what else the batch tells of it. No report: it could not be made."""
-
-    clip: int
-    frame_numbers: npt.NDArray[np.int64]
-    mask: npt.NDArray[np.bool_]
-    report: ClipReport | None
-    ready: torch.cuda.Event | None
+_CLIPS_AHEAD = 2
 
 
 @dataclass(eq=False)
@@ -49,7 +41,8 @@ class _Pending:
 
     next_position: int
     frames: torch.Tensor
-    clips: list[Future[_MadeClip]] = field(default_factory=list)
+    rows: list[BatchRow]
+    jobs: list[tuple[Future[ClipsReport], list[BatchRow]]] = field(default_factory=list)
 
 
 class VideoLoader:
@@ -70,8 +63,15 @@ class VideoLoader:
         seed: of that order and of all random frames and transforms.
         last_batch: ``"partial"``, ``"drop"`` or ``"fill"``; see ``sharding.num_batches``.
         shard_id, num_shards: this process's part; from torchrun's environment unless given.
-        num_workers: decoding threads. Default: on CUDA two for each NVDEC engine, else one for each core.
-        prefetch: batches in the making while one is used.
+        num_workers: threads that feed NVDEC, or decode on the CPU. Default: two for each NVDEC engine, else one
+            for each core.
+        decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` for that engine alone. With ``"auto"`` NVDEC decodes, the
+            CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the same.
+        cpu_workers: how many cores that may take. Default: half of those this process may use, shared with
+            the other processes of the machine (``LOCAL_WORLD_SIZE``).
+        prefetch: batches in the making while one is used. Default: enough for two clips a thread.
+        gop_cache: bytes of GPU memory for decoded frames that later clips may want too, least recently used GOPs
+            leave first. For long videos sampled often; off by default.
         on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out; ``"replace"``
             leaves unreadable files out too, and takes another clip for one that does not decode.
         index: an ``IndexStore``, or its path, that holds the videos' indexes (``dataset.build_index``). Without one
@@ -108,7 +108,10 @@ class VideoLoader:
         shard_id: int | None = None,
         num_shards: int | None = None,
         num_workers: int | None = None,
-        prefetch: int = 2,
+        decode: Decode = "auto",
+        cpu_workers: int | None = None,
+        prefetch: int | None = None,
+        gop_cache: int = 0,
         on_error: OnError = "raise",
         index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
@@ -119,7 +122,11 @@ class VideoLoader:
         if isinstance(dtype, str) and dtype not in _DTYPES:
             raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
         self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype)
-        for name, value, allowed in (("layout", layout, Layout), ("on_error", on_error, OnError)):
+        for name, value, allowed in (
+            ("layout", layout, Layout),
+            ("on_error", on_error, OnError),
+            ("decode", decode, Decode),
+        ):
             if value not in get_args(allowed):
                 raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(get_args(allowed))}")
         self._shuffle, self._seed, self._last_batch = shuffle, seed, last_batch
@@ -129,15 +136,21 @@ class VideoLoader:
         self._shard_id, self._num_shards = environment
         if not 0 <= self._shard_id < self._num_shards:
             raise ConfigurationError(f"shard_id is {shard_id}, not in [0, {num_shards})")
-        self._num_workers = num_workers or (_CUDA_WORKERS if self.device.type == "cuda" else os.cpu_count() or 1)
-        if self._num_workers < 1 or prefetch < 1:
-            raise ConfigurationError(f"num_workers is {num_workers} and prefetch {prefetch}: both must be positive")
-        self._prefetch, self._on_error = prefetch, on_error
+        if batch_size < 1:
+            raise ConfigurationError(f"batch_size is {batch_size}, not positive")
+        # Kept from epoch to epoch, since its threads own open decoders.
+        self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
+        threads = self._workers.num_workers + self._workers.cpu_workers
+        self._prefetch = max(2, -(-_CLIPS_AHEAD * threads // batch_size)) if prefetch is None else prefetch
+        if self._prefetch < 1 or gop_cache < 0:
+            raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
+        self._cache = FrameCache(gop_cache) if gop_cache else None
+        self._on_error = on_error
         self._table: ClipTable = build_clip_table(
             dataset,
             mode,
             store=IndexStore(index) if isinstance(index, str | os.PathLike) else index,
-            workers=min(self._num_workers, os.cpu_count() or 1),
+            workers=available_cores(),
             skip_unreadable=on_error != "raise",
             on_indexed=on_indexed,
         )
@@ -149,10 +162,6 @@ class VideoLoader:
         self._left_early = False
         self._stats = LoaderStats()
         self._check_batches()
-        on_cuda = self.device.type == "cuda"
-        self._memory = torch.cuda.Stream(self.device) if on_cuda else None  # type: ignore[no-untyped-call]
-        # Kept from epoch to epoch, since its threads own the open decoders.
-        self._pool = ThreadPoolExecutor(self._num_workers, "videoloader-decode")
 
     def _check_batches(self) -> None:
         num_batches(len(self._table), self._batch_size, self._num_shards, self._last_batch, start=self._start)
@@ -218,101 +227,119 @@ class VideoLoader:
                     pending.append(self._submit(positions, epoch, min(end, clips)))
                     following += 1
                 first = pending.popleft()
-                batch = self._finish(first)
+                batch = self._finish(first, epoch)
                 self._position = first.next_position
                 if not pending and following == batches:
                     self.set_epoch(epoch + 1)
                 if batch is not None:
                     yield batch
         finally:
-            left = [clip for each in pending for clip in each.clips if not clip.cancel()]
+            left = [job for each in pending for job, _ in each.jobs if not job.cancel()]
             wait(left)
             # A loop that was left early can still be saved and resumed; a new loop is a new epoch.
             self._left_early = self._epoch == epoch and self._position != start
 
     def _submit(self, positions: npt.NDArray[np.int64], epoch: int, next_position: int) -> _Pending:
-        clips = self._clips_at(positions, epoch)
-        shapes = {self._clip_shape(clip, epoch) for clip in clips}
+        planned = [self._plan(clip, epoch) for clip in self._clips_at(positions, epoch)]
+        shapes = {clip.shape for clip in planned}
         if len(shapes) > 1:
             raise ConfigurationError(
                 f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): "
                 "add a Resize, CenterCrop or RandomResizedCrop, and a padding mode to the frame mode"
             )
-        frames = allocate_frames(len(clips), shapes.pop(), self._layout, self._output.dtype, self.device, self._memory)
-        pending = _Pending(next_position, frames)
-        for row, clip in enumerate(clips):
-            slots = frames[row] if self._layout == "TCHW" else frames[row].transpose(0, 1)
-            pending.clips.append(self._pool.submit(self._make, clip, epoch, slots))
+        frames = allocate_frames(len(planned), shapes.pop(), self._layout, self._output.dtype, self.device)
+        clips = frames if self._layout == "TCHW" else frames.transpose(1, 2)
+        rows = [BatchRow(clip, slots.unbind(0)) for clip, slots in zip(planned, clips.unbind(0), strict=True)]
+        pending = _Pending(next_position, frames, rows)
+        for job in decode_jobs(rows):
+            future = self._workers.submit(partial(self._make, job), job.index, job.packets)
+            pending.jobs.append((future, job.rows))
         return pending
 
     def _clips_at(self, positions: npt.NDArray[np.int64], epoch: int) -> list[int]:
         order = permute(positions, len(self._table), self._seed, epoch) if self._shuffle else positions
         return [int(clip) for clip in order]
 
-    def _clip_shape(self, clip: int, epoch: int) -> tuple[int, int, int]:
-        """(frames, height, width) of a clip, from the index alone."""
+    def _plan(self, clip: int, epoch: int) -> PlannedClip:
+        """What a clip consists of, from the index alone."""
         video, number = self._table[clip]
         rng = clip_rng(self._seed, epoch, clip)
-        numbers, _ = clip_frames(self._mode, video, number, rng)
+        numbers, mask = clip_frames(self._mode, video, number, rng)
         geometry = plan_geometry(self._transforms, video.index.stream.display_size, rng)
-        return len(numbers), *geometry.output_size
+        return PlannedClip(clip, video, numbers, mask, geometry)
 
-    def _make(self, clip: int, epoch: int, slots: torch.Tensor) -> _MadeClip:
-        """Decode one clip into its slots, or, where that fails and may be replaced, another one."""
+    def _make(self, job: DecodeJob, reader: ClipReader, decode: Decode) -> ClipsReport:
+        """Decode frames of one video into the rows of a batch."""
+        video = job.rows[0].clip.video
+        source, slots = open_source(video.entry.path), [part.slots for part in job.parts]
+        report = reader.read(source, job.index, slots, self._output, decode=decode, cache=self._cache)
+        video.index = report.index
+        for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
+            row.corrupt[part.positions] = corrupt
+        return report
+
+    def _make_replaced(self, row: BatchRow, epoch: int, reader: ClipReader, decode: Decode) -> ClipsReport | None:
+        """Decode a clip that could not be made with others by itself, or, where it may be replaced, another one."""
         for attempt in range(_REPLACEMENTS):
-            video, number = self._table[clip]
-            rng = clip_rng(self._seed, epoch, clip)
-            numbers, mask = clip_frames(self._mode, video, number, rng)
-            geometry = plan_geometry(self._transforms, video.index.stream.display_size, rng)
-            reader = reader_of_thread(self.device)
+            clip = row.clip
             try:
-                if (len(numbers), *geometry.output_size) != (slots.shape[0], *slots.shape[2:]):
-                    raise DecodeError("its clip has another shape than the clip it replaces", video.entry.path)
-                source = open_source(video.entry.path)
-                report = reader.read(source, video.index, numbers, geometry, self._output, slots)
+                if clip.shape != row.shape:
+                    raise DecodeError("its clip has another shape than the clip it replaces", clip.video.entry.path)
+                return self._make(next(decode_jobs([row])), reader, decode)
             except (DecodeError, SourceError) as error:
-                if self._on_error == "raise":
-                    raise
-                self.unreadable.append((video.entry.path, str(error)))
+                self.unreadable.append((clip.video.entry.path, str(error)))
                 if self._on_error == "skip":
-                    return _MadeClip(clip, numbers, mask, None, None)
+                    return None
                 # Which clip stands in depends on the failed one alone, so that epochs repeat exactly.
-                stand_in = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, attempt, epoch, clip]))
-                clip = int(stand_in.integers(len(self._table)))
-                continue
-            video.index = report.index
-            ready = None
-            if reader.stream is not None:
-                ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
-                ready.record(reader.stream)
-                slots.record_stream(reader.stream)
-            return _MadeClip(clip, numbers, mask, report, ready)
+                counter = [0, attempt, epoch, clip.number]
+                stand_in = np.random.Generator(np.random.Philox(key=self._seed, counter=counter))
+                row.clip = self._plan(int(stand_in.integers(len(self._table))), epoch)
         raise DecodeError(
-            f"{_REPLACEMENTS} clips in a row could not be made, the last one is clip {clip}", video.entry.path
+            f"{_REPLACEMENTS} clips in a row could not be made, the last one is clip {clip.number}",
+            clip.video.entry.path,
         )
 
-    def _finish(self, pending: _Pending) -> Batch | None:
+    def _finish(self, pending: _Pending, epoch: int) -> Batch | None:
         """The batch, when all its clips are made; None when none could be."""
-        made = [future.result() for future in pending.clips]
-        kept = [row for row, clip in enumerate(made) if clip.report is not None]
-        for clip in made:
-            if clip.ready is not None:
-                torch.cuda.current_stream(self.device).wait_event(clip.ready)
-        reports = [clip.report for clip in made if clip.report is not None]
-        self._stats = self._stats.with_clips(reports)
+        reports: list[ClipsReport] = []
+        failed: list[BatchRow] = []
+        for job, rows in pending.jobs:
+            try:
+                reports.append(job.result())
+            except (DecodeError, SourceError):
+                if self._on_error == "raise":
+                    raise
+                failed += [row for row in rows if row not in failed]
+        if failed:
+            # What other parts of these clips wrote must not come after what replaces it.
+            for event in [event for report in reports for event in report.ready]:
+                event.synchronize()
+        for row in failed:
+            again = self._workers.submit(partial(self._make_replaced, row, epoch), row.clip.video.index, 0).result()
+            if again is None:
+                row.left_out = True
+            else:
+                reports.append(again)
+        kept = [number for number, row in enumerate(pending.rows) if not row.left_out]
+        for report in reports:
+            for event in report.ready:
+                torch.cuda.current_stream(self.device).wait_event(event)
+        self._stats += LoaderStats(
+            len(kept), sum(report.frames for report in reports), sum(report.packets for report in reports)
+        )
         if not kept:
             return None
         frames = pending.frames
         if frames.is_cuda:
             frames.record_stream(torch.cuda.current_stream(self.device))
-        if len(kept) < len(made):
+        if len(kept) < len(pending.rows):
             frames = frames[torch.tensor(kept, device=frames.device)]
-        rows = [made[row] for row in kept]
+        clips = [pending.rows[number].clip for number in kept]
         return collate(
             frames,
-            [self._table[row.clip][0] for row in rows],
-            [row.clip for row in rows],
-            [row.frame_numbers for row in rows],
-            [row.mask for row in rows],
-            [report.corrupt for report in reports],
+            [clip.video for clip in clips],
+            [clip.number for clip in clips],
+            [clip.frame_numbers for clip in clips],
+            [clip.mask for clip in clips],
+            [pending.rows[number].corrupt for number in kept],
         )

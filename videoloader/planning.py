@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -81,6 +82,62 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
         ),
         len(unique),
     )
+
+
+def split_at_keyframes(index: VideoIndex, frames: npt.ArrayLike, least_packets: int) -> list[npt.NDArray[np.int64]]:
+    """The frames in parts that can be decoded side by side.
+
+    No part decodes what another one does, but for the packets between a keyframe and the leading frames after it.
+
+    Args:
+        index: of the video.
+        frames: frame numbers, any order, repeats allowed.
+        least_packets: that a part should decode; below that a decoder of its own does not pay.
+
+    Returns:
+        Arrays of frame numbers without repeats; one where the packets must be demuxed from the start anyway.
+
+    Raises:
+        FrameRangeError: a frame number lies outside the video.
+    """
+    unique = np.unique(np.asarray(frames, np.int64))
+    start = index.start_packet(unique)
+    if not len(unique) or not (index.byte_ranges or index.transport):
+        return [unique] if len(unique) else []
+    order = np.argsort(start, kind="stable")
+    unique, start = unique[order], start[order]
+    first = np.append(0, np.flatnonzero(np.diff(start)) + 1)
+    cost = np.maximum.reduceat(index.frame_packet[unique], first) - start[first] + 1
+    # A GOP goes to the part that its first packet falls into, counted over the packets of all.
+    before = np.cumsum(cost) - cost
+    part = before // max(least_packets, 1)
+    return np.split(unique, first[1:][np.diff(part) > 0])
+
+
+def gops_in_common(index: VideoIndex, clips: Sequence[npt.NDArray[np.int64]]) -> list[list[int]]:
+    """Clips of one video in groups: those that need a GOP in common are in one.
+
+    Args:
+        index: of the video.
+        clips: int64 frame numbers of each.
+
+    Returns:
+        Numbers of clips, each in one group.
+
+    Raises:
+        FrameRangeError: a frame number lies outside the video.
+    """
+    groups: list[tuple[set[int], list[int]]] = []
+    for number, frames in enumerate(clips):
+        starts, members = set(index.start_packet(np.unique(frames)).tolist()), [number]
+        apart = []
+        for group in groups:
+            if starts.isdisjoint(group[0]):
+                apart.append(group)
+            else:
+                starts, members = starts | group[0], group[1] + members
+        groups = [*apart, (starts, members)]
+    return [members for _, members in groups]
 
 
 def _stop_after_rest(index: VideoIndex, stop: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

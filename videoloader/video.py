@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.clips import reader_of_thread
+from videoloader.clips import ClipReader, ClipsReport, reader_of_thread
 from videoloader.convert import Geometry, OutputSpec
-from videoloader.device import resolve_device
+from videoloader.decoding import Decode
+from videoloader.device import allocate, resolve_device
 from videoloader.errors import FrameRangeError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.padding import CONSTANT_FRAME
+from videoloader.planning import split_at_keyframes
 from videoloader.sampling import FrameList, FrameMode, clip_frames, clip_rng
+from videoloader.slots import ClipSlots, split_clips
+from videoloader.workers import workers_of_device
+
+# Below that a part of a video is not worth a decoder of its own.
+_LEAST_PACKETS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +55,8 @@ class Video:
             A folder of image files (or ``folder/left_*.png``) is a video at one frame a second; ``FolderSource``
             takes another rate.
         device: where frames are wanted: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` to decode by that alone; ``"auto"`` leaves to the CPU what
+            NVDEC cannot decode. The pixels are the same.
         index: of the same file, where it is known already.
 
     Attributes:
@@ -65,9 +77,10 @@ class Video:
         source: Openable,
         *,
         device: str | torch.device = "auto",
+        decode: Decode = "auto",
         index: VideoIndex | None = None,
     ) -> None:
-        self.device = resolve_device(device)
+        self.device, self._decode = resolve_device(device), decode
         self._source = open_source(source)
         self.index = build_index(self._source) if index is None else index
 
@@ -95,11 +108,11 @@ class Video:
             DecodeError: the frame cannot be decoded.
         """
         if isinstance(frames, slice):
-            return self._read(np.arange(*frames.indices(len(self)), dtype=np.int64))[0]
+            return self._decode_clips([np.arange(*frames.indices(len(self)), dtype=np.int64)])[0][0]
         number = int(frames)
         if not -len(self) <= number < len(self):
             raise FrameRangeError(f"frame {number} is outside the video's {len(self)} frames", self.index.source)
-        return self._read(np.array([number % len(self)]))[0][0]
+        return self._decode_clips([np.array([number % len(self)])])[0][0][0]
 
     def read(self, mode: FrameMode | Sequence[int], *, clip: int = 0, seed: int = 0) -> Clip:
         """A clip of the frames that a mode chooses.
@@ -119,26 +132,131 @@ class Video:
             (torch.Size([16, 3, 720, 1280]), array([83, 87, 91]))
         """
         chosen = FrameList(tuple(mode)) if isinstance(mode, Sequence) else mode
-        numbers, mask = clip_frames(chosen, WholeVideo(self.index), clip, clip_rng(seed, 0, clip))
-        frames, corrupt = self._read(numbers)
-        constant = numbers == CONSTANT_FRAME
-        timestamps = np.where(constant, np.nan, self.timestamps[np.where(constant, 0, numbers)])
-        return Clip(frames, numbers, timestamps, mask, corrupt)
+        return self._read(chosen, [clip], seed)[0]
 
-    def _read(self, numbers: npt.NDArray[np.int64]) -> tuple[torch.Tensor, npt.NDArray[np.bool_]]:
+    def read_clips(self, mode: FrameMode, *, seed: int = 0) -> list[Clip]:
+        """All clips that a mode makes of the video. A GOP that several of them need is decoded once.
+
+        Args:
+            mode: a frame mode.
+            seed: of random modes.
+
+        Raises:
+            DecodeError: a frame cannot be decoded.
+
+        Example:
+            >>> views = video.read_clips(EveryWindow(16, stride=4, step=64))  # doctest: +SKIP
+            >>> [int(view.frame_numbers[0]) for view in views]  # doctest: +SKIP
+            [0, 64, 128, 192]
+        """
+        return self._read(mode, range(mode.num_clips(WholeVideo(self.index))), seed)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        """All frames in order, each uint8[3, H, W]; see ``stream``."""
+        return self.stream()
+
+    def stream(self, frames: slice = slice(None), *, memory: int | None = None) -> Iterator[torch.Tensor]:
+        """Frames in order, each uint8[3, H, W], decoded ahead by as many decoders as there are GOPs for.
+
+        Args:
+            frames: which of them; a negative step gives them in reverse order.
+            memory: bytes of frames that may be ready or in the making. Default: a quarter of what is free on the
+                GPU; on the CPU 1 GiB. A GOP with more is decoded from its start several times.
+
+        Raises:
+            DecodeError: a frame cannot be decoded.
+
+        Example:
+            >>> for frame in video.stream(slice(100, 200)):  # doctest: +SKIP
+            ...     show(frame)
+        """
+        numbers = np.arange(*frames.indices(len(self)), dtype=np.int64)
         height, width = self.index.stream.display_size
-        reader = reader_of_thread(self.device)
-        frames = torch.empty((len(numbers), 3, height, width), dtype=torch.uint8, device=self.device)
-        if reader.stream is not None:
-            # The memory may still be read by earlier work of the caller's stream.
-            reader.stream.wait_stream(torch.cuda.current_stream(self.device))
-        geometry = Geometry((0, 0, height, width), (height, width))
-        report = reader.read(self._source, self.index, numbers, geometry, OutputSpec(), frames)
-        self.index = report.index
-        if reader.stream is not None:
-            torch.cuda.current_stream(self.device).wait_stream(reader.stream)
-            frames.record_stream(reader.stream)
-        return frames, report.corrupt
+        if memory is None:
+            on_gpu = self.device.type == "cuda"
+            memory = torch.cuda.mem_get_info(self.device)[0] // 4 if on_gpu else 1 << 30
+        most = max(memory // (3 * height * width), 2)
+        parts = _consecutive(split_at_keyframes(self.index, numbers, _LEAST_PACKETS), most // 2)
+        if len(numbers) and numbers[0] > numbers[-1]:
+            parts.reverse()
+        # Pixels of a part, and when they are there; frames that are there, but not yet given out.
+        making: deque[tuple[npt.NDArray[np.int64], torch.Tensor, Future[ClipsReport]]] = deque()
+        made: dict[int, torch.Tensor] = {}
+        workers = workers_of_device(self.device, self._decode)
+        try:
+            for number in numbers.tolist():
+                while number not in made:
+                    held = len(made) + sum(len(part) for part, _, _ in making)
+                    while parts and (not making or held + len(parts[0]) <= most):
+                        part = parts.popleft()
+                        pixels, clip = self._new_clip(part)
+                        job = workers.submit(partial(self._decode_job, [clip]), self.index, len(part))
+                        making.append((part, pixels, job))
+                        held += len(part)
+                    part, pixels, job = making.popleft()
+                    self._accept([job.result()], [pixels])
+                    made.update(zip(part.tolist(), pixels.unbind(0), strict=True))
+                yield made.pop(number)
+        finally:
+            wait([job for _, _, job in making if not job.cancel()])
+
+    def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
+        chosen = [clip_frames(mode, WholeVideo(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
+        made = self._decode_clips([numbers for numbers, _ in chosen])
+        result = []
+        for (numbers, mask), (frames, corrupt) in zip(chosen, made, strict=True):
+            constant = numbers == CONSTANT_FRAME
+            timestamps = np.where(constant, np.nan, self.timestamps[np.where(constant, 0, numbers)])
+            result.append(Clip(frames, numbers, timestamps, mask, corrupt))
+        return result
+
+    def _decode_clips(self, clips: list[npt.NDArray[np.int64]]) -> list[tuple[torch.Tensor, npt.NDArray[np.bool_]]]:
+        """The pixels of clips and which of their frames are corrupt; several decoders take part where that pays."""
+        made = [self._new_clip(numbers) for numbers in clips]
+        corrupt = [np.zeros(len(numbers), np.bool_) for numbers in clips]
+        jobs = list(split_clips(self.index, [clip for _, clip in made], _LEAST_PACKETS)) if clips else []
+        if len(jobs) == 1:
+            # Handing it to another thread would only take time.
+            slots = [part.slots for part in jobs[0][1]]
+            reports = [self._decode_job(slots, reader_of_thread(self.device), self._decode)]
+        else:
+            workers = workers_of_device(self.device, self._decode)
+            futures = [
+                workers.submit(partial(self._decode_job, [part.slots for part in parts]), self.index, len(frames))
+                for frames, parts in jobs
+            ]
+            wait(futures)
+            reports = [future.result() for future in futures]
+        for (_, parts), report in zip(jobs, reports, strict=True):
+            for part, damaged in zip(parts, report.corrupt, strict=True):
+                corrupt[part.clip][part.positions] = damaged
+        self._accept(reports, [pixels for pixels, _ in made])
+        return [(pixels, damaged) for (pixels, _), damaged in zip(made, corrupt, strict=True)]
+
+    def _new_clip(self, numbers: npt.NDArray[np.int64]) -> tuple[torch.Tensor, ClipSlots]:
+        """Memory for frames, and the same as slots."""
+        height, width = self.index.stream.display_size
+        pixels = allocate((len(numbers), 3, height, width), torch.uint8, self.device)
+        return pixels, ClipSlots(numbers, Geometry((0, 0, height, width), (height, width)), pixels.unbind(0))
+
+    def _decode_job(self, clips: list[ClipSlots], reader: ClipReader, decode: Decode) -> ClipsReport:
+        return reader.read(self._source, self.index, clips, OutputSpec(), decode=decode)
+
+    def _accept(self, reports: Sequence[ClipsReport], pixels: Sequence[torch.Tensor]) -> None:
+        """Let the caller's CUDA stream wait for pixels, and remember what was learned of the index."""
+        for report in reports:
+            for event in report.ready:
+                torch.cuda.current_stream(self.device).wait_event(event)
+            if report.index is not self.index:
+                self.index = report.index
+        if self.device.type == "cuda":
+            for each in pixels:
+                each.record_stream(torch.cuda.current_stream(self.device))
+
+
+def _consecutive(parts: list[npt.NDArray[np.int64]], most: int) -> deque[npt.NDArray[np.int64]]:
+    """The parts, each in order and none with more frames than ``most``."""
+    return deque(some for part in parts for some in np.array_split(np.sort(part), -(-len(part) // most)))
 
 
 @dataclass(frozen=True, eq=False)

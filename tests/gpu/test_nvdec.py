@@ -19,6 +19,7 @@ from videoloader.errors import DecodeError
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.packets import read_packets
 from videoloader.planning import plan_frames
+from videoloader.slots import ClipSlots
 
 pytestmark = pytest.mark.gpu
 cupy = pytest.importorskip("cupy")
@@ -113,7 +114,7 @@ def test_colours_are_those_of_the_cpu(
     outputs = []
     for reader in readers:
         slots = torch.full((len(frames), 3, *geometry.size), 77, dtype=torch.uint8, device=reader.device)
-        reader.read(source, index, frames, geometry, OutputSpec(), slots)
+        reader.read(source, index, [ClipSlots(frames, geometry, slots.unbind(0))], OutputSpec())
         torch.cuda.synchronize()
         outputs.append(slots.cpu().to(torch.int16))
     difference = (outputs[0] - outputs[1]).abs()

@@ -14,6 +14,7 @@ import videoloader as vl
 from videoloader.clips import ClipReader
 from videoloader.convert import OutputSpec, full_geometry
 from videoloader.indexing import FileSource, build_index
+from videoloader.slots import ClipSlots
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
@@ -48,7 +49,7 @@ def test_frames_are_right_in_any_order_of_videos(videos: list[Path], seed: int) 
         pictures = []
         for reader in (cpu, gpu):
             slots = torch.empty((12, 3, *geometry.size), dtype=torch.uint8, device=reader.device)
-            reader.read(source, index, frames, geometry, OutputSpec(), slots)
+            reader.read(source, index, [ClipSlots(frames, geometry, slots.unbind(0))], OutputSpec())
             torch.cuda.synchronize()
             pictures.append(slots.cpu().int())
         assert (pictures[0] - pictures[1]).abs().max() <= 2, path.name

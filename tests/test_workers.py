@@ -1,0 +1,114 @@
+"""Who decodes what: NVDEC's threads the oldest jobs, CPU threads what pays."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+import torch
+from synthetic_index import make_index
+
+import videoloader.workers
+from videoloader.errors import DecodeError
+from videoloader.workers import DecodeWorkers
+
+INDEX = make_index([0, 1], {0})
+FOR_CPU = make_index([0, 1], {0}, codec="av1")
+
+
+@pytest.fixture
+def nvdec_only_h264(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that decodes H.264, without one."""
+    monkeypatch.setattr(
+        videoloader.workers, "nvdec_decodes", lambda index, device, decode: index.stream.codec == "h264"
+    )
+    monkeypatch.setattr(videoloader.workers, "reader_of_thread", lambda device: None)
+
+
+def workers(num_workers: int, cpu_workers: int) -> DecodeWorkers:
+    return DecodeWorkers(torch.device("cuda", 0), num_workers=num_workers, cpu_workers=cpu_workers)
+
+
+class Work:
+    """Jobs that take the same time on an engine, and tell which one had them."""
+
+    def __init__(self, nvdec_seconds: float, cpu_seconds: float) -> None:
+        self.seconds = {"auto": nvdec_seconds, "cpu": cpu_seconds}
+        self.done: list[tuple[int, str]] = []
+
+    def job(self, number: int):
+        def make(reader: object, decode: str) -> int:
+            time.sleep(self.seconds[decode])
+            self.done.append((number, decode))
+            return number
+
+        return make
+
+
+def test_every_job_is_done_once_and_gives_its_own_result(nvdec_only_h264: None) -> None:
+    pool, work = workers(3, 2), Work(0.002, 0.002)
+    futures = [pool.submit(work.job(number), INDEX if number % 3 else FOR_CPU, 1 + number % 5) for number in range(200)]
+    assert [future.result() for future in futures] == list(range(200))
+    assert sorted(number for number, _ in work.done) == list(range(200))
+
+
+def test_a_cpu_as_fast_as_nvdec_takes_its_share(nvdec_only_h264: None) -> None:
+    pool, work = workers(2, 2), Work(0.01, 0.01)
+    for future in [pool.submit(work.job(number), INDEX, 10) for number in range(100)]:
+        future.result()
+    assert 10 < sum(decode == "cpu" for _, decode in work.done) < 90
+
+
+def test_a_cpu_that_would_be_the_last_to_end_is_left_idle(nvdec_only_h264: None) -> None:
+    pool, work = workers(2, 2), Work(0.002, 0.3)
+    futures: list[Future[int]] = []
+    for number in range(200):
+        futures.append(pool.submit(work.job(number), INDEX, 10))
+        if number >= 20:
+            futures[number - 20].result()  # as a loader does that looks 20 clips ahead
+    for future in futures:
+        future.result()
+    assert sum(decode == "cpu" for _, decode in work.done) == 1, "one, to see how long it takes"
+
+
+def test_what_nvdec_cannot_decode_goes_to_the_cpu_first_of_all(nvdec_only_h264: None) -> None:
+    pool, work, started = workers(1, 1), Work(0.02, 0.001), threading.Event()
+    first = pool.submit(lambda reader, decode: started.wait(), INDEX, 1)
+    futures = [pool.submit(work.job(number), FOR_CPU, 1) for number in range(5)]
+    for future in futures:
+        future.result()
+    assert [decode for _, decode in work.done] == ["cpu"] * 5
+    started.set()
+    first.result()
+
+
+def test_without_helpers_jobs_are_begun_in_order(nvdec_only_h264: None) -> None:
+    pool, work = workers(1, 0), Work(0, 0)
+    for future in [pool.submit(work.job(number), INDEX if number % 2 else FOR_CPU, 1) for number in range(50)]:
+        future.result()
+    assert work.done == [(number, "auto") for number in range(50)]
+
+
+def test_an_error_comes_out_of_the_job_it_is_of(nvdec_only_h264: None) -> None:
+    pool, work = workers(1, 1), Work(0, 0)
+
+    def fail(reader: object, decode: str) -> None:
+        raise DecodeError("no frame", "a video")
+
+    bad, good = pool.submit(fail, INDEX, 1), pool.submit(work.job(1), INDEX, 1)
+    with pytest.raises(DecodeError, match="a video: no frame"):
+        bad.result()
+    assert good.result() == 1
+
+
+def test_a_job_that_is_called_off_is_not_done(nvdec_only_h264: None) -> None:
+    pool, work, going = workers(1, 0), Work(0, 0), threading.Event()
+    first = pool.submit(lambda reader, decode: going.wait(), INDEX, 1)
+    second = pool.submit(work.job(2), INDEX, 1)
+    assert second.cancel()
+    going.set()
+    assert pool.submit(work.job(3), INDEX, 1).result() == 3
+    assert first.result()
+    assert work.done == [(3, "auto")]

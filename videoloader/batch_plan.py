@@ -1,0 +1,116 @@
+"""What is decoded for one batch: each clip by itself, but a GOP that several clips need only once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.clip_table import EntryFrames
+from videoloader.convert import Geometry
+from videoloader.indexing import VideoIndex
+from videoloader.padding import CONSTANT_FRAME
+from videoloader.planning import gops_in_common, plan_frames
+from videoloader.slots import ClipPart, ClipSlots, split_clips
+
+# Below that a part of what clips have in common is not worth a decoder of its own.
+_LEAST_PACKETS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedClip:
+    """A clip of the table with all that was drawn for it.
+
+    Attributes:
+        number: in the data set.
+        video: it is of.
+        frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
+        geometry: of its transforms.
+    """
+
+    number: int
+    video: EntryFrames
+    frame_numbers: npt.NDArray[np.int64]
+    mask: npt.NDArray[np.bool_]
+    geometry: Geometry
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(frames, height, width)."""
+        return len(self.frame_numbers), *self.geometry.output_size
+
+
+@dataclass(eq=False)
+class BatchRow:
+    """A row of a batch in the making.
+
+    Attributes:
+        clip: what it shows; another clip may replace one that does not decode.
+        slots: its T frames in the batch, each [3, H, W].
+        corrupt: bool[T], see ``Batch``.
+        left_out: whether the clip could not be made and nothing replaces it.
+    """
+
+    clip: PlannedClip
+    slots: Sequence[torch.Tensor]
+    corrupt: npt.NDArray[np.bool_] = field(init=False)
+    left_out: bool = False
+
+    def __post_init__(self) -> None:
+        self.corrupt = np.zeros(len(self.slots), np.bool_)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(frames, height, width)."""
+        _, height, width = self.slots[0].shape
+        return len(self.slots), height, width
+
+    def clip_slots(self) -> ClipSlots:
+        """What a decoder is to make of the row."""
+        return ClipSlots(self.clip.frame_numbers, self.clip.geometry, self.slots)
+
+
+@dataclass(frozen=True, eq=False)
+class DecodeJob:
+    """What one decoder does in one go for rows of a batch that show the same video.
+
+    Attributes:
+        index: of the video.
+        packets: that are decoded, at most.
+        rows: that get frames of it.
+        parts: for each of these rows, which frames.
+    """
+
+    index: VideoIndex
+    packets: int
+    rows: list[BatchRow]
+    parts: list[ClipPart]
+
+
+def decode_jobs(rows: Sequence[BatchRow]) -> Iterator[DecodeJob]:
+    """The decoding jobs of a batch.
+
+    A clip is one job. Clips that need a GOP in common are one, too, or several where there are many GOPs to
+    decode, so that more decoders can take part.
+    """
+    by_path: dict[str, list[BatchRow]] = {}
+    for row in rows:
+        by_path.setdefault(row.clip.video.entry.path, []).append(row)
+    for of_one_video in by_path.values():
+        index = of_one_video[0].clip.video.index
+        for group in _groups(index, of_one_video):
+            least_packets = _LEAST_PACKETS if len(group) > 1 else len(index.packet_size)
+            for frames, parts in split_clips(index, [row.clip_slots() for row in group], least_packets):
+                packets = plan_frames(index, frames).packets
+                yield DecodeJob(index, packets, [group[part.clip] for part in parts], parts)
+
+
+def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:
+    if len(rows) == 1:
+        return [rows]
+    numbers = [row.clip.frame_numbers for row in rows]
+    groups = gops_in_common(index, [frames[frames != CONSTANT_FRAME] for frames in numbers])
+    return [[rows[clip] for clip in group] for group in groups]

@@ -1,0 +1,83 @@
+"""Decoded pictures kept on the GPU for later clips of the same GOPs."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from videoloader.convert.surface import CudaSurface
+from videoloader.indexing.index import VideoIndex
+from videoloader.planning import Run
+
+
+class _Kept(NamedTuple):
+    surface: CudaSurface
+    memory: torch.Tensor
+    ready: torch.cuda.Event
+
+
+class FrameCache:
+    """Pictures of the GOPs used last, as decoded, within a budget. Threads may share it.
+
+    It pays where clips come again and again from the same few GOPs: long videos sampled often. A run is then
+    decoded with all its frames, also those that no clip wants yet.
+
+    Args:
+        budget: bytes of GPU memory.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._budget, self._bytes = budget, 0
+        self._gops: OrderedDict[tuple[str, int], dict[int, _Kept]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, index: VideoIndex, packets: Iterable[int], stream: torch.cuda.Stream) -> dict[int, CudaSurface]:
+        """The pictures that are there, by packet; what is put on the stream from now on may read them."""
+        wanted = np.array(sorted(packets), np.int64)
+        found: dict[int, CudaSurface] = {}
+        with self._lock:
+            for gop, packet in zip(index.gop_of(wanted).tolist(), wanted.tolist(), strict=True):
+                kept = self._gops.get((index.source, gop), {}).get(packet)
+                if kept is None:
+                    continue
+                self._gops.move_to_end((index.source, gop))
+                stream.wait_event(kept.ready)
+                # The memory may leave the cache while the stream still reads it.
+                kept.memory.record_stream(stream)
+                found[packet] = kept.surface
+        return found
+
+    def add(self, index: VideoIndex, pictures: dict[int, CudaSurface], stream: torch.cuda.Stream) -> None:
+        """Keep copies of pictures, made on a stream by ``copy_surface``; the GOPs used least recently make room."""
+        packets = np.array(list(pictures), np.int64)
+        ready = stream.record_event()
+        with self._lock:
+            for gop, packet in zip(index.gop_of(packets).tolist(), pictures, strict=True):
+                surface = pictures[packet]
+                memory = surface.owner
+                assert isinstance(memory, torch.Tensor), "copy_surface makes these"
+                of_gop = self._gops.setdefault((index.source, gop), {})
+                self._gops.move_to_end((index.source, gop))
+                if packet not in of_gop:
+                    of_gop[packet] = _Kept(surface, memory, ready)
+                    self._bytes += memory.nbytes
+            while self._bytes > self._budget:
+                _, oldest = self._gops.popitem(last=False)
+                self._bytes -= sum(kept.memory.nbytes for kept in oldest.values())
+
+
+def whole_run(index: VideoIndex, run: Run) -> Run:
+    """The run with all packets up to its end, and all frames that come out of it: what a cache keeps."""
+    first, last = int(run.packets[0]), int(run.packets[-1])
+    packets = np.arange(first, last + 1)
+    # What is shown before the packet that decoding starts at may refer to what is not there.
+    sound = index.packet_pts[packets] >= index.packet_pts[first]
+    if index.stream.codec == "hevc":
+        packets = packets[sound]
+        sound = np.ones(len(packets), np.bool_)
+    return Run(packets, packets[sound & index.packet_has_frame[packets]])

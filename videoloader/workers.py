@@ -1,0 +1,183 @@
+"""Threads that decode: those of NVDEC, and CPU cores that would idle beside them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from videoloader.clips import ClipReader, reader_of_thread
+from videoloader.decoding import Decode, nvdec_decodes, nvdec_workers
+from videoloader.errors import ConfigurationError
+from videoloader.indexing import VideoIndex
+
+T = TypeVar("T")
+
+# How much the last job counts in the running mean of what jobs take.
+_NEWEST = 0.1
+
+
+@dataclass(eq=False)
+class _Job(Generic[T]):
+    make: Callable[[ClipReader, Decode], T]
+    kind: tuple[str, int]  # jobs of one kind take time in proportion to their packets
+    packets: int
+    future: Future[T] = field(default_factory=Future)
+
+    def run(self, reader: ClipReader, decode: Decode) -> None:
+        if self.future.set_running_or_notify_cancel():
+            try:
+                self.future.set_result(self.make(reader, decode))
+            except BaseException as error:
+                self.future.set_exception(error)
+
+
+class DecodeWorkers:
+    """Runs decoding jobs in threads, each with decoders of its own.
+
+    NVDEC's threads take the oldest job. A CPU thread takes what NVDEC cannot decode; if there is none of that, the
+    youngest job of NVDEC's, provided that by the times measured so far the CPU ends it before NVDEC would. So
+    the CPU only takes work off a queue that is long enough, and no batch waits longer for it.
+
+    Args:
+        device: where frames are wanted.
+        decode: which engines may decode; see ``nvdec_decodes``.
+        num_workers: threads that feed NVDEC, or decode where there is no NVDEC. Default: two for each NVDEC
+            engine, or one for each core.
+        cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
+            process may use, divided by the processes of this machine (``LOCAL_WORLD_SIZE``).
+
+    Attributes:
+        num_workers, cpu_workers: as they came out.
+
+    Raises:
+        ConfigurationError: no worker, or an engine that the device does not have.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        *,
+        decode: Decode = "auto",
+        num_workers: int | None = None,
+        cpu_workers: int | None = None,
+    ) -> None:
+        if decode == "nvdec" and device.type != "cuda":
+            raise ConfigurationError(f"decode is 'nvdec', but the device is {str(device)!r}")
+        self._device, self._decode = device, decode
+        uses_nvdec = device.type == "cuda" and decode != "cpu"
+        cores = available_cores()
+        if num_workers is None:
+            num_workers = nvdec_workers(device.index) if uses_nvdec else cores
+        if cpu_workers is None:
+            cpu_workers = cores // 2 // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        if num_workers < 1 or cpu_workers < 0:
+            raise ConfigurationError(f"num_workers is {num_workers} and cpu_workers {cpu_workers}: too few")
+        self.num_workers = num_workers
+        self.cpu_workers = cpu_workers if uses_nvdec and decode == "auto" else 0
+        self._main = ThreadPoolExecutor(num_workers, "videoloader-decode")
+        self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
+        self._lock = threading.Lock()
+        self._waiting: deque[_Job[Any]] = deque()  # for NVDEC, or all there are where there is none
+        self._waiting_for_cpu: deque[_Job[Any]] = deque()
+        self._nvdec_seconds, self._cpu_seconds = _Times(), _Times()
+
+    def submit(self, make: Callable[[ClipReader, Decode], T], index: VideoIndex, packets: int) -> Future[T]:
+        """Have a job done.
+
+        Args:
+            make: called with a thread's reader and the engine to use.
+            index: of the video to decode.
+            packets: that will be decoded, about.
+
+        Raises:
+            UnsupportedError: NVDEC must decode the video, and cannot.
+        """
+        job = _Job(make, (index.stream.codec, (index.stream.width * index.stream.height).bit_length()), packets)
+        for_cpu = self._beside is not None and not nvdec_decodes(index, self._device, self._decode)
+        with self._lock:
+            (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
+        self._main.submit(self._work)
+        self._call_help()
+        return job.future
+
+    def _call_help(self) -> None:
+        if self._beside is not None:
+            self._beside.submit(self._help)
+
+    def _work(self) -> None:
+        with self._lock:
+            queue = self._waiting or self._waiting_for_cpu
+            if not queue:
+                return
+            job = queue.popleft()
+        start = time.perf_counter()
+        job.run(reader_of_thread(self._device), self._decode)
+        self._nvdec_seconds.add(job, time.perf_counter() - start)
+        self._call_help()
+
+    def _help(self) -> None:
+        with self._lock:
+            if self._waiting_for_cpu:
+                job = self._waiting_for_cpu.popleft()
+            elif self._waiting and self._pays(self._waiting[-1]):
+                job = self._waiting.pop()
+            else:
+                return
+        start = time.perf_counter()
+        job.run(reader_of_thread(self._device), "cpu")
+        self._cpu_seconds.add(job, time.perf_counter() - start)
+        self._call_help()
+
+    def _pays(self, job: _Job[Any]) -> bool:
+        """Whether the CPU would end the youngest job before NVDEC does."""
+        on_cpu, on_nvdec = self._cpu_seconds.of(job), self._nvdec_seconds.of(job)
+        if on_nvdec is None:
+            return False
+        if on_cpu is None:
+            return self._cpu_seconds.try_once(job)
+        before = sum(self._nvdec_seconds.of(other) or on_nvdec for other in self._waiting) - on_nvdec
+        return on_cpu < before / self.num_workers + on_nvdec
+
+
+class _Times:
+    """Seconds a packet that each kind of job takes, as a running mean."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[tuple[str, int], float] = {}
+        self._tried: set[tuple[str, int]] = set()
+
+    def add(self, job: _Job[Any], seconds: float) -> None:
+        each = seconds / max(job.packets, 1)
+        known = self._seconds.get(job.kind, each)
+        self._seconds[job.kind] = known + _NEWEST * (each - known)
+
+    def of(self, job: _Job[Any]) -> float | None:
+        each = self._seconds.get(job.kind)
+        return None if each is None else each * job.packets
+
+    def try_once(self, job: _Job[Any]) -> bool:
+        """Whether nothing of the job's kind was tried before."""
+        if job.kind in self._tried:
+            return False
+        self._tried.add(job.kind)
+        return True
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def workers_of_device(device: torch.device, decode: Decode) -> DecodeWorkers:
+    """The threads that all videos share which are read on a device without a loader."""
+    return DecodeWorkers(device, decode=decode, cpu_workers=0)
