@@ -61,7 +61,15 @@ def picture_format(stream: StreamInfo) -> PictureFormat | None:
             return _read_hevc_sps(sps)
         if stream.codec == "av1" and (sequence := sequence_format(config)):
             size = sequence.width, sequence.height
-            return PictureFormat(*size, sequence.chroma, sequence.bit_depth, sequence.color_matrix, sequence.full_range)
+            return PictureFormat(
+                *size,
+                sequence.chroma,
+                sequence.bit_depth,
+                sequence.color_matrix,
+                sequence.full_range,
+                color_primaries=sequence.color_primaries,
+                color_transfer=sequence.color_transfer,
+            )
     depth, chroma = stream.bit_depth, stream.chroma
     if stream.codec == "av1" and stream.codec_configs[0][:1] == b"\x81" and len(stream.codec_configs[0]) >= 4:
         depth, chroma = _read_av1c(stream.codec_configs[0])

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, cuda
-from videoloader.errors import ConfigurationError
+from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, cuda, nvdec_surface
+from videoloader.convert.surface import SurfaceLayout, pixel_format, tight_layout
+from videoloader.errors import ConfigurationError, UnsupportedError
 
 COLOR, GEOMETRY = ColorSpec("bt709", False), Geometry((0, 0, 48, 64), (8, 8))
 
@@ -20,18 +21,24 @@ def test_no_gpu_package_is_imported() -> None:
     assert "cupy" not in sys.modules
 
 
+def fields_of(code: str, struct: str) -> list[str]:
+    body = code[code.index(f"struct {struct} {{") :].split("};")[0]
+    return [
+        re.sub(r"\[\d+\]", "", name.strip())
+        for names in re.findall(r"^    (?:long long|int|float|Axis) ([^;]+);", body, re.MULTILINE)
+        for name in names.split(",")
+    ]
+
+
 def test_constants_and_fields_are_the_kernels() -> None:
     code = Path(cuda.__file__).with_name("convert.cu").read_text()
     constants = {name: int(value) for name, value in re.findall(r"constexpr int (\w+) = (\d+);", code)}
     assert constants == {"THREADS": cuda._THREADS, "ROWS": cuda._ROWS, "MAX_TILE": cuda._MAX_TILE}
     assert 2 * cuda._THREADS == cuda._CHUNK
-    body = code[code.index("struct Plan {") : code.index("};")]
-    fields = [
-        re.sub(r"\[\d+\]", "", name.strip())
-        for names in re.findall(r"^    (?:long long|int|float) ([^;]+);", body, re.MULTILINE)
-        for name in names.split(",")
-    ]
-    assert fields == list(cuda._PLAN.names or ())
+    assert fields_of(code, "Plan") == list(cuda._PLAN.names or ())
+    assert fields_of(code, "Axis") == list(cuda._AXIS.names or ())
+    filters = re.findall(r"\w+", code[code.index("enum Filter {") + 13 :].split("}")[0])
+    assert {name for name, _ in cuda._FILTERS.values()} == set(filters)
 
 
 @pytest.mark.parametrize("turns", range(4))
@@ -46,28 +53,42 @@ def test_rotation_and_flip_are_strides(turns: int, flip: bool) -> None:
     assert (slot[: 2 * shown.size : 2].reshape(shown.shape) == shown).all()
 
 
+NV12 = nvdec_surface(0, 64, 48, 64, "nv12", 8).layout
+
+
 @pytest.mark.parametrize(
-    ("source", "name"),
+    ("layout", "name"),
     [
-        ((64, 48, 62, "nv12", 8), "pitch"),
-        ((63, 48, 63, "nv12", 8), "pitch"),
-        ((64, 48, 129, "p016", 10), "pitch"),
-        ((64, 48, 64, "nv12", 10), "bit_depth"),
-        ((64, 48, 128, "p016", 8), "bit_depth"),
-        ((64, 40, 64, "nv12", 8), "crop"),
-        ((64, 48, 64, "i420", 8), "layout"),
+        (NV12._replace(pitch=62), "pitch"),
+        (NV12._replace(width=63, pitch=63, chroma_pitch=63), "pitch"),
+        (NV12._replace(pitch=2**30), "2³¹"),
+        (NV12._replace(bit_depth=10), "bit_depth"),
+        (NV12._replace(sample_bytes=2), "bit_depth"),
+        (NV12._replace(sample_bytes=2, bit_depth=10, code_shift=7), "code_shift"),
+        (NV12._replace(height=40), "crop"),
     ],
 )
-def test_bad_surfaces(source: tuple[int, int, int, str, int], name: str) -> None:
+def test_bad_layouts(layout: SurfaceLayout, name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
-        cuda._launch(source, COLOR, 0, False, GEOMETRY, OutputSpec(), (64, 8, 1), 0)
+        cuda._launch(layout, COLOR, 0, False, GEOMETRY, OutputSpec(), (64, 8, 1), 0)
+
+
+def test_bad_pitch_of_nvdec() -> None:
+    with pytest.raises(ConfigurationError, match="pitch"):
+        nvdec_surface(0, 64, 48, 129, "p016", 10)
 
 
 def test_bad_slot_and_matrix() -> None:
     with pytest.raises(ConfigurationError, match="identity"):
-        cuda._launch(
-            (64, 48, 64, "nv12", 8), ColorSpec("identity", True), 0, False, GEOMETRY, OutputSpec(), (64, 8, 1), 0
-        )
-    surface = cuda.CudaSurface(0, 64, 48, 64, "nv12", 8)
+        cuda._launch(NV12, ColorSpec("identity", True), 0, False, GEOMETRY, OutputSpec(), (64, 8, 1), 0)
     with pytest.raises(ConfigurationError, match="slot"):
-        cuda.convert_surface(surface, COLOR, 0, False, GEOMETRY, OutputSpec(), torch.empty(3, 8, 8), 0)
+        cuda.convert_surface(CudaSurface(0, NV12), COLOR, 0, False, GEOMETRY, OutputSpec(), torch.empty(3, 8, 8), 0)
+
+
+@pytest.mark.parametrize("pixels", ["gbrp", "gbrap12le", "yuv444p"])
+def test_rgb_pictures_have_no_ycbcr(pixels: str) -> None:
+    planes = pixel_format(pixels)
+    assert planes
+    color = ColorSpec("identity", True)
+    with pytest.raises(UnsupportedError, match="Y'CbCr"):
+        cuda._plan(tight_layout(planes, 64, 48), color, 0, False, GEOMETRY, OutputSpec(color="ycbcr"), (64, 8, 1))

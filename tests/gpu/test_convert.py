@@ -1,4 +1,4 @@
-"""The CUDA conversion against the float64 reference and the CPU conversion, and how long it takes."""
+"""The CUDA conversion against float64 references, PyTorch's resize and the CPU conversion, and how long it takes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy.typing as npt
 import pytest
 import torch
 from convert import reference
+from gpu import resize_reference
 
 from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, convert_frame, convert_surface
-from videoloader.errors import ConfigurationError
+from videoloader.convert.surface import NvdecFormat, nvdec_surface
+from videoloader.errors import ConfigurationError, UnsupportedError
 
 pytestmark = [
     pytest.mark.gpu,
@@ -20,11 +22,15 @@ pytestmark = [
 ]
 
 # Layout, bits, the pixel format with the same planes.
-LAYOUTS = [
+LAYOUTS: list[tuple[NvdecFormat, int, str]] = [
     ("nv12", 8, "yuv420p"), ("p016", 10, "yuv420p10le"), ("p016", 12, "yuv420p12le"), ("yuv444", 8, "yuv444p"),
     ("yuv444_16", 10, "yuv444p10le"), ("yuv444_16", 12, "yuv444p12le"),
 ]  # fmt: skip
-DTYPES = [torch.uint8, torch.float16, torch.float32]
+DTYPES = [torch.uint8, torch.float16, torch.bfloat16, torch.float32]
+# Interpolation and antialias.
+FILTERS: list[tuple[Any, bool]] = [
+    ("bilinear", True), ("bilinear", False), ("bicubic", True), ("bicubic", False), ("nearest", True),
+]  # fmt: skip
 
 
 def planes_for(layout: str, bits: int, height: int, width: int, seed: int = 0) -> list[npt.NDArray[np.uint16]]:
@@ -32,7 +38,7 @@ def planes_for(layout: str, bits: int, height: int, width: int, seed: int = 0) -
     return reference.random_planes(np.random.default_rng(seed), height, width, bit_depth=bits, factors=factors)
 
 
-def surface_of(planes: list[npt.NDArray[np.uint16]], layout: Any, bits: int, padding: int = 0) -> CudaSurface:
+def surface_of(planes: list[npt.NDArray[np.uint16]], layout: NvdecFormat, bits: int, padding: int = 0) -> CudaSurface:
     """A surface of these codes; what lies between width and pitch is random."""
     height, width = planes[0].shape
     deep = layout in ("p016", "yuv444_16")
@@ -49,7 +55,7 @@ def surface_of(planes: list[npt.NDArray[np.uint16]], layout: Any, bits: int, pad
         memory[height : 2 * height, :width], memory[2 * height :, :width] = planes[1] << shift, planes[2] << shift
     samples = memory if deep else memory.astype(np.uint8)
     tensor = torch.from_numpy(samples.view(np.uint8).reshape(rows, -1)).cuda()
-    return CudaSurface(tensor.data_ptr(), width, height, tensor.shape[1], layout, bits, tensor)
+    return nvdec_surface(tensor.data_ptr(), width, height, tensor.shape[1], layout, bits, tensor)
 
 
 def poisoned(shape: tuple[int, ...], dtype: torch.dtype, device: str = "cuda") -> torch.Tensor:
@@ -70,27 +76,32 @@ def differences(name: str, slot: torch.Tensor, expected: npt.NDArray[np.float64]
 
 
 def check(
-    layout: str, bits: int, pixels: str, height: int, width: int, color: ColorSpec, rotation: int, mirrored: bool,
-    geometry: Geometry, dtype: torch.dtype,
+    layout: NvdecFormat, bits: int, pixels: str, height: int, width: int, color: ColorSpec, rotation: int,
+    mirrored: bool, geometry: Geometry, output: OutputSpec,
 ) -> None:  # fmt: skip
     planes = planes_for(layout, bits, height, width)
-    slot = poisoned((3, *geometry.output_size), dtype)
+    slot = poisoned((3, *geometry.output_size), output.dtype)
     surface = surface_of(planes, layout, bits, padding=3)
-    convert_surface(surface, color, rotation, mirrored, geometry, OutputSpec(dtype), slot, handle())
-    image = reference.rgb(
-        planes, matrix=color.matrix, full_range=color.full_range, site=color.chroma_site, bit_depth=bits,
-        factors=(2, 2) if layout in ("nv12", "p016") else (1, 1),
-    )  # fmt: skip
-    expected = reference.picture(
-        image, rotation=rotation, mirrored=mirrored, crop=geometry.crop, size=geometry.size,
-        window=geometry.window, flip=geometry.flip,
-    )  # fmt: skip
-    name = f"{layout} {bits} bit {height}×{width} {color} {rotation}° mirrored={mirrored} {geometry} {dtype}"
+    convert_surface(surface, color, rotation, mirrored, geometry, output, slot, handle())
+    factors = (2, 2) if layout in ("nv12", "p016") else (1, 1)
+    image = resize_reference.components(planes, "ycbcr", color, bits, factors, output.color)
+    expected = resize_reference.picture(image, geometry, rotation, mirrored)
+    name = f"{layout} {bits} bit {height}×{width} {color} {rotation}° mirrored={mirrored} {geometry} {output}"
     differences(f"{name}, reference", slot, expected)
-    on_cpu = poisoned((3, *geometry.output_size), dtype, "cpu")
+
+
+def check_cpu(
+    layout: NvdecFormat, bits: int, pixels: str, height: int, width: int, color: ColorSpec, rotation: int,
+    mirrored: bool, geometry: Geometry, output: OutputSpec,
+) -> None:  # fmt: skip
+    """The same of the CPU conversion, which is a reference for nothing but must agree."""
+    planes = planes_for(layout, bits, height, width)
+    slot = poisoned((3, *geometry.output_size), output.dtype)
+    convert_surface(surface_of(planes, layout, bits), color, rotation, mirrored, geometry, output, slot, handle())
+    on_cpu = poisoned((3, *geometry.output_size), output.dtype, "cpu")
     frame = reference.video_frame(planes, "gbrp" if color.matrix == "identity" else pixels)
-    convert_frame(frame, color, rotation, mirrored, geometry, OutputSpec(dtype), on_cpu)
-    differences(f"{name}, CPU", slot, on_cpu.double().numpy() / (255 if dtype == torch.uint8 else 1))
+    convert_frame(frame, color, rotation, mirrored, geometry, output, on_cpu)
+    differences(f"{layout} {geometry}, CPU", slot, on_cpu.double().numpy() / (255 if slot.dtype == torch.uint8 else 1))
 
 
 @pytest.mark.parametrize(("layout", "bits", "pixels"), LAYOUTS)
@@ -98,22 +109,25 @@ def check(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("height", "width"), [(48, 64), (241, 321)])
 def test_layouts(
-    layout: str, bits: int, pixels: str, full_range: bool, dtype: torch.dtype, height: int, width: int
+    layout: NvdecFormat, bits: int, pixels: str, full_range: bool, dtype: torch.dtype, height: int, width: int
 ) -> None:
-    geometry = Geometry((0, 0, height, width), (height, width))
-    check(layout, bits, pixels, height, width, ColorSpec("bt709", full_range), 0, False, geometry, dtype)
+    color, geometry = ColorSpec("bt709", full_range), Geometry((0, 0, height, width), (height, width))
+    check(layout, bits, pixels, height, width, color, 0, False, geometry, OutputSpec(dtype))
+    check(layout, bits, pixels, height, width, color, 0, False, geometry, OutputSpec(dtype, color="ycbcr"))
+    if dtype != torch.bfloat16:
+        check_cpu(layout, bits, pixels, height, width, color, 0, False, geometry, OutputSpec(dtype))
 
 
 @pytest.mark.parametrize("matrix", ["bt709", "fcc", "bt601", "smpte240m", "bt2020"])
 @pytest.mark.parametrize("site", ["left", "center", "topleft", "top", "bottomleft", "bottom"])
 def test_matrices_and_sites(matrix: Any, site: Any) -> None:
     geometry = Geometry((0, 0, 37, 51), (37, 51))
-    check("nv12", 8, "yuv420p", 37, 51, ColorSpec(matrix, False, site), 0, False, geometry, torch.float32)
+    check("nv12", 8, "yuv420p", 37, 51, ColorSpec(matrix, False, site), 0, False, geometry, OutputSpec(torch.float32))
 
 
 def test_identity() -> None:
     geometry = Geometry((1, 2, 30, 40), (15, 20))
-    check("yuv444", 8, "yuv444p", 37, 51, ColorSpec("identity", True), 0, False, geometry, torch.float32)
+    check("yuv444", 8, "yuv444p", 37, 51, ColorSpec("identity", True), 0, False, geometry, OutputSpec(torch.float32))
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
@@ -122,11 +136,16 @@ def test_identity() -> None:
 @pytest.mark.parametrize(
     ("size", "window"), [((31, 40), None), ((17, 13), None), ((75, 90), None), ((75, 90), (2, 7, 51, 23))]
 )
+@pytest.mark.parametrize(("interpolation", "antialias"), FILTERS)
 def test_geometry(
-    rotation: int, mirrored: bool, flip: bool, size: tuple[int, int], window: tuple[int, int, int, int] | None
-) -> None:
-    geometry = Geometry((3, 5, 31, 40), size, flip, window)
-    check("nv12", 8, "yuv420p", 57, 61, ColorSpec("bt601", False), rotation, mirrored, geometry, torch.float16)
+    rotation: int, mirrored: bool, flip: bool, size: tuple[int, int], window: tuple[int, int, int, int] | None,
+    interpolation: Any, antialias: bool,
+) -> None:  # fmt: skip
+    geometry = Geometry((3, 5, 31, 40), size, flip, window, interpolation, antialias)
+    picture = ("nv12", 8, "yuv420p", 57, 61, ColorSpec("bt601", False), rotation, mirrored)
+    check(*picture, geometry, OutputSpec(torch.float16))
+    if (interpolation, antialias) == ("bilinear", True):
+        check_cpu(*picture, geometry, OutputSpec(torch.float16))
 
 
 @pytest.mark.parametrize(
@@ -142,11 +161,32 @@ def test_geometry(
         (1, 1, (0, 0, 1, 1), (5, 3)),
     ],
 )
-def test_scales(height: int, width: int, crop: tuple[int, int, int, int], size: tuple[int, int]) -> None:
-    check("nv12", 8, "yuv420p", height, width, ColorSpec("bt709", False), 0, False, Geometry(crop, size), torch.float32)
+@pytest.mark.parametrize(("interpolation", "antialias"), FILTERS)
+def test_scales(
+    height: int, width: int, crop: tuple[int, int, int, int], size: tuple[int, int], interpolation: Any, antialias: bool
+) -> None:
+    geometry = Geometry(crop, size, interpolation=interpolation, antialias=antialias)
+    color = ColorSpec("bt709", False)
+    check("nv12", 8, "yuv420p", height, width, color, 0, False, geometry, OutputSpec(torch.float32))
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize(("interpolation", "antialias"), FILTERS)
+@pytest.mark.parametrize("size", [(9, 11), (64, 48), (31, 90), (97, 129), (64, 96)])
+def test_torch_resizes_alike(interpolation: Any, antialias: bool, size: tuple[int, int]) -> None:
+    planes = planes_for("yuv444", 8, 64, 96)
+    whole = Geometry((0, 0, 64, 96), (64, 96))
+    color, output = ColorSpec("identity", True), OutputSpec(torch.float32)
+    surface = surface_of(planes, "yuv444", 8)
+    full, resized = poisoned((3, 64, 96), torch.float32), poisoned((3, *size), torch.float32)
+    convert_surface(surface, color, 0, False, whole, output, full, handle())
+    geometry = Geometry((0, 0, 64, 96), size, interpolation=interpolation, antialias=antialias)
+    convert_surface(surface, color, 0, False, geometry, output, resized, handle())
+    options = {} if interpolation == "nearest" else {"align_corners": False, "antialias": antialias}
+    expected = torch.nn.functional.interpolate(full.cpu()[None], size, mode=interpolation, **options)[0].clamp(0, 1)
+    assert float((resized.cpu() - expected).abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize("seed", range(200))
 def test_anything(seed: int) -> None:
     rng = np.random.default_rng(seed)
     layout, bits, pixels = LAYOUTS[rng.integers(len(LAYOUTS))]
@@ -157,10 +197,10 @@ def test_anything(seed: int) -> None:
     crop = (top, left, int(rng.integers(1, shown[0] - top + 1)), int(rng.integers(1, shown[1] - left + 1)))
     size = (int(rng.integers(1, 300)), int(rng.integers(1, 300)))
     color = ColorSpec("bt709", bool(rng.integers(2)), ("left", "center", "topleft")[rng.integers(3)])
-    geometry = Geometry(crop, size, bool(rng.integers(2)))
-    check(
-        layout, bits, pixels, height, width, color, rotation, bool(rng.integers(2)), geometry, DTYPES[rng.integers(3)]
-    )
+    interpolation, antialias = FILTERS[rng.integers(len(FILTERS))]
+    geometry = Geometry(crop, size, bool(rng.integers(2)), None, interpolation, antialias)
+    output = OutputSpec(DTYPES[rng.integers(len(DTYPES))], color=("rgb", "ycbcr")[rng.integers(2)])
+    check(layout, bits, pixels, height, width, color, rotation, bool(rng.integers(2)), geometry, output)
 
 
 @pytest.mark.parametrize("layout", ["TCHW", "CTHW", "THWC"])
@@ -209,10 +249,12 @@ def test_bad_arguments() -> None:
         convert_surface(surface, color, 90, False, geometry, output, slot, 0)
     with pytest.raises(ConfigurationError, match="identity"):
         convert_surface(surface, ColorSpec("identity", True), 0, False, geometry, output, slot, 0)
-    for facts in ({"pitch": 62}, {"bit_depth": 10}, {"layout": "i420"}):
-        bad = CudaSurface(**{**vars(surface), **facts})
-        with pytest.raises(ConfigurationError, match=next(iter(facts))):
-            convert_surface(bad, color, 0, False, geometry, output, slot, 0)
+    narrow = surface._replace(layout=surface.layout._replace(pitch=62))
+    with pytest.raises(ConfigurationError, match="pitch"):
+        convert_surface(narrow, color, 0, False, geometry, output, slot, 0)
+    rgb = surface_of(planes_for("yuv444", 8, 48, 64), "yuv444", 8)
+    with pytest.raises(UnsupportedError, match="Y'CbCr"):
+        convert_surface(rgb, ColorSpec("identity", True), 0, False, geometry, OutputSpec(color="ycbcr"), slot, 0)
 
 
 @pytest.mark.parametrize(("height", "width"), [(1080, 1920), (360, 640)])
@@ -224,7 +266,7 @@ def test_speed(height: int, width: int, layout: Any, bits: int) -> None:
     copies = [torch.cat([s.owner] * 16) for s in surfaces]  # type: ignore[list-item]
     step = copies[0].numel() // 16
     surfaces = [
-        CudaSurface(c.data_ptr() + i * step, width, height, s.pitch, layout, bits, c)
+        CudaSurface(c.data_ptr() + i * step, s.layout, c)
         for s, c in zip(surfaces, copies, strict=True)
         for i in range(16)
     ]

@@ -42,20 +42,24 @@ class Sessions:
 
     def samples(self, surface: CudaSurface) -> list[np.ndarray]:
         """Y, Cb, Cr as the CPU engine has them."""
-        wide = surface.layout in ("p016", "yuv444_16")
-        subsampled = surface.layout in ("nv12", "p016")
-        rows = surface.height + (-(-surface.height // 2) if subsampled else 2 * surface.height)
-        memory = cupy.cuda.UnownedMemory(surface.pointer, surface.pitch * rows, surface.owner)
-        array = cupy.ndarray((rows, surface.pitch), cupy.uint8, cupy.cuda.MemoryPointer(memory, 0))
+        layout = surface.layout
+        rows, columns = layout.chroma_size
+        last = max(layout.cb, layout.cr) + (rows - 1) * layout.chroma_pitch + (columns - 1) * layout.chroma_step
+        memory = cupy.cuda.UnownedMemory(surface.pointer, (last + 1) * layout.sample_bytes, surface.owner)
+        array = cupy.ndarray(last + 1, f"u{layout.sample_bytes}", cupy.cuda.MemoryPointer(memory, 0))
         with cupy.cuda.ExternalStream(self.stream.cuda_stream):
-            host = array.copy().get()
-        if wide:
-            host = host.view(np.uint16) >> (16 - surface.bit_depth)
-        luma, chroma = host[: surface.height, : surface.width], host[surface.height :]
-        if subsampled:
-            width = -(-surface.width // 2)
-            return [luma, chroma[:, 0 : 2 * width : 2], chroma[:, 1 : 2 * width : 2]]
-        return [luma, *(plane[:, : surface.width] for plane in np.split(chroma, 2))]
+            host = array.copy().get() >> layout.code_shift
+        luma, *chroma = (
+            np.lib.stride_tricks.as_strided(
+                host[first:], shape, [step * host.itemsize for step in (pitch, across)], writeable=False
+            )
+            for first, shape, pitch, across in (
+                (0, (layout.height, layout.width), layout.pitch, 1),
+                (layout.cb, (rows, columns), layout.chroma_pitch, layout.chroma_step),
+                (layout.cr, (rows, columns), layout.chroma_pitch, layout.chroma_step),
+            )
+        )
+        return [luma, *chroma]
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,10 @@
 """Decoded pictures to RGB in a batch slot, in one pass: colours, crop, resize, flip, number type, layout."""
 
 from videoloader.convert.cpu import convert_frame
-from videoloader.convert.cuda import CudaSurface, convert_surface
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, color_spec, full_geometry
+from videoloader.convert.cuda import convert_surface
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, color_spec, full_geometry, hdr_transfer
+from videoloader.convert.surface import CudaSurface, nvdec_surface
+from videoloader.convert.upload import upload_frame
 
 __all__ = [
     "ColorSpec",
@@ -13,4 +15,7 @@ __all__ = [
     "convert_frame",
     "convert_surface",
     "full_geometry",
+    "hdr_transfer",
+    "nvdec_surface",
+    "upload_frame",
 ]

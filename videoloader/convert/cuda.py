@@ -1,71 +1,47 @@
-"""Conversion of NVDEC's surfaces on the GPU, by one CUDA kernel that is compiled when first asked for."""
+"""Conversion of pictures in GPU memory, by one CUDA kernel that is compiled when first asked for."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, source_view
-from videoloader.errors import ConfigurationError, DecodeError
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, SourceView, source_view
+from videoloader.convert.surface import CudaSurface, SurfaceLayout
+from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError
 
-Layout = Literal["nv12", "p016", "yuv444", "yuv444_16"]
-
-# C++ type of a sample, its bytes, and whether chroma is subsampled (and then interleaved).
-_LAYOUTS = {
-    "nv12": ("unsigned char", 1, True),
-    "p016": ("unsigned short", 2, True),
-    "yuv444": ("unsigned char", 1, False),
-    "yuv444_16": ("unsigned short", 2, False),
-}
-_OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "unsigned short", torch.float32: "float"}
+_SAMPLES = {1: "unsigned char", 2: "unsigned short"}
+_OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float"}
+# By interpolation and antialias: the kernel's filter, and its reach where the picture does not get smaller, pixels.
+_FILTERS = {
+    ("bilinear", True): ("LINEAR", 1), ("bilinear", False): ("LINEAR", 1), ("bicubic", True): ("CUBIC", 2),
+    ("bicubic", False): ("CUBIC_EDGES", 2), ("nearest", True): ("NEAREST", 1), ("nearest", False): ("NEAREST", 1),
+}  # fmt: skip
 
 # As in convert.cu.
 _THREADS, _CHUNK, _ROWS, _MAX_TILE = 128, 256, 2, 256
+_AXIS = np.dtype(
+    [
+        *((name, np.int32) for name in ("start", "size", "resized_start", "out_size", "mirror")),
+        *((name, np.float32) for name in ("scale", "support", "slope")),
+    ]
+)
 _PLAN = np.dtype(
     [
         *((name, np.int64) for name in ("out", "out_c", "out_y", "out_x")),
-        *((name, np.int32) for name in ("pitch", "cb", "cr", "width", "height")),
-        *((name, np.int32) for name in ("left", "top", "columns", "rows", "resized_left", "resized_top")),
-        *((name, np.int32) for name in ("out_width", "out_height", "tile")),
-        *((name, np.float32) for name in ("even_x", "odd_x", "even_y", "odd_y", "scale_x", "scale_y")),
+        *((name, np.int32) for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height")),
+        *((name, np.int32) for name in ("tile", "lead_y")),
+        ("x", _AXIS), ("y", _AXIS), ("beside_x", np.float32, 4), ("below_y", np.float32, 4),
         ("m", np.float32, 9), ("b", np.float32, 3), ("gain", np.float32, 3), ("bias", np.float32, 3),
     ],
     align=True,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class CudaSurface:
-    """A decoded picture in GPU memory.
-
-    The planes follow one another without a gap: ``height`` rows of luma, then for ``nv12`` and ``p016``
-    ``⌈height / 2⌉`` rows of interleaved Cb and Cr (4:2:0), for ``yuv444`` and ``yuv444_16`` ``height`` rows
-    of Cb and as many of Cr.
-
-    Attributes:
-        pointer: device address of the first luma sample.
-        width, height: of the picture, pixels.
-        pitch: from row to row, bytes; the same in all planes.
-        layout: ``p016`` and ``yuv444_16`` have 16-bit samples with the code in the high bits, the others 8-bit.
-        bit_depth: of the codes.
-        owner: whatever keeps the memory alive.
-    """
-
-    pointer: int
-    width: int
-    height: int
-    pitch: int
-    layout: Layout
-    bit_depth: int
-    owner: object = None
 
 
 class _Launch(NamedTuple):
@@ -85,35 +61,39 @@ def convert_surface(
     slot: torch.Tensor,
     stream: int,
 ) -> None:
-    """Write a surface into a batch slot as RGB: ``convert_frame`` on the GPU, in float32 and one kernel.
+    """Write a surface into a batch slot: ``convert_frame`` on the GPU, in float32 and one kernel.
+
+    The resize is that of PyTorch's ``interpolate`` on floats, clamped to [0, 1] (bicubic weights overshoot; torchvision
+    clamps uint8 pictures in the same way). Codes alone decide: surfaces of the same picture give the same bits,
+    whatever the layout of their planes and wherever in a sample the codes stand.
 
     Only launches: the slot is ready, and the surface may be overwritten, when ``stream`` has come past.
-    The first call for a layout and output type compiles a kernel (about a second, kept on disk by CuPy).
+    The first call for a kind of surface, filter and output type compiles a kernel (about a second, kept on disk by
+    CuPy).
 
     Args:
         surface: in the memory of the slot's device.
-        color: see ``color_spec``. Identity is for the 4:4:4 layouts only.
+        color: see ``color_spec``. Identity is for surfaces without chroma subsampling only. Gray takes only the range
+            from it, RGB nothing.
         rotation: degrees clockwise a player turns the picture: 0, 90, 180 or 270.
         mirrored: whether it is turned left to right after the rotation.
         geometry: in pixels after rotation and mirroring.
-        output: number type and normalisation.
+        output: number type, normalisation, RGB or Y'CbCr. Gray has neutral chroma.
         slot: [3, H, W] on the current CUDA device with ``output.dtype``, any strides; H, W must be
             ``geometry.output_size``.
         stream: handle (``cudaStream_t``) of a stream of that device.
 
     Raises:
         ConfigurationError: the slot does not fit, the crop reaches outside the surface, or the surface's
-            layout, pitch or bit depth contradict each other or the colours.
+            layout contradicts itself or the colours.
+        UnsupportedError: Y'CbCr is wanted of an RGB picture.
     """
     if slot.shape != (3, *geometry.output_size) or slot.dtype != output.dtype or slot.device.type != "cuda":
         raise ConfigurationError(
             f"slot is {slot.dtype} {list(slot.shape)} on {slot.device}, "
             f"not {output.dtype} {[3, *geometry.output_size]} on a CUDA device"
         )
-    launch = _launch(
-        (surface.width, surface.height, surface.pitch, surface.layout, surface.bit_depth),
-        color, rotation, mirrored, geometry, output, slot.stride(), slot.device.index,
-    )  # fmt: skip
+    launch = _launch(surface.layout, color, rotation, mirrored, geometry, output, slot.stride(), slot.device.index)
     source, target = ctypes.c_uint64(surface.pointer), ctypes.c_uint64(slot.data_ptr())
     arguments = _Arguments(ctypes.addressof(source), ctypes.addressof(target), launch.plan_address)
     columns, rows = launch.grid
@@ -124,7 +104,7 @@ def convert_surface(
 
 @lru_cache(4096)
 def _launch(
-    source: tuple[int, int, int, str, int],
+    layout: SurfaceLayout,
     color: ColorSpec,
     rotation: int,
     mirrored: bool,
@@ -134,16 +114,18 @@ def _launch(
     device: int,
 ) -> _Launch:
     """All of a launch but the two addresses: it is the same for all frames of a clip."""
-    layout, dtype = source[3], output.dtype
-    if layout not in _LAYOUTS:
-        raise ConfigurationError(f"layout is {layout!r}, not one of {list(_LAYOUTS)}")
-    plan = _plan(source, color, rotation, mirrored, geometry, output, strides)
-    grid = (-(-int(plan["out_width"]) // int(plan["tile"])), -(-int(plan["out_height"]) // _ROWS))
-    return _Launch(_kernel(layout, dtype, device), grid, plan, plan.ctypes.data)
+    plan = _plan(layout, color, rotation, mirrored, geometry, output, strides)
+    grid = (-(-int(plan["x"]["out_size"]) // int(plan["tile"])), -(-int(plan["y"]["out_size"]) // _ROWS))
+    kernel = _kernel(
+        f"{_SAMPLES[layout.sample_bytes]}, {layout.subsampling[0]}, {layout.subsampling[1]}, "
+        f"{_FILTERS[geometry.interpolation, geometry.antialias][0]}, {_OUTPUTS[output.dtype]}",
+        device,
+    )
+    return _Launch(kernel, grid, plan, plan.ctypes.data)
 
 
 def _plan(
-    source: tuple[int, int, int, str, int],
+    layout: SurfaceLayout,
     color: ColorSpec,
     rotation: int,
     mirrored: bool,
@@ -152,47 +134,103 @@ def _plan(
     strides: tuple[int, int, int],
 ) -> npt.NDArray[np.void]:
     """The kernel's argument ``Plan``, a structured array without dimensions."""
-    width, height, pitch_bytes, layout, bit_depth = source
-    _, sample_bytes, subsampled = _LAYOUTS[layout]
-    pitch, rest = divmod(pitch_bytes, sample_bytes)
-    least = -(-width // 2) * 2 if subsampled else width
-    if rest or pitch < least or pitch * height * 3 >= 2**31:
-        raise ConfigurationError(f"pitch is {pitch_bytes} bytes, which cannot be for {width}×{height} {layout}")
-    if not (bit_depth == 8 if sample_bytes == 1 else 8 < bit_depth <= 16):
-        raise ConfigurationError(f"bit_depth is {bit_depth}, which cannot be for {layout}")
-    if subsampled and color.matrix == "identity":
-        raise ConfigurationError(f"matrix is 'identity', but {layout} has subsampled chroma")
-    view = source_view(geometry, rotation, mirrored, height, width)
-    m, b = color.rgb_from_codes(bit_depth)
+    _check(layout)
+    view = source_view(geometry, rotation, mirrored, layout.height, layout.width)
+    m, b = _matrix(layout, color, output)
     out, step_y, step_x = _oriented(view.window[2:], view.turns, view.flip, strides)
-    site_x, site_y = color.chroma_offset()
     gain, bias = output.scale_shift()
     if output.dtype == torch.uint8:  # the kernel truncates
         gain, bias = gain * 255, bias + 0.5
 
     plan = np.zeros((), _PLAN)
     plan["out"], plan["out_c"], plan["out_y"], plan["out_x"] = out, strides[0], step_y, step_x
-    plan["pitch"] = pitch
-    plan["cb"], plan["cr"] = pitch * height, pitch * height + 1 if subsampled else 2 * pitch * height
-    plan["width"], plan["height"] = width, height
-    plan["top"], plan["left"], plan["rows"], plan["columns"] = view.crop
-    plan["resized_top"], plan["resized_left"], plan["out_height"], plan["out_width"] = view.window
-    scale_y, scale_x = view.crop[2] / view.size[0], view.crop[3] / view.size[1]
-    plan["scale_x"], plan["scale_y"] = scale_x, scale_y
-    plan["tile"] = _tile(view.window[3], scale_x)
-    # Luma sample x lies at (x - site) / 2 between the chroma samples.
-    plan["even_x"], plan["odd_x"] = site_x / 2, (1 - site_x) / 2
-    plan["even_y"], plan["odd_y"] = site_y / 2, (1 - site_y) / 2
-    plan["m"], plan["b"] = m.ravel() / 2.0 ** (8 * sample_bytes - bit_depth), b
+    for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height"):
+        plan[name] = getattr(layout, name)
+    plan["y"], plan["x"] = _axis(view, 0, geometry), _axis(view, 1, geometry)
+    plan["tile"] = _tile(plan["x"])
+    site_x, site_y = color.chroma_offset()
+    beside, below = _phases(layout.subsampling[0], site_x), _phases(layout.subsampling[1], site_y)
+    plan["beside_x"][: len(beside)] = beside
+    # In the kernel the second of two rows always has the next chroma row below it, though that may weigh nothing.
+    lead = 1 if len(below) == 2 else int((below > 0).sum())
+    below[: len(below) - lead] += 1
+    plan["lead_y"], plan["below_y"][: len(below)] = lead, below
+    plan["m"], plan["b"] = m.ravel() / 2.0**layout.code_shift, b
     plan["gain"], plan["bias"] = gain, bias
     return plan
 
 
-def _tile(out_width: int, scale: float) -> int:
+def _check(layout: SurfaceLayout) -> None:
+    width, height, size = layout.width, layout.height, layout.sample_bytes
+    rows, columns = layout.chroma_size
+    last_chroma = (rows - 1) * layout.chroma_pitch + (columns - 1) * layout.chroma_step
+    if width < 1 or height < 1:
+        raise ConfigurationError(f"a surface cannot be of {width}×{height} pixels")
+    if layout.pitch < width or layout.chroma_pitch < columns * layout.chroma_step:
+        pitches = f"{layout.pitch} and {layout.chroma_pitch}"
+        raise ConfigurationError(f"pitch is {pitches} samples, which cannot be for {width}×{height} pixels")
+    if max(layout.pitch * height, max(layout.cb, layout.cr) + last_chroma) >= 2**31:
+        raise ConfigurationError(f"a surface of {width}×{height} pixels is larger than 2³¹ samples")
+    if size not in _SAMPLES or (layout.bit_depth == 8) != (size == 1) or not 8 <= layout.bit_depth <= 16:
+        raise ConfigurationError(f"bit_depth is {layout.bit_depth}, which cannot be for samples of {size} bytes")
+    if not 0 <= layout.code_shift <= 8 * size - layout.bit_depth:
+        raise ConfigurationError(f"code_shift is {layout.code_shift} for {layout.bit_depth} of {8 * size} bits")
+
+
+def _matrix(
+    layout: SurfaceLayout, color: ColorSpec, output: OutputSpec
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """float64[3, 3] and float64[3]: from the codes of the three components to the output's, in [0, 1]."""
+    depth = layout.bit_depth
+    if output.color == "ycbcr":
+        if layout.model == "rgb" or (color.matrix == "identity" and layout.model == "ycbcr"):
+            raise UnsupportedError("an RGB picture has no Y'CbCr samples to give out")
+        m, b = np.eye(3) / (2**depth - 1), np.zeros(3)
+    elif layout.model == "rgb":
+        return ColorSpec("identity", True).rgb_from_codes(depth)
+    elif layout.model == "gray":  # any matrix: neutral chroma cancels what they differ in
+        m, b = ColorSpec("bt709", color.full_range).rgb_from_codes(depth)
+    elif color.matrix == "identity" and layout.subsampling != (0, 0):
+        raise ConfigurationError("matrix is 'identity', but the surface has subsampled chroma")
+    else:
+        return color.rgb_from_codes(depth)
+    if layout.model == "gray":
+        # The kernel reads luma in place of the chroma that is not there: its weight is nothing.
+        b += m[:, 1:].sum(1) * 2 ** (depth - 1)
+        m[:, 1:] = 0
+    return m, b
+
+
+def _axis(view: SourceView, axis: int, geometry: Geometry) -> npt.NDArray[np.void]:
+    """The kernel's ``Axis`` for rows (0) or columns (1)."""
+    scale = view.crop[axis + 2] / view.size[axis]
+    widening = max(scale, 1.0) if geometry.antialias else 1.0
+    result = np.zeros((), _AXIS)
+    result["start"], result["size"] = view.crop[axis], view.crop[axis + 2]
+    result["resized_start"], result["out_size"] = view.window[axis], view.window[axis + 2]
+    result["mirror"] = view.size[axis] - 1 if view.backward[axis] else -1
+    result["scale"], result["slope"] = scale, 1 / widening
+    result["support"] = widening * _FILTERS[geometry.interpolation, geometry.antialias][1]
+    return result
+
+
+def _tile(columns: npt.NDArray[np.void]) -> int:
     """Output columns of a block: what one chunk of source columns is enough for, evenly over the width."""
-    fitting = int((_CHUNK - 3 - 2 * max(scale, 1)) / scale) + 1
-    tiles = -(-out_width // min(max(fitting, 1), _MAX_TILE))
-    return -(-out_width // tiles)
+    out_size = int(columns["out_size"])
+    fitting = int((_CHUNK - 3 - 2 * columns["support"]) / columns["scale"]) + 1
+    tiles = -(-out_size // min(max(fitting, 1), _MAX_TILE))
+    return -(-out_size // tiles)
+
+
+def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:
+    """How far each of the luma samples that share a chroma sample lies after it, in distances of chroma samples.
+
+    Args:
+        halvings: log2 of how many share one.
+        site: of chroma, 0 at the first of them and 1 at the last.
+    """
+    count = 1 << halvings
+    return (np.arange(count) - site * (count - 1)) / count
 
 
 def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -220,11 +258,11 @@ def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int,
 
 
 @cache
-def _kernel(layout: str, dtype: torch.dtype, device: int) -> int:
+def _kernel(arguments: str, device: int) -> int:
+    """The kernel for these template arguments, loaded."""
     import cupy
 
-    sample, _, subsampled = _LAYOUTS[layout]
-    name = f"convert<{sample}, {str(subsampled).lower()}, {_OUTPUTS[dtype]}>"
+    name = f"convert<{arguments}>"
     code = Path(__file__).with_name("convert.cu").read_text()
     with cupy.cuda.Device(device):
         module = cupy.RawModule(code=code, options=("--std=c++17",), name_expressions=(name,))

@@ -21,7 +21,7 @@ ChromaSite = Literal["left", "center", "topleft", "top", "bottomleft", "bottom"]
 Interpolation = Literal["bilinear", "bicubic", "nearest"]
 Color = Literal["rgb", "ycbcr"]
 
-# ITU-T H.273, table 4: MatrixCoefficients. 3 is reserved and read as 2, "unspecified".
+# ITU-T H.273, table 4: MatrixCoefficients. 3 is reserved, as it is in table 3, and read as 2, "unspecified".
 _MATRICES: dict[int, Matrix] = {
     0: "identity", 1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020",
 }  # fmt: skip
@@ -235,6 +235,8 @@ class SourceView:
         window: (top, left, height, width) of what to keep of that.
         turns: quarter turns clockwise to give the window.
         flip: whether to turn it left to right after that.
+        backward: whether (rows, columns) are shown from the last to the first, but for the geometry's own flip. A
+            resize that is not symmetric, as nearest is, must count them from there.
     """
 
     crop: Box
@@ -242,6 +244,20 @@ class SourceView:
     window: Box
     turns: int
     flip: bool
+    backward: tuple[bool, bool]
+
+
+def hdr_transfer(stream: StreamInfo) -> Literal["pq", "hlg"] | None:
+    """The transfer curve of an HDR video, which conversion leaves as it is coded; None for all others.
+
+    ITU-T H.273, table 3: 16 is PQ (SMPTE ST 2084), 18 is HLG (ARIB STD-B67). The codec's own header says, and where it
+    does not, the container.
+    """
+    header = picture_format(stream)
+    codes = (header.color_transfer if header else 2, stream.color_transfer)
+    code = next((code for code in codes if code not in _UNSPECIFIED), 2)
+    curves: dict[int, Literal["pq", "hlg"]] = {16: "pq", 18: "hlg"}
+    return curves.get(code)
 
 
 @lru_cache(4096)
@@ -270,6 +286,7 @@ def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, 
         _before_turning(geometry.window or (0, 0, *geometry.size), rotation, mirrored, geometry.size),
         rotation // 90,
         geometry.flip != mirrored,
+        ((rotation in (90, 180)) != (mirrored and sideways), (rotation in (180, 270)) != (mirrored and not sideways)),
     )
 
 

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Any, NamedTuple
 
-from videoloader.convert.cuda import CudaSurface, Layout
+from videoloader.convert.surface import CudaSurface, NvdecFormat, nvdec_surface
 from videoloader.decoding.annexb import annex_b_headers, to_annex_b
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.nal import nal_length_size
@@ -287,7 +287,7 @@ def _describe(surface: Any, picture: PictureFormat) -> CudaSurface:
             f"NVDEC gave a picture of {surface.framesize()} bytes where {picture.width}×{picture.height} "
             f"{picture.chroma} {picture.bit_depth} bit has {size}"
         )
-    layout: Layout = ("yuv444_16" if wide else "yuv444") if planar else ("p016" if wide else "nv12")
-    return CudaSurface(
+    layout: NvdecFormat = ("yuv444_16" if wide else "yuv444") if planar else ("p016" if wide else "nv12")
+    return nvdec_surface(
         surface.GetPtrToPlane(0), picture.width, picture.height, pitch, layout, picture.bit_depth, surface
     )

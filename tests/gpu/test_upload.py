@@ -1,0 +1,186 @@
+"""Pictures decoded by libavcodec and converted on the GPU: the same as NVDEC's, and right for every pixel format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import av
+import av.filter
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from convert import reference
+from gpu import resize_reference
+from gpu.test_convert import DTYPES, FILTERS, LAYOUTS, differences, handle, planes_for, poisoned, surface_of
+
+from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_surface, upload_frame
+from videoloader.convert.surface import PixelFormat, pixel_format
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
+
+DEEP = (9, 10, 12, 14, 16)
+CANDIDATES = [
+    *(f"yuv{kind}{chroma}p{depth}" for kind in ("", "j", "a") for chroma in ("420", "422", "440", "444", "411", "410")
+      for depth in ("", *(f"{bits}le" for bits in DEEP))),
+    *(f"{name}{depth}" for name in ("gray", "gbrp", "gbrap") for depth in ("", *(f"{bits}le" for bits in DEEP))),
+    "nv12", "nv21", "nv16", "nv24", "nv42", "nv20le",
+    *(f"p{chroma}{depth}le" for chroma in "024" for depth in (10, 12, 16)),
+]  # fmt: skip
+FORMATS = [name for name in CANDIDATES if name in av.video.format.names]
+LEFT_TO_CPU = [
+    "pal8", "rgb24", "bgr0", "rgba", "yuyv422", "uyvy422", "monob", "bayer_rggb8", "yuv420p10be", "gray16be", "ya8",
+    "gbrpf32le", "grayf32le", "xyz12le", "rgb48le", "y210le",
+]  # fmt: skip
+
+
+def frame_of(planes: Sequence[npt.NDArray[np.uint16]], pixels: PixelFormat, name: str) -> av.VideoFrame:
+    """A frame of any format the kernel takes; alpha and what lies beyond the rows' ends are random."""
+    height, width = planes[0].shape
+    frame = av.VideoFrame(width, height, name)
+    stored = [plane << pixels.code_shift for plane in planes]
+    if pixels.planes == 2:
+        interleaved = np.empty((stored[1].shape[0], 2 * stored[1].shape[1]), np.uint16)
+        interleaved[:, int(pixels.swapped) :: 2], interleaved[:, 1 - int(pixels.swapped) :: 2] = stored[1:]
+        stored[1:] = [interleaved]
+    for i, target in enumerate(frame.planes):
+        dtype = np.dtype("u2" if pixels.bit_depth > 8 else "u1")
+        rows = np.frombuffer(memoryview(target), dtype).reshape(target.height, -1)
+        rows[...] = np.random.default_rng(i).integers(0, 256, rows.shape)
+        if i < len(stored):
+            rows[:, : stored[i].shape[1]] = stored[i]
+    return frame
+
+
+def random_picture(name: str, height: int, width: int, seed: int) -> tuple[list[npt.NDArray[np.uint16]], PixelFormat]:
+    pixels = pixel_format(name)
+    assert pixels
+    factors = (1 << pixels.subsampling[0], 1 << pixels.subsampling[1])
+    rng = np.random.default_rng(seed)
+    planes = reference.random_planes(rng, height, width, bit_depth=pixels.bit_depth, factors=factors)
+    return planes[: 1 if pixels.model == "gray" else 3], pixels
+
+
+def converted(frame: av.VideoFrame, color: ColorSpec, geometry: Geometry, output: OutputSpec) -> torch.Tensor:
+    surface = upload_frame(frame, torch.cuda.current_stream())
+    assert surface
+    slot = poisoned((3, *geometry.output_size), output.dtype)
+    convert_surface(surface, color, 0, False, geometry, output, slot, handle())
+    return slot
+
+
+def check(name: str, height: int, width: int, color: ColorSpec, geometry: Geometry, output: OutputSpec) -> None:
+    planes, pixels = random_picture(name, height, width, 3)
+    slot = converted(frame_of(planes, pixels, name), color, geometry, output)
+    factors = (1 << pixels.subsampling[0], 1 << pixels.subsampling[1])
+    image = resize_reference.components(planes, pixels.model, color, pixels.bit_depth, factors, output.color)
+    expected = resize_reference.picture(image, geometry)
+    differences(f"{name} {height}×{width} {color} {geometry} {output}", slot, expected)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format(name: str) -> None:
+    for full_range in (False, True):
+        color = ColorSpec("bt601", full_range)
+        for height, width in ((48, 64), (37, 51), (3, 2), (1, 1)):
+            check(name, height, width, color, Geometry((0, 0, height, width), (height, width)), OutputSpec())
+        check(name, 48, 64, color, Geometry((5, 7, 39, 50), (20, 70)), OutputSpec(torch.float32))
+
+
+@pytest.mark.parametrize(
+    "name", ["yuv420p", "yuv422p10le", "yuv440p", "yuv411p", "yuv410p", "gray", "gray12le", "nv42"]
+)
+@pytest.mark.parametrize("site", ["left", "center", "topleft", "top", "bottomleft", "bottom"])
+def test_sites_and_coded_samples(name: str, site: Any) -> None:
+    color = ColorSpec("bt709", False, site)
+    for output in (OutputSpec(torch.float32), OutputSpec(color="ycbcr"), OutputSpec(torch.float32, color="ycbcr")):
+        check(name, 37, 51, color, Geometry((0, 0, 37, 51), (37, 51)), output)
+        check(name, 37, 51, color, Geometry((3, 2, 30, 47), (12, 90)), output)
+
+
+def test_coded_samples_come_out_as_they_went_in() -> None:
+    planes, pixels = random_picture("yuv444p", 40, 60, 0)
+    geometry = Geometry((0, 0, 40, 60), (40, 60))
+    slot = converted(
+        frame_of(planes, pixels, "yuv444p"), ColorSpec("bt709", False), geometry, OutputSpec(color="ycbcr")
+    )
+    assert (slot.cpu().numpy() == np.stack(planes)).all()
+
+
+@pytest.mark.parametrize(("layout", "bits", "name"), LAYOUTS)
+@pytest.mark.parametrize(("height", "width"), [(48, 64), (241, 321), (1, 1)])
+@pytest.mark.parametrize(("interpolation", "antialias"), FILTERS)
+def test_the_same_bits_as_from_nvdec(
+    layout: Any, bits: int, name: str, height: int, width: int, interpolation: Any, antialias: bool
+) -> None:
+    planes = planes_for(layout, bits, height, width)
+    pixels = pixel_format(name)
+    assert pixels
+    color = ColorSpec("bt709", False)
+    for size in ((height, width), (23, 31), (300, 70)):
+        geometry = Geometry((0, 0, height, width), size, interpolation=interpolation, antialias=antialias)
+        for dtype in DTYPES:
+            output = OutputSpec(dtype)
+            uploaded = converted(frame_of(planes, pixels, name), color, geometry, output)
+            slot = poisoned((3, *size), dtype)
+            convert_surface(surface_of(planes, layout, bits, 5), color, 0, False, geometry, output, slot, handle())
+            assert torch.equal(uploaded, slot)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("yuv420p", "nv12"), ("yuv420p", "yuva420p"), ("yuv422p", "nv16"), ("yuv420p10le", "p010le"), ("gbrp", "gbrap")],
+)
+def test_the_same_bits_of_the_same_codes(name: str, other: str) -> None:
+    planes, pixels = random_picture(name, 61, 83, 1)
+    as_other = pixel_format(other)
+    assert as_other
+    color, geometry, output = ColorSpec("bt709", False), Geometry((0, 0, 61, 83), (40, 50)), OutputSpec(torch.float32)
+    first = converted(frame_of(planes, pixels, name), color, geometry, output)
+    assert torch.equal(first, converted(frame_of(planes, as_other, other), color, geometry, output))
+
+
+def test_pictures_stored_bottom_up() -> None:
+    planes, pixels = random_picture("yuv420p", 46, 62, 2)
+    graph = av.filter.Graph()
+    source = graph.add_buffer(width=62, height=46, format=av.VideoFormat("yuv420p"), time_base=Fraction(1))
+    graph.link_nodes(source, graph.add("vflip"), graph.add("buffersink"))
+    graph.configure()
+    frame = frame_of([plane[::-1] for plane in planes], pixels, "yuv420p")
+    frame.pts = 0
+    graph.vpush(frame)
+    upside_down = graph.vpull()
+    assert upside_down.planes[0].line_size < 0
+    color, geometry, output = ColorSpec("bt709", False), Geometry((0, 0, 46, 62), (46, 62)), OutputSpec()
+    expected = converted(frame_of(planes, pixels, "yuv420p"), color, geometry, output)
+    assert torch.equal(converted(upside_down, color, geometry, output), expected)
+
+
+@pytest.mark.parametrize("name", LEFT_TO_CPU)
+def test_other_formats_are_left_to_the_cpu(name: str) -> None:
+    assert upload_frame(av.VideoFrame(64, 48, name), torch.cuda.current_stream()) is None
+
+
+def test_memory_is_used_again_only_when_free() -> None:
+    """Many pictures in a row on a stream of their own, each dropped right after its launch."""
+    stream = torch.cuda.Stream()
+    color, geometry = ColorSpec("bt709", False), Geometry((0, 0, 360, 640), (360, 640))
+    pixels = pixel_format("yuv420p")
+    assert pixels
+    levels = list(range(20, 230, 3))
+    slots = poisoned((len(levels), 3, 360, 640), torch.uint8)
+    stream.wait_stream(torch.cuda.current_stream())
+    for level, slot in zip(levels, slots, strict=True):
+        flat = [np.full(shape, level, np.uint16) for shape in ((360, 640), (180, 320), (180, 320))]
+        surface = upload_frame(frame_of(flat, pixels, "yuv420p"), stream)
+        assert surface
+        convert_surface(surface, color, 0, False, geometry, OutputSpec(color="ycbcr"), slot, stream.cuda_stream)
+        del surface
+    stream.synchronize()
+    for level, slot in zip(levels, slots, strict=True):
+        assert bool((slot == level).all())

@@ -1,0 +1,160 @@
+"""Pictures in GPU memory: where their samples lie, for NVDEC's surfaces and for what libavcodec decodes."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from videoloader.errors import ConfigurationError
+
+NvdecFormat = Literal["nv12", "p016", "yuv444", "yuv444_16"]
+Model = Literal["ycbcr", "rgb", "gray"]
+
+
+class SurfaceLayout(NamedTuple):
+    """Where the samples of a picture lie. Offsets and pitches are in samples, rows go down.
+
+    Attributes:
+        width, height: of the picture, pixels.
+        bit_depth: of the codes.
+        sample_bytes: of a sample, 1 or 2.
+        code_shift: bits of a sample below its code: 0 where the code is in the low bits, as libav has it mostly.
+        model: what the three components are: Y, Cb, Cr; or G, B, R; or Y alone.
+        subsampling: log2 of the luma columns and of the luma rows that share a chroma sample.
+        pitch: from a luma sample to the one below it.
+        chroma_pitch: the same for chroma.
+        chroma_step: from a chroma sample to the one right of it, 2 where Cb and Cr are interleaved.
+        cb, cr: from the first luma sample to the first Cb and Cr sample; 0 for gray.
+    """
+
+    width: int
+    height: int
+    bit_depth: int
+    sample_bytes: int
+    code_shift: int
+    model: Model
+    subsampling: tuple[int, int]
+    pitch: int
+    chroma_pitch: int
+    chroma_step: int
+    cb: int
+    cr: int
+
+    @property
+    def chroma_size(self) -> tuple[int, int]:
+        """(height, width) of the chroma planes, samples."""
+        return _halved(self.height, self.subsampling[1]), _halved(self.width, self.subsampling[0])
+
+
+class CudaSurface(NamedTuple):
+    """A decoded picture in GPU memory.
+
+    Attributes:
+        pointer: device address of the first luma sample, or of the first G.
+        layout: where the others are.
+        owner: whatever keeps the memory alive.
+    """
+
+    pointer: int
+    layout: SurfaceLayout
+    owner: object = None
+
+
+class PixelFormat(NamedTuple):
+    """A pixel format of libav whose components are planes, or luma and interleaved chroma.
+
+    Attributes:
+        model, subsampling, bit_depth, code_shift: see ``SurfaceLayout``.
+        planes: of the components, without alpha: 1, 2 or 3.
+        swapped: Cr comes before Cb.
+    """
+
+    model: Model
+    subsampling: tuple[int, int]
+    bit_depth: int
+    code_shift: int
+    planes: int
+    swapped: bool = False
+
+
+_SUBSAMPLING = {"420": (1, 1), "422": (1, 0), "440": (0, 1), "444": (0, 0), "411": (2, 0), "410": (2, 2)}
+_DEPTH = r"(?:(9|10|12|14|16)le)?"
+_PLANAR = re.compile(r"yuv[aj]?(420|422|440|444|411|410)p" + _DEPTH)
+_RGB = re.compile("gbra?p" + _DEPTH)
+_GRAY = re.compile("gray" + _DEPTH)
+_SEMIPLANAR = {"nv12": "420", "nv21": "420", "nv16": "422", "nv24": "444", "nv42": "444"}
+_HIGH_BITS = re.compile(r"p([024])(10|12|16)le")
+
+
+@lru_cache(256)
+def pixel_format(name: str) -> PixelFormat | None:
+    """The pixel format of a libav name; None for the others: packed, palette, Bayer, float and big-endian ones."""
+    if match := _PLANAR.fullmatch(name):
+        return PixelFormat("ycbcr", _SUBSAMPLING[match[1]], int(match[2] or 8), 0, 3)
+    if match := _RGB.fullmatch(name):
+        return PixelFormat("rgb", (0, 0), int(match[1] or 8), 0, 3)
+    if match := _GRAY.fullmatch(name):
+        return PixelFormat("gray", (0, 0), int(match[1] or 8), 0, 1)
+    if name in _SEMIPLANAR:
+        return PixelFormat("ycbcr", _SUBSAMPLING[_SEMIPLANAR[name]], 8, 0, 2, name in ("nv21", "nv42"))
+    if name == "nv20le":
+        return PixelFormat("ycbcr", (1, 0), 10, 0, 2)
+    if match := _HIGH_BITS.fullmatch(name):
+        chroma = {"0": "420", "2": "422", "4": "444"}[match[1]]
+        return PixelFormat("ycbcr", _SUBSAMPLING[chroma], int(match[2]), 16 - int(match[2]), 2)
+    return None
+
+
+@lru_cache(1024)
+def tight_layout(pixels: PixelFormat, width: int, height: int) -> SurfaceLayout:
+    """The planes of a picture one after the other, rows without gaps, alpha left out."""
+    luma = width * height
+    step = 2 if pixels.planes == 2 else 1
+    columns, rows = _halved(width, pixels.subsampling[0]), _halved(height, pixels.subsampling[1])
+    first, second = luma, luma + (1 if pixels.planes == 2 else rows * columns)
+    cb, cr = (second, first) if pixels.swapped else (first, second)
+    if pixels.planes == 1:
+        cb = cr = 0
+    return SurfaceLayout(
+        width, height, pixels.bit_depth, 1 if pixels.bit_depth == 8 else 2, pixels.code_shift, pixels.model,
+        pixels.subsampling, width, columns * step, step, cb, cr,
+    )  # fmt: skip
+
+
+@lru_cache(1024)
+def _nvdec_layout(width: int, height: int, pitch: int, pixels: NvdecFormat, bit_depth: int) -> SurfaceLayout:
+    size = 1 if pixels in ("nv12", "yuv444") else 2
+    pitch, rest = divmod(pitch, size)
+    if rest:
+        raise ConfigurationError(f"pitch is {size * pitch + rest} bytes, which cannot be for {pixels}")
+    planar = pixels in ("yuv444", "yuv444_16")
+    return SurfaceLayout(
+        width, height, bit_depth, size, 8 * size - bit_depth, "ycbcr", (0, 0) if planar else (1, 1),
+        pitch, pitch, 1 if planar else 2, pitch * height, 2 * pitch * height if planar else pitch * height + 1,
+    )  # fmt: skip
+
+
+def nvdec_surface(
+    pointer: int, width: int, height: int, pitch: int, pixels: NvdecFormat, bit_depth: int, owner: object = None
+) -> CudaSurface:
+    """A surface of NVDEC, as PyNvVideoCodec gives it out.
+
+    The planes follow one another without a gap: ``height`` rows of luma, then for ``nv12`` and ``p016``
+    ``⌈height / 2⌉`` rows of interleaved Cb and Cr (4:2:0), for ``yuv444`` and ``yuv444_16`` ``height`` rows
+    of Cb and as many of Cr.
+
+    Args:
+        pointer: device address of the first luma sample.
+        width, height: of the picture, pixels.
+        pitch: from row to row, bytes; the same in all planes.
+        pixels: ``p016`` and ``yuv444_16`` have 16-bit samples with the code in the high bits, the others 8-bit.
+        bit_depth: of the codes.
+        owner: whatever keeps the memory alive.
+    """
+    return CudaSurface(pointer, _nvdec_layout(width, height, pitch, pixels, bit_depth), owner)
+
+
+def _halved(length: int, times: int) -> int:
+    """Rounded up each time, as subsampled planes are."""
+    return -(-length >> times)
