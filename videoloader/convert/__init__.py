@@ -4,7 +4,7 @@ from videoloader.convert.cpu import convert_frame
 from videoloader.convert.cuda import convert_surface
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, color_spec, full_geometry, hdr_transfer
 from videoloader.convert.surface import CudaSurface, nvdec_surface
-from videoloader.convert.upload import upload_frame
+from videoloader.convert.upload import copy_surface, upload_frame
 
 __all__ = [
     "ColorSpec",
@@ -14,6 +14,7 @@ __all__ = [
     "color_spec",
     "convert_frame",
     "convert_surface",
+    "copy_surface",
     "full_geometry",
     "hdr_transfer",
     "nvdec_surface",

@@ -46,6 +46,16 @@ class SurfaceLayout(NamedTuple):
         """(height, width) of the chroma planes, samples."""
         return _halved(self.height, self.subsampling[1]), _halved(self.width, self.subsampling[0])
 
+    @property
+    def nbytes(self) -> int:
+        """From the first to the last sample of the picture."""
+        samples = self.pitch * (self.height - 1) + self.width
+        if self.model != "gray":
+            rows, columns = self.chroma_size
+            last = max(self.cb, self.cr) + self.chroma_pitch * (rows - 1) + self.chroma_step * (columns - 1)
+            samples = max(samples, last + 1)
+        return samples * self.sample_bytes
+
 
 class CudaSurface(NamedTuple):
     """A decoded picture in GPU memory.

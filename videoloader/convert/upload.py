@@ -1,4 +1,4 @@
-"""Pictures that libavcodec decoded, brought to the GPU for the same conversion that NVDEC's surfaces get."""
+"""Pictures in GPU memory of our own: those that libavcodec decoded, and copies of NVDEC's."""
 
 from __future__ import annotations
 
@@ -53,3 +53,15 @@ def _copy_planes(
         end = begin + height * row_bytes
         target[begin:end].reshape(height, row_bytes)[...] = rows[:, :row_bytes]
         begin = end
+
+
+def copy_surface(surface: CudaSurface, stream: torch.cuda.Stream) -> CudaSurface:
+    """A surface that outlives the decoder's: a copy that is made on a stream, owned by a uint8 tensor of that stream."""
+    import cupy
+
+    size = surface.layout.nbytes
+    with torch.cuda.stream(stream):
+        memory = torch.empty(size, dtype=torch.uint8, device=stream.device)
+    device_to_device = cupy.cuda.runtime.memcpyDeviceToDevice
+    cupy.cuda.runtime.memcpyAsync(memory.data_ptr(), surface.pointer, size, device_to_device, stream.cuda_stream)
+    return CudaSurface(memory.data_ptr(), surface.layout, memory)
