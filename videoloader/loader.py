@@ -21,7 +21,7 @@ from videoloader.clips import ClipReader, ClipsReport
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
-from videoloader.errors import ConfigurationError, DecodeError, SourceError
+from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
 from videoloader.indexing import IndexStore, open_source
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.sharding import batch_positions, batch_range, num_batches, permute, shard_of_environment
@@ -31,6 +31,8 @@ from videoloader.workers import DecodeWorkers, available_cores
 Layout = Literal["TCHW", "CTHW"]
 OnError = Literal["raise", "skip", "replace"]
 _DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
+# What on_error is about: the video is to blame, not the caller.
+_UNREADABLE = (DecodeError, SourceError, UnsupportedError)
 _REPLACEMENTS = 16
 _CLIPS_AHEAD = 2
 
@@ -286,7 +288,7 @@ class VideoLoader:
                 if clip.shape != row.shape:
                     raise DecodeError("its clip has another shape than the clip it replaces", clip.video.entry.path)
                 return self._make(next(decode_jobs([row])), reader, decode)
-            except (DecodeError, SourceError) as error:
+            except _UNREADABLE as error:
                 self.unreadable.append((clip.video.entry.path, str(error)))
                 if self._on_error == "skip":
                     return None
@@ -306,7 +308,7 @@ class VideoLoader:
         for job, rows in pending.jobs:
             try:
                 reports.append(job.result())
-            except (DecodeError, SourceError):
+            except _UNREADABLE:
                 if self._on_error == "raise":
                     raise
                 failed += [row for row in rows if row not in failed]
