@@ -20,7 +20,7 @@ class Batch:
     """B clips of T frames.
 
     Attributes:
-        frames: [B, T, C, H, W] or [B, C, T, H, W], of the loader's layout, dtype and device.
+        frames: [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C], of the loader's layout, dtype and device.
         labels: int64[B] on the same device; -1 where an entry has none.
         frame_numbers: int64[B, T]; -1 for a frame of constant padding.
         timestamps: float64[B, T], presentation times in seconds; NaN for a frame of constant padding.
@@ -73,16 +73,23 @@ def allocate_frames(
     device: torch.device,
     stream: torch.cuda.Stream | None,
 ) -> torch.Tensor:
-    """Memory for a batch: [B, T, 3, H, W] or, with layout ``"CTHW"``, [B, 3, T, H, W].
+    """Memory for a batch: [B, T, 3, H, W], or with another order of the last four dimensions.
 
     Args:
+        clips: B.
+        shape: (T, H, W).
+        layout: the order: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
         stream: a CUDA stream that nothing ever runs on, so that memory taken for it waits for no work: PyTorch
             gives a block out again only when all streams recorded for its last tensor are done with it.
     """
-    length, height, width = shape
-    size = (clips, length, 3, height, width) if layout == "TCHW" else (clips, 3, length, height, width)
+    sizes = {"C": 3, **dict(zip("THW", shape, strict=True))}
     with torch.cuda.stream(stream):
-        return torch.empty(size, dtype=dtype, device=device)
+        return torch.empty((clips, *(sizes[axis] for axis in layout)), dtype=dtype, device=device)
+
+
+def clip_slots(clip: torch.Tensor, layout: str) -> torch.Tensor:
+    """One clip of a batch as [T, 3, H, W], whatever its layout: a view."""
+    return clip.permute([layout.index(axis) for axis in "TCHW"])
 
 
 def collate(

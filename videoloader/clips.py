@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import CudaSurface, Geometry, OutputSpec, color_spec, convert_frame, convert_surface
+from videoloader.convert import CudaSurface, Geometry, OutputSpec, black, color_spec, convert_frame, convert_surface
 from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
 from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
@@ -112,10 +112,8 @@ class _Slots:
 
     def _fill_black(self, position: int) -> None:
         with torch.cuda.stream(self._cuda_stream):
-            self._slots[position].zero_()
-            if self._output.dtype.is_floating_point:
-                _, shift = self._output.scale_shift()
-                self._slots[position].add_(torch.from_numpy(shift).to(self._slots[position])[:, None, None])
+            slot = self._slots[position]
+            slot.copy_(slot.new_tensor(black(self._stream, self._colors, self._output))[:, None, None].expand_as(slot))
 
 
 class ClipReader:

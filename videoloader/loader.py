@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batch import Batch, LoaderStats, allocate_frames, collate
+from videoloader.batch import Batch, LoaderStats, allocate_frames, clip_slots, collate
 from videoloader.clip_table import ClipTable, build_clip_table
 from videoloader.clips import ClipReport, reader_of_thread
+from videoloader.convert import Color
 from videoloader.dataset import VideoDataset
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, DecodeError, SourceError
@@ -24,9 +25,11 @@ from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.sharding import batch_positions, batch_range, num_batches, permute, shard_of_environment
 from videoloader.transforms import Transform, plan_geometry, plan_output
 
-Layout = Literal["TCHW", "CTHW"]
+Layout = Literal["TCHW", "CTHW", "THWC"]
 OnError = Literal["raise", "skip", "replace"]
-_DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
+_DTYPES = {
+    "uint8": torch.uint8, "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
+}  # fmt: skip
 # NVDEC needs more sessions than engines to keep all engines busy: one decodes while another's Python runs.
 _CUDA_WORKERS = 14
 _REPLACEMENTS = 16
@@ -64,8 +67,9 @@ class VideoLoader:
         batch_size: clips in a batch.
         device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         transforms: resize, crops, flips and Normalize, carried out together with the colour conversion.
-        layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W].
-        dtype: ``"uint8"`` (0 … 255), ``"float16"`` or ``"float32"`` (0 … 1, or normalised).
+        layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"`` [B, T, H, W, C].
+        dtype: ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or normalised).
+        color: ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
         shuffle: whether clips come in a random order, another one every epoch.
         seed: of that order and of all random frames and transforms.
         last_batch: ``"partial"``, ``"drop"`` or ``"fill"``; see ``sharding.num_batches``.
@@ -102,6 +106,7 @@ class VideoLoader:
         transforms: Sequence[Transform] = (),
         layout: Layout = "TCHW",
         dtype: str | torch.dtype = "uint8",
+        color: Color = "rgb",
         shuffle: bool = False,
         seed: int = 0,
         last_batch: str = "partial",
@@ -118,7 +123,7 @@ class VideoLoader:
         self._transforms, self._layout = tuple(transforms), layout
         if isinstance(dtype, str) and dtype not in _DTYPES:
             raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
-        self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype)
+        self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype, color)
         for name, value, allowed in (("layout", layout, Layout), ("on_error", on_error, OnError)):
             if value not in get_args(allowed):
                 raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(get_args(allowed))}")
@@ -241,7 +246,7 @@ class VideoLoader:
         frames = allocate_frames(len(clips), shapes.pop(), self._layout, self._output.dtype, self.device, self._memory)
         pending = _Pending(next_position, frames)
         for row, clip in enumerate(clips):
-            slots = frames[row] if self._layout == "TCHW" else frames[row].transpose(0, 1)
+            slots = clip_slots(frames[row], self._layout)
             pending.clips.append(self._pool.submit(self._make, clip, epoch, slots))
         return pending
 
