@@ -138,6 +138,7 @@ def test_leaving_a_loop_early_does_no_harm(data: vl.VideoDataset) -> None:
 def test_layouts_and_number_types(data: vl.VideoDataset) -> None:
     plain = next(iter(make(data))).frames
     assert torch.equal(next(iter(make(data, layout="CTHW"))).frames, plain.transpose(1, 2))
+    assert torch.equal(next(iter(make(data, layout="THWC"))).frames, plain.permute(0, 1, 3, 4, 2))
     floats = next(iter(make(data, dtype="float32"))).frames
     assert torch.allclose(floats, plain / 255)
     normalised = next(iter(make(data, dtype="float32", transforms=[vl.Normalize((0.5,) * 3, (0.25,) * 3)]))).frames
@@ -216,6 +217,7 @@ def test_frames_of_different_size_are_an_error_that_says_what_to_do(sample: Samp
     [
         {"layout": "BTCHW"},
         {"dtype": "int8"},
+        {"color": "yuv"},
         {"on_error": "ignore"},
         {"last_batch": "keep"},
         {"shard_id": 2, "num_shards": 2},

@@ -20,7 +20,7 @@ class Batch:
     """B clips of T frames.
 
     Attributes:
-        frames: [B, T, C, H, W] or [B, C, T, H, W], of the loader's layout, dtype and device.
+        frames: [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C], of the loader's layout, dtype and device.
         labels: int64[B] on the same device; -1 where an entry has none.
         frame_numbers: int64[B, T]; -1 for a frame of constant padding.
         timestamps: float64[B, T], presentation times in seconds; NaN for a frame of constant padding.
@@ -64,10 +64,20 @@ class LoaderStats:
 def allocate_frames(
     clips: int, shape: tuple[int, int, int], layout: str, dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
-    """Memory for a batch: [B, T, 3, H, W] or, with layout ``"CTHW"``, [B, 3, T, H, W]; see ``device.allocate``."""
-    length, height, width = shape
-    size = (clips, length, 3, height, width) if layout == "TCHW" else (clips, 3, length, height, width)
-    return allocate(size, dtype, device)
+    """Memory for a batch: [B, T, 3, H, W], or with another order of the last four dimensions; see ``device.allocate``.
+
+    Args:
+        clips: B.
+        shape: (T, H, W).
+        layout: the order: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+    """
+    sizes = {"C": 3, **dict(zip("THW", shape, strict=True))}
+    return allocate((clips, *(sizes[axis] for axis in layout)), dtype, device)
+
+
+def clip_slots(clip: torch.Tensor, layout: str) -> Sequence[torch.Tensor]:
+    """The T frames of one clip of a batch as [3, H, W], whatever its layout: views."""
+    return clip.permute([layout.index(axis) for axis in "TCHW"]).unbind(0)
 
 
 def collate(

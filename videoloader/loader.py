@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batch import Batch, LoaderStats, allocate_frames, collate
+from videoloader.batch import Batch, LoaderStats, allocate_frames, clip_slots, collate
 from videoloader.batch_plan import BatchRow, DecodeJob, PlannedClip, decode_jobs
 from videoloader.clip_table import ClipTable, build_clip_table
 from videoloader.clips import ClipReader, ClipsReport
+from videoloader.convert import Color
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
@@ -28,9 +29,11 @@ from videoloader.sharding import batch_positions, batch_range, num_batches, perm
 from videoloader.transforms import Transform, plan_geometry, plan_output
 from videoloader.workers import DecodeWorkers, available_cores
 
-Layout = Literal["TCHW", "CTHW"]
+Layout = Literal["TCHW", "CTHW", "THWC"]
 OnError = Literal["raise", "skip", "replace"]
-_DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
+_DTYPES = {
+    "uint8": torch.uint8, "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
+}  # fmt: skip
 # What on_error is about: the video is to blame, not the caller.
 _UNREADABLE = (DecodeError, SourceError, UnsupportedError)
 _REPLACEMENTS = 16
@@ -59,8 +62,9 @@ class VideoLoader:
         batch_size: clips in a batch.
         device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         transforms: resize, crops, flips and Normalize, carried out together with the colour conversion.
-        layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W].
-        dtype: ``"uint8"`` (0 … 255), ``"float16"`` or ``"float32"`` (0 … 1, or normalised).
+        layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"`` [B, T, H, W, C].
+        dtype: ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or normalised).
+        color: ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
         shuffle: whether clips come in a random order, another one every epoch.
         seed: of that order and of all random frames and transforms.
         last_batch: ``"partial"``, ``"drop"`` or ``"fill"``; see ``sharding.num_batches``.
@@ -104,6 +108,7 @@ class VideoLoader:
         transforms: Sequence[Transform] = (),
         layout: Layout = "TCHW",
         dtype: str | torch.dtype = "uint8",
+        color: Color = "rgb",
         shuffle: bool = False,
         seed: int = 0,
         last_batch: str = "partial",
@@ -123,7 +128,7 @@ class VideoLoader:
         self._transforms, self._layout = tuple(transforms), layout
         if isinstance(dtype, str) and dtype not in _DTYPES:
             raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
-        self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype)
+        self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype, color)
         for name, value, allowed in (
             ("layout", layout, Layout),
             ("on_error", on_error, OnError),
@@ -250,8 +255,10 @@ class VideoLoader:
                 "add a Resize, CenterCrop or RandomResizedCrop, and a padding mode to the frame mode"
             )
         frames = allocate_frames(len(planned), shapes.pop(), self._layout, self._output.dtype, self.device)
-        clips = frames if self._layout == "TCHW" else frames.transpose(1, 2)
-        rows = [BatchRow(clip, slots.unbind(0)) for clip, slots in zip(planned, clips.unbind(0), strict=True)]
+        rows = [
+            BatchRow(clip, clip_slots(of_clip, self._layout))
+            for clip, of_clip in zip(planned, frames.unbind(0), strict=True)
+        ]
         pending = _Pending(next_position, frames, rows)
         for job in decode_jobs(rows):
             future = self._workers.submit(partial(self._make, job), job.index, job.packets)

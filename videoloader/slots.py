@@ -17,6 +17,7 @@ from videoloader.convert import (
     CudaSurface,
     Geometry,
     OutputSpec,
+    black,
     color_spec,
     convert_frame,
     convert_surface,
@@ -180,10 +181,7 @@ class ClipSink:
 
     def _fill_black(self, slot: torch.Tensor) -> None:
         with _on(self._cuda_stream):
-            slot.zero_()
-            if self._output.dtype.is_floating_point:
-                _, shift = self._output.scale_shift()
-                slot.add_(torch.from_numpy(shift).to(slot)[:, None, None])
+            slot.copy_(slot.new_tensor(black(self._stream, self._colors, self._output))[:, None, None].expand_as(slot))
 
 
 def _on(stream: torch.cuda.Stream | None) -> torch.cuda.StreamContext | nullcontext[None]:

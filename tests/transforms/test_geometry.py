@@ -107,3 +107,15 @@ def test_bad_parameters_are_refused_when_the_transform_is_made(make: Callable[[]
 def test_a_crop_larger_than_the_frames_is_refused() -> None:
     with pytest.raises(vl.ConfigurationError, match="does not fit"):
         plan_geometry([vl.CenterCrop(300)], (200, 400), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", [vl.Resize, vl.RandomResizedCrop])
+def test_interpolation_and_antialias_are_the_last_resizes(kind: type[vl.Resize | vl.RandomResizedCrop]) -> None:
+    rng = np.random.default_rng(0)
+    plain = plan_geometry([kind(20)], (90, 120), rng)
+    assert (plain.interpolation, plain.antialias) == ("bilinear", True)
+    steps = [vl.Resize(64), vl.CenterCrop(60), kind(20, interpolation="bicubic", antialias=False), vl.CenterCrop(9)]
+    geometry = plan_geometry(steps, (90, 120), rng)
+    assert (geometry.interpolation, geometry.antialias, geometry.output_size) == ("bicubic", False, (9, 9))
+    with pytest.raises(vl.ConfigurationError, match="bilinear, bicubic, nearest"):
+        kind(20, interpolation="lanczos")  # type: ignore[arg-type]

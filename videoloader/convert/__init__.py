@@ -2,15 +2,28 @@
 
 from videoloader.convert.cpu import convert_frame
 from videoloader.convert.cuda import convert_surface
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, color_spec, full_geometry, hdr_transfer
+from videoloader.convert.spec import (
+    Color,
+    ColorSpec,
+    Geometry,
+    Interpolation,
+    OutputSpec,
+    black,
+    color_spec,
+    full_geometry,
+    hdr_transfer,
+)
 from videoloader.convert.surface import CudaSurface, nvdec_surface
 from videoloader.convert.upload import copy_surface, upload_frame
 
 __all__ = [
+    "Color",
     "ColorSpec",
     "CudaSurface",
     "Geometry",
+    "Interpolation",
     "OutputSpec",
+    "black",
     "color_spec",
     "convert_frame",
     "convert_surface",

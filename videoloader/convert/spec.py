@@ -225,6 +225,21 @@ class OutputSpec:
         return (1 / std).astype(np.float32), (-np.array(self.mean or (0, 0, 0)) / std).astype(np.float32)
 
 
+def black(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tuple[float, float, float]:
+    """What a black pixel of a video is in the output's numbers."""
+    value = np.zeros(3)
+    if output.color == "ycbcr":
+        header = picture_format(stream)
+        depth = (header.bit_depth if header else stream.bit_depth) or 8
+        codes = np.array([0 if color.full_range else 16, 128, 128]) * 2.0 ** (depth - 8)
+        value = codes / (2**depth - 1)
+    if output.dtype == torch.uint8:
+        value = np.floor(value * 255 + 0.5)
+    scale, shift = output.scale_shift()
+    first, second, third = (value * scale + shift).tolist()
+    return first, second, third
+
+
 @dataclass(frozen=True)
 class SourceView:
     """A ``Geometry`` as seen from the decoded picture, where rotation, mirroring and flip are yet to come.

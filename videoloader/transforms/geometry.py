@@ -6,11 +6,12 @@ Nothing is resampled here: the steps of a clip add up to one geometry, which con
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import numpy as np
 
-from videoloader.convert import Geometry
+from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 
 
@@ -19,6 +20,12 @@ def _pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
     if height < 1 or width < 1:
         raise ConfigurationError(f"{name} needs a positive size, not {size}")
     return height, width
+
+
+def _check_interpolation(interpolation: str) -> None:
+    if interpolation not in get_args(Interpolation):
+        allowed = ", ".join(get_args(Interpolation))
+        raise ConfigurationError(f"interpolation is {interpolation!r}, not one of {allowed}")
 
 
 def _cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geometry:
@@ -41,19 +48,25 @@ def _cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Ge
 
 @dataclass(frozen=True)
 class Resize:
-    """Resize frames, antialiased bilinear.
+    """Resize frames, as torchvision does.
 
     Args:
         size: an int for the shorter edge, keeping the aspect ratio; or (height, width).
+        interpolation: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``; see ``Geometry``. Steps that resize what another
+            has resized make one resize of both, with the interpolation of the last.
+        antialias: whether the filter gets wider as the frames get smaller.
 
     Raises:
-        ConfigurationError: a size below one.
+        ConfigurationError: a size below one, or another interpolation.
     """
 
     size: int | tuple[int, int]
+    interpolation: Interpolation = field(default="bilinear", kw_only=True)
+    antialias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         _pair(self.size, "Resize")
+        _check_interpolation(self.interpolation)
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -65,10 +78,11 @@ class Resize:
             size = (self.size, other) if rows <= columns else (other, self.size)
         else:
             size = self.size
-        return _resize(geometry, size)
+        return _resize(geometry, size, self.interpolation, self.antialias)
 
 
-def _resize(geometry: Geometry, size: tuple[int, int]) -> Geometry:
+def _resize(geometry: Geometry, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Geometry:
+    geometry = replace(geometry, interpolation=interpolation, antialias=antialias)
     if geometry.window is None:
         return replace(geometry, size=size)
     # The window of an earlier resize becomes the source's nearest whole pixels.
@@ -115,17 +129,21 @@ class RandomResizedCrop:
         size: of the output: an int for a square, or (height, width).
         scale: smallest and largest share of the frame's area.
         ratio: smallest and largest width over height.
+        interpolation, antialias: see ``Resize``.
 
     Raises:
-        ConfigurationError: a size below one, or a range that is empty or not positive.
+        ConfigurationError: a size below one, a range that is empty or not positive, or another interpolation.
     """
 
     size: int | tuple[int, int]
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    interpolation: Interpolation = field(default="bilinear", kw_only=True)
+    antialias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         _pair(self.size, "RandomResizedCrop")
+        _check_interpolation(self.interpolation)
         for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
             if not 0 < low <= high:
                 raise ConfigurationError(f"RandomResizedCrop needs 0 < low <= high for {name}, not {(low, high)}")
@@ -133,7 +151,8 @@ class RandomResizedCrop:
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
         box = self._box(*geometry.output_size, rng)
-        return _resize(_cut(geometry, *box), _pair(self.size, "RandomResizedCrop"))
+        size = _pair(self.size, "RandomResizedCrop")
+        return _resize(_cut(geometry, *box), size, self.interpolation, self.antialias)
 
     def _box(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
         low, high = (math.log(bound) for bound in self.ratio)

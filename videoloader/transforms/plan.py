@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert import Color, Geometry, OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.geometry import CenterCrop, RandomHorizontalFlip, RandomResizedCrop, Resize
 from videoloader.transforms.normalize import Normalize
@@ -34,13 +34,18 @@ def plan_geometry(transforms: Sequence[Transform], display_size: tuple[int, int]
     return geometry
 
 
-def plan_output(transforms: Sequence[Transform], dtype: torch.dtype) -> OutputSpec:
+def plan_output(transforms: Sequence[Transform], dtype: torch.dtype, color: Color = "rgb") -> OutputSpec:
     """The pixel values that the transforms ask for.
 
+    Args:
+        transforms: of which only Normalize matters.
+        dtype, color: see ``OutputSpec``.
+
     Raises:
-        ConfigurationError: more than one Normalize, or one with uint8 output.
+        ConfigurationError: more than one Normalize, one with uint8 output, or a dtype or color that there is not.
     """
     found = [transform for transform in transforms if isinstance(transform, Normalize)]
     if len(found) > 1:
         raise ConfigurationError("there is more than one Normalize among the transforms")
-    return OutputSpec(dtype, found[0].mean, found[0].std) if found else OutputSpec(dtype)
+    mean, std = (found[0].mean, found[0].std) if found else (None, None)
+    return OutputSpec(dtype, mean, std, color)

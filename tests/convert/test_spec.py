@@ -1,0 +1,70 @@
+"""What a stream's headers say about conversion, and what black is in the output's numbers."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+
+from videoloader.convert import ColorSpec, OutputSpec, black, hdr_transfer
+from videoloader.convert.spec import Geometry, source_view
+from videoloader.indexing import build_index
+from videoloader.indexing.index import StreamInfo
+
+STREAM = StreamInfo("ffv1", (b"",), Fraction(1, 25), 64, 48, bit_depth=8, chroma="420")
+
+
+@pytest.mark.parametrize(("code", "curve"), [(16, "pq"), (18, "hlg"), (1, None), (2, None), (14, None), (99, None)])
+def test_hdr_is_told_by_the_transfer_curve(code: int, curve: str | None) -> None:
+    assert hdr_transfer(replace(STREAM, color_transfer=code)) == curve
+
+
+@pytest.mark.parametrize(
+    ("output", "full_range", "depth", "expected"),
+    [
+        (OutputSpec(), False, 8, (0, 0, 0)),
+        (OutputSpec(torch.float32), False, 8, (0, 0, 0)),
+        (OutputSpec(torch.float32, (0.5, 0.25, 1.0), (0.5, 0.5, 2.0)), False, 8, (-1, -0.5, -0.5)),
+        (OutputSpec(color="ycbcr"), False, 8, (16, 128, 128)),
+        (OutputSpec(color="ycbcr"), True, 8, (0, 128, 128)),
+        (OutputSpec(torch.float32, color="ycbcr"), False, 10, (64 / 1023, 512 / 1023, 512 / 1023)),
+        (OutputSpec(torch.float16, (0.5,) * 3, (2.0,) * 3, "ycbcr"), True, 8, (-0.25, *[(128 / 255 - 0.5) / 2] * 2)),
+    ],
+)
+def test_black(output: OutputSpec, full_range: bool, depth: int, expected: tuple[float, float, float]) -> None:
+    assert black(replace(STREAM, bit_depth=depth), ColorSpec("bt709", full_range), output) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_which_way_rows_and_columns_run(rotation: int, mirrored: bool) -> None:
+    """The first row, turned as a player turns it, is shown at the end that ``backward`` tells."""
+    picture = np.arange(12).reshape(3, 4)
+    shown: Any = np.rot90(picture, -rotation // 90)
+    shown = shown[:, ::-1] if mirrored else shown
+    top_left = np.argwhere(shown == 0)[0]
+    view = source_view(Geometry((0, 0, *shown.shape), shown.shape), rotation, mirrored, 3, 4)
+    sideways = rotation in (90, 270)
+    rows, columns = (top_left[1], top_left[0]) if sideways else top_left
+    assert view.backward == (rows > 0, columns > 0)
+
+
+@pytest.mark.parametrize(("encoder", "container"), [("libx264", "mp4"), ("libx265", "mp4"), ("libsvtav1", "mp4")])
+def test_the_codecs_header_counts_before_the_container(encoder: str, container: str) -> None:
+    memory = io.BytesIO()
+    with av.open(memory, "w", format=container) as output:
+        video = output.add_stream(encoder, rate=25)
+        video.width, video.height, video.pix_fmt = 64, 64, "yuv420p"
+        video.codec_context.color_trc = 16
+        frame = av.VideoFrame(64, 64, "yuv420p")
+        frame.pts, frame.color_trc = 0, 16
+        output.mux(video.encode(frame) + video.encode())
+    stream = build_index(memory.getvalue()).stream
+    assert hdr_transfer(stream) == "pq"
+    assert hdr_transfer(replace(stream, color_transfer=1)) == "pq"
