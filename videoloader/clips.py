@@ -63,6 +63,7 @@ class _Slots:
         self._geometry, self._output, self._cuda_stream = geometry, output, cuda_stream
         # At once: indexing a tensor lets go of Python's lock, which is dear once a frame with many threads.
         self._slots = slots.unbind(0)
+        self._session_streams: set[torch.cuda.Stream] = set()
         self.corrupt = np.zeros(len(frame_numbers), np.bool_)
         self.done: set[int] = set()
         self.positions: dict[int, list[int]] = {}
@@ -86,11 +87,14 @@ class _Slots:
         if slot.is_cuda:
             with torch.cuda.stream(self._cuda_stream):
                 slot.copy_(target, non_blocking=True)
-        self._repeat(packet)
+        self._repeat(packet, self._cuda_stream)
 
-    def put_surface(self, packet: int, surface: CudaSurface) -> None:
-        """Convert a surface of NVDEC."""
+    def put_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
+        """Convert a surface of NVDEC, on the stream of its session."""
         assert self._cuda_stream is not None
+        if stream not in self._session_streams:
+            self._session_streams.add(stream)
+            stream.wait_stream(self._cuda_stream)
         convert_surface(
             surface,
             self._colors,
@@ -99,15 +103,22 @@ class _Slots:
             self._geometry,
             self._output,
             self._slots[self.positions[packet][0]],
-            self._cuda_stream.cuda_stream,
+            stream.cuda_stream,
         )
-        self._repeat(packet)
+        self._repeat(packet, stream)
 
-    def _repeat(self, packet: int) -> None:
+    def join_streams(self) -> None:
+        """Let what comes next on the clip's stream wait for all sessions' streams."""
+        for stream in self._session_streams:
+            assert self._cuda_stream is not None
+            self._cuda_stream.wait_stream(stream)
+        self._session_streams.clear()
+
+    def _repeat(self, packet: int, stream: torch.cuda.Stream | None) -> None:
         self.done.add(packet)
         first, *others = self.positions[packet]
         for position in others:
-            with torch.cuda.stream(self._cuda_stream):
+            with torch.cuda.stream(stream):
                 self._slots[position].copy_(self._slots[first], non_blocking=True)
 
     def _fill_black(self, position: int) -> None:
@@ -136,7 +147,7 @@ class ClipReader:
         self._left_to_cpu: set[str] = set()
         if device.type == "cuda":
             self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-            self._nvdec = NvdecDecoder(gpu=device.index, cuda_stream=self.stream.cuda_stream)
+            self._nvdec = NvdecDecoder(gpu=device.index)
 
     def read(
         self,
@@ -171,7 +182,10 @@ class ClipReader:
         try:
             with on_device:
                 clip = _Slots(index, frame_numbers, geometry, output, slots, self.stream)
-                packets, index = self._decode(source, index, real, clip)
+                try:
+                    packets, index = self._decode(source, index, real, clip)
+                finally:
+                    clip.join_streams()
         except UnsupportedError as error:
             if error.source is None:  # the conversion knows pictures, not files
                 raise UnsupportedError(str(error), index.source) from None
@@ -209,6 +223,7 @@ class ClipReader:
                 # What NVDEC made of this clip is not to be trusted: the CPU does all of it again.
                 self._leave_to_cpu(index, str(error))
                 nvdec = None
+                clip.join_streams()
                 clip.done.clear()
 
     def _nvdec_for(self, index: VideoIndex) -> NvdecDecoder | None:

@@ -17,6 +17,7 @@ from videoloader.batch import Batch, LoaderStats, allocate_frames, collate
 from videoloader.clip_table import ClipTable, build_clip_table
 from videoloader.clips import ClipReport, reader_of_thread
 from videoloader.dataset import VideoDataset
+from videoloader.decoding import default_workers
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, DecodeError, SourceError
 from videoloader.indexing import IndexStore, open_source
@@ -27,8 +28,6 @@ from videoloader.transforms import Transform, plan_geometry, plan_output
 Layout = Literal["TCHW", "CTHW"]
 OnError = Literal["raise", "skip", "replace"]
 _DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
-# NVDEC needs more sessions than engines to keep all engines busy: one decodes while another's Python runs.
-_CUDA_WORKERS = 14
 _REPLACEMENTS = 16
 
 
@@ -129,7 +128,8 @@ class VideoLoader:
         self._shard_id, self._num_shards = environment
         if not 0 <= self._shard_id < self._num_shards:
             raise ConfigurationError(f"shard_id is {shard_id}, not in [0, {num_shards})")
-        self._num_workers = num_workers or (_CUDA_WORKERS if self.device.type == "cuda" else os.cpu_count() or 1)
+        on_cuda = self.device.type == "cuda"
+        self._num_workers = num_workers or (default_workers(self.device.index) if on_cuda else os.cpu_count() or 1)
         if self._num_workers < 1 or prefetch < 1:
             raise ConfigurationError(f"num_workers is {num_workers} and prefetch {prefetch}: both must be positive")
         self._prefetch, self._on_error = prefetch, on_error
@@ -149,7 +149,6 @@ class VideoLoader:
         self._left_early = False
         self._stats = LoaderStats()
         self._check_batches()
-        on_cuda = self.device.type == "cuda"
         self._memory = torch.cuda.Stream(self.device) if on_cuda else None  # type: ignore[no-untyped-call]
         # Kept from epoch to epoch, since its threads own the open decoders.
         self._pool = ThreadPoolExecutor(self._num_workers, "videoloader-decode")

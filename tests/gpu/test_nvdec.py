@@ -35,18 +35,17 @@ class Sessions:
     """One decoder with its sessions for all files."""
 
     def __init__(self) -> None:
-        self.stream = torch.cuda.Stream()
-        self.nvdec = NvdecDecoder(gpu=0, cuda_stream=self.stream.cuda_stream)
+        self.nvdec = NvdecDecoder(gpu=0)
         self.cpu = CpuDecoder()
 
-    def samples(self, surface: CudaSurface) -> list[np.ndarray]:
+    def samples(self, surface: CudaSurface, stream: torch.cuda.Stream) -> list[np.ndarray]:
         """Y, Cb, Cr as the CPU engine has them."""
         wide = surface.layout in ("p016", "yuv444_16")
         subsampled = surface.layout in ("nv12", "p016")
         rows = surface.height + (-(-surface.height // 2) if subsampled else 2 * surface.height)
         memory = cupy.cuda.UnownedMemory(surface.pointer, surface.pitch * rows, surface.owner)
         array = cupy.ndarray((rows, surface.pitch), cupy.uint8, cupy.cuda.MemoryPointer(memory, 0))
-        with cupy.cuda.ExternalStream(self.stream.cuda_stream):
+        with cupy.cuda.ExternalStream(stream.cuda_stream):
             host = array.copy().get()
         if wide:
             host = host.view(np.uint16) >> (16 - surface.bit_depth)
@@ -67,7 +66,7 @@ def decoded_by(
 ) -> dict[int, list[np.ndarray]]:
     found: dict[int, list[np.ndarray]] = {}
     for run in plan_frames(index, frames).runs:
-        decode(index, read_packets(source, index, run), lambda packet, frame: found.update({packet: convert(frame)}))
+        decode(index, read_packets(source, index, run), lambda packet, *frame: found.update({packet: convert(*frame)}))
     return found
 
 
