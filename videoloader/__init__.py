@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from videoloader.batch import Batch, LoaderStats
     from videoloader.dataset import VideoDataset, VideoEntry
+    from videoloader.decoding import set_decoder_memory
     from videoloader.errors import (
         ConfigurationError,
         DecodeError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "batch": ["Batch", "LoaderStats"],
     "dataset": ["VideoDataset", "VideoEntry"],
+    "decoding": ["set_decoder_memory"],
     "errors": [
         "ConfigurationError",
         "DecodeError",
@@ -102,6 +104,7 @@ __all__ = [
     "build_index",
     "build_store",
     "plan_frames",
+    "set_decoder_memory",
 ]
 
 

@@ -15,6 +15,7 @@ import torch
 from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_transfer
 from videoloader.decoding import CpuDecoder, Decode, NvdecDecoder, leave_to_cpu, nvdec_decodes
 from videoloader.decoding.frame_cache import FrameCache, whole_run
+from videoloader.device import own_stream
 from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.bitstream.random_access import is_random_access
@@ -63,7 +64,7 @@ class ClipReader:
         self._stream: torch.cuda.Stream | None = None
         self._nvdec: NvdecDecoder | None = None
         if device.type == "cuda":
-            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            self._stream = own_stream(device)
             self._nvdec = NvdecDecoder(gpu=device.index)
 
     def read(
@@ -101,7 +102,13 @@ class ClipReader:
         try:
             with on_device:
                 sink = ClipSink(index, clips, output, self._stream)
-                packets, index = self._decode(source, index, numbers, sink, decode, cache)
+                try:
+                    packets, index = self._decode(source, index, numbers, sink, decode, cache)
+                except BaseException:
+                    # Nothing may be written any more to memory that the caller will use for something else.
+                    for stream in sink.streams:
+                        stream.synchronize()
+                    raise
                 ready = [stream.record_event() for stream in sink.streams]
         except UnsupportedError as error:
             if error.source is None:  # the conversion knows pictures, not files
@@ -116,8 +123,7 @@ class ClipReader:
             raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
         for clip in clips:
             for stream in sink.streams:
-                for slot in clip.slots[:1]:  # all lie in one allocation
-                    slot.record_stream(stream)
+                clip.slots[0].record_stream(stream)  # all slots of a clip lie in one allocation
         return ClipsReport(packets, len(sink.packets), sink.corrupt, index, ready)
 
     def _decode(

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from videoloader.clips import ClipReader, reader_of_thread
-from videoloader.decoding import Decode, nvdec_decodes, nvdec_workers
+from videoloader.decoding import Decode, default_workers, nvdec_decodes
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import VideoIndex
 
@@ -76,7 +76,7 @@ class DecodeWorkers:
         uses_nvdec = device.type == "cuda" and decode != "cpu"
         cores = available_cores()
         if num_workers is None:
-            num_workers = nvdec_workers(device.index) if uses_nvdec else cores
+            num_workers = default_workers(device.index) if uses_nvdec else cores
         if cpu_workers is None:
             cpu_workers = cores // 2 // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         if num_workers < 1 or cpu_workers < 0:

@@ -45,6 +45,7 @@ class Sps(NamedTuple):
         timed: whether pictures may state when they are shown, relative to when they are decoded.
         reordered: max_num_reorder_frames; None where it is not stated.
         buffered: max_dec_frame_buffering; None where it is not stated.
+        left, top: what is cut off on these sides, pixels.
     """
 
     number: int
@@ -69,6 +70,8 @@ class Sps(NamedTuple):
     timed: bool
     reordered: int | None
     buffered: int | None
+    left: int = 0
+    top: int = 0
 
 
 @lru_cache(64)
@@ -114,15 +117,17 @@ def read_sps(payload: bytes) -> Sps:
     frames_only = bits.u(1)
     coded_height = map_units * 16 * (2 - frames_only)
     width, height = coded_width, coded_height
+    left = top = 0
     if not frames_only:
         bits.u(1)
     bits.u(1)
     if bits.u(1):
         unit_x = 2 if chroma in (1, 2) and not separate else 1
         unit_y = (2 if chroma == 1 and not separate else 1) * (2 - frames_only)
-        left, right, top, cropped_bottom = (bits.ue() for _ in range(4))
+        left, right, top, bottom_rows = (bits.ue() for _ in range(4))
         width -= (left + right) * unit_x
-        height -= (top + cropped_bottom) * unit_y
+        height -= (top + bottom_rows) * unit_y
+        left, top = left * unit_x, top * unit_y
     vui = Vui()
     timed, reordered, buffered = False, None, None
     if bits.u(1):
@@ -131,7 +136,7 @@ def read_sps(payload: bytes) -> Sps:
     return Sps(
         number, level, chroma, bool(separate), depth, frame_num_bits, order_type, order_bits, deltas, non_ref, bottom,
         tuple(cycle), references, coded_width, coded_height, width, height, bool(frames_only), vui, timed,
-        reordered, buffered,
+        reordered, buffered, left, top,
     )  # fmt: skip
 
 

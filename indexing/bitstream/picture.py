@@ -31,6 +31,8 @@ class PictureFormat(NamedTuple):
         sample_aspect_ratio: width of a pixel over its height; 1 where the header does not tell.
         field_flag_at: H.264: bits between pic_parameter_set_id and field_pic_flag in slice headers; -1 where
             all pictures are frames.
+        coded_size: (width, height) before cropping, where the headers tell; else (0, 0).
+        cut_off: pixels (left, top) that cropping takes off on these sides.
     """
 
     width: int
@@ -44,6 +46,8 @@ class PictureFormat(NamedTuple):
     color_transfer: int = 2
     sample_aspect_ratio: Fraction = Fraction(1)
     field_flag_at: int = -1
+    coded_size: tuple[int, int] = (0, 0)
+    cut_off: tuple[int, int] = (0, 0)
 
     @property
     def frames_only(self) -> bool:
@@ -90,6 +94,17 @@ def _read_av1c(config: bytes) -> tuple[int, str]:
     return depth, "420" if flags & 0x0C == 0x0C else "422" if flags & 0x08 else "444"
 
 
+@lru_cache(256)
+def parameter_set_format(codec: str, nal: bytes) -> PictureFormat | None:
+    """The picture format that a sequence parameter set of H.264 or HEVC tells; None where it cannot be read.
+
+    Args:
+        codec: ``"h264"`` or ``"hevc"``.
+        nal: the NAL unit, header included.
+    """
+    return _read_h264_format(nal[1:]) if codec == "h264" else _read_hevc_sps(nal[2:])
+
+
 def _find_sps(codec: str, config: bytes) -> bytes | None:
     """The first sequence parameter set of a configuration record, without its NAL unit header."""
     kind, header = (7, 1) if codec == "h264" else (33, 2)
@@ -108,7 +123,8 @@ def _read_h264_format(payload: bytes) -> PictureFormat | None:
     limit = min(_H264_DPB_BLOCKS.get(sps.level, _H264_LARGEST_DPB) // blocks, 16)
     buffering = (sps.references, limit, limit if sps.buffered is None else sps.buffered)
     field_flag_at = -1 if sps.frames_only else sps.frame_num_bits + 2 * sps.separate_planes
-    return _format(sps.width, sps.height, sps.chroma, sps.bit_depth, sps.vui, buffering, field_flag_at)
+    shown = _format(sps.width, sps.height, sps.chroma, sps.bit_depth, sps.vui, buffering, field_flag_at)
+    return shown._replace(coded_size=(sps.coded_width, sps.coded_height), cut_off=(sps.left, sps.top))
 
 
 def _format(
@@ -148,13 +164,15 @@ def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
         bits.ue()
         chroma = bits.ue()
         separate = bits.u(1) if chroma == 3 else 0
-        width, height = bits.ue(), bits.ue()
+        width, height = coded = bits.ue(), bits.ue()
+        cut_off = (0, 0)
         if bits.u(1):
             unit_x = 2 if chroma in (1, 2) and not separate else 1
             unit_y = 2 if chroma == 1 and not separate else 1
             left, right, top, bottom = (bits.ue() for _ in range(4))
             width -= (left + right) * unit_x
             height -= (top + bottom) * unit_y
+            cut_off = (left * unit_x, top * unit_y)
         depth = 8 + bits.ue()
         bits.ue()
         order_bits = bits.ue() + 4
@@ -162,7 +180,7 @@ def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
         vui = _read_hevc_colour(bits, order_bits)
     except (ValueError, IndexError):
         return None
-    return _format(width, height, chroma, depth, vui, buffering)
+    return _format(width, height, chroma, depth, vui, buffering)._replace(coded_size=coded, cut_off=cut_off)
 
 
 # MaxLumaPs by general_level_idc (ITU-T H.265, table A.8).

@@ -36,18 +36,17 @@ class Sessions:
     """One decoder with its sessions for all files."""
 
     def __init__(self) -> None:
-        self.stream = torch.cuda.Stream()
-        self.nvdec = NvdecDecoder(gpu=0, cuda_stream=self.stream.cuda_stream)
+        self.nvdec = NvdecDecoder(gpu=0)
         self.cpu = CpuDecoder()
 
-    def samples(self, surface: CudaSurface) -> list[np.ndarray]:
+    def samples(self, surface: CudaSurface, stream: torch.cuda.Stream) -> list[np.ndarray]:
         """Y, Cb, Cr as the CPU engine has them."""
         layout = surface.layout
         rows, columns = layout.chroma_size
         last = max(layout.cb, layout.cr) + (rows - 1) * layout.chroma_pitch + (columns - 1) * layout.chroma_step
         memory = cupy.cuda.UnownedMemory(surface.pointer, (last + 1) * layout.sample_bytes, surface.owner)
         array = cupy.ndarray(last + 1, f"u{layout.sample_bytes}", cupy.cuda.MemoryPointer(memory, 0))
-        with cupy.cuda.ExternalStream(self.stream.cuda_stream):
+        with cupy.cuda.ExternalStream(stream.cuda_stream):
             host = array.copy().get() >> layout.code_shift
         luma, *chroma = (
             np.lib.stride_tricks.as_strided(
@@ -72,7 +71,7 @@ def decoded_by(
 ) -> dict[int, list[np.ndarray]]:
     found: dict[int, list[np.ndarray]] = {}
     for run in plan_frames(index, frames).runs:
-        decode(index, read_packets(source, index, run), lambda packet, frame: found.update({packet: convert(frame)}))
+        decode(index, read_packets(source, index, run), lambda packet, *frame: found.update({packet: convert(*frame)}))
     return found
 
 

@@ -66,8 +66,13 @@ def assert_nvdec_gives_the_same(path: Path, sessions: Sessions) -> None:
     for frames in choices:
         found: dict[int, list[np.ndarray]] = {}
 
-        def take(packet: int, surface: CudaSurface, found: dict[int, list[np.ndarray]] = found) -> None:
-            found[packet] = sessions.samples(surface)
+        def take(
+            packet: int,
+            surface: CudaSurface,
+            stream: torch.cuda.Stream,
+            found: dict[int, list[np.ndarray]] = found,
+        ) -> None:
+            found[packet] = sessions.samples(surface, stream)
 
         plan = plan_frames(index, frames)
         fed = sum(sessions.nvdec.decode(index, read_packets(source, index, run), take) for run in plan.runs)

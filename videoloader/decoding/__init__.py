@@ -1,17 +1,20 @@
 """From packets to surfaces: one protocol, two engines."""
 
+from videoloader.decoding.capabilities import default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.decoding.engine import Decode, leave_to_cpu, nvdec_decodes
 from videoloader.decoding.frame_cache import FrameCache
-from videoloader.decoding.nvdec import NvdecDecoder, nvdec_workers, why_not_nvdec
+from videoloader.decoding.nvdec import NvdecDecoder
+from videoloader.decoding.sessions import set_decoder_memory
 
 __all__ = [
     "CpuDecoder",
     "Decode",
     "FrameCache",
     "NvdecDecoder",
+    "default_workers",
     "leave_to_cpu",
     "nvdec_decodes",
-    "nvdec_workers",
+    "set_decoder_memory",
     "why_not_nvdec",
 ]

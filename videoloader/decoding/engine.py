@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from videoloader.decoding.nvdec import why_not_nvdec
+from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.index import VideoIndex
 

@@ -1,233 +1,212 @@
-"""Decoding on NVDEC through PyNvVideoCodec's low-level decoder, in sessions that stay open from video to video."""
+"""Decoding on NVDEC through PyNvVideoCodec's low-level decoder, in sessions shared by all threads."""
 
 from __future__ import annotations
 
-import ctypes
 from collections import deque
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import islice
+from itertools import chain
 from typing import Any, NamedTuple
 
+import torch
+
 from videoloader.convert.surface import CudaSurface, NvdecFormat, nvdec_surface
-from videoloader.decoding.annexb import annex_b_headers, to_annex_b
+from videoloader.decoding.annexb import add_annex_b, annex_b_headers
+from videoloader.decoding.capabilities import section_format, setup_of, why_not_picture
+from videoloader.decoding.picture_changes import contradiction
+from videoloader.decoding.sessions import Session, SessionError, packets_a_call, pool_of, session_key
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.nal import nal_length_size
-from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
+from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
 
-# Names in PyNvVideoCodec's cudaVideoCodec; its cudaVideoChromaFormat has "420" and "444" as here.
-_CODECS = {
-    "h264": "H264", "hevc": "HEVC", "vp8": "VP8", "vp9": "VP9", "av1": "AV1",
-    "mpeg1video": "MPEG1", "mpeg2video": "MPEG2", "mpeg4": "MPEG4", "vc1": "VC1",
-}  # fmt: skip
-# A session is made for the largest picture of its class, so that it can take any smaller one. Each of
-# width and height is rounded up to one of these.
-_SIZE_CLASSES = (384, 640, 1088, 1920, 2560, 4096, 8192)
-_OPEN_SESSIONS = 4
-# A call lets go of Python's lock and must queue for it again behind the other decoding threads. Small pictures
-# decode so fast that one call for each would leave NVDEC idle; its parser takes several as well.
-_PACKETS_A_CALL = 8
-_NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4")
 _NEVER_REORDERED = ("vp8", "vp9", "av1")
+_WITH_PARAMETER_SETS = ("h264", "hevc")
+# Bytes of a run's packets kept for a second attempt.
+_KEPT_FOR_RETRY = 32 << 20
 
-Sink = Callable[[int, CudaSurface], None]
-
-
-class _SessionKey(NamedTuple):
-    """What a session cannot change: NVDEC refuses to reconfigure any of it."""
-
-    codec: str
-    chroma: str
-    bit_depth: int
-    max_width: int
-    max_height: int
-
-
-class _Session:
-    """A PyNvVideoCodec decoder and the video it was last set up for."""
-
-    def __init__(self, key: _SessionKey, gpu: int, cuda_stream: int) -> None:
-        nvc = _pynvvideocodec()
-        self._packet = nvc.PacketData
-        self.key = key
-        self.picture: PictureFormat | None = None
-        self._buffering: tuple[int, ...] = ()
-        self.decoder = nvc.CreateDecoder(
-            gpuid=gpu,
-            codec=getattr(nvc.cudaVideoCodec, _CODECS[key.codec]),
-            cudacontext=0,
-            cudastream=cuda_stream,
-            usedevicememory=True,
-            maxwidth=key.max_width,
-            maxheight=key.max_height,
-        )
-
-    def fits(self, picture: PictureFormat) -> bool:
-        """Whether the session gives right pictures of a video.
-
-        It sets itself up anew only for another coded size. A video of the same coded size that is cut
-        differently, or lets the decoder hold more pictures than the session has room for, comes out wrong,
-        without an error.
-        """
-        if self.picture is None or _coded_size(self.picture) != _coded_size(picture):
-            return True
-        same_cut = (self.picture.width, self.picture.height) == (picture.width, picture.height)
-        return same_cut and all(new <= had for new, had in zip(picture.buffering, self._buffering, strict=True))
-
-    def show(self, picture: PictureFormat) -> None:
-        """Make ready for a video that fits."""
-        last, self.picture = self.picture, picture
-        if last is None or _coded_size(last) != _coded_size(picture):
-            self._buffering = picture.buffering
-            if last is not None:
-                # Without this the session goes on cutting pictures to the shape of its last video.
-                self.decoder.setReconfigParams(picture.width, picture.height)
-
-    def feed(self, payload: bytes) -> list[Any]:
-        """Decode one or several packets, flush with none. The surfaces live until the next call."""
-        packet = self._packet()
-        packet.bsl_data = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value
-        packet.bsl = len(payload)
-        surfaces: list[Any] = self.decoder.Decode(packet)
-        return surfaces
-
-
-def _coded_size(picture: PictureFormat) -> tuple[int, int]:
-    """In blocks of 16; coded sizes that differ by less pass for the same, which is the safe side."""
-    return (picture.width + 15) // 16, (picture.height + 15) // 16
-
-
-def _pynvvideocodec() -> Any:
-    # Imported here because importing it needs a driver.
-    import PyNvVideoCodec
-
-    return PyNvVideoCodec
-
-
-@cache
-def _capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> dict[str, int]:
-    nvc = _pynvvideocodec()
-    return dict(
-        nvc.GetDecoderCaps(
-            gpuid=gpu,
-            codec=getattr(nvc.cudaVideoCodec, _CODECS[codec]),
-            chromaformat=getattr(nvc.cudaVideoChromaFormat, chroma),
-            bitdepth=bit_depth,
-        )
-    )
-
-
-def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
-    """Why this GPU's NVDEC cannot decode a video; empty if it can.
-
-    Args:
-        index: of the video.
-        gpu: CUDA device number.
-    """
-    stream = index.stream
-    if stream.encrypted:
-        return "it is encrypted"
-    if stream.size_varies:
-        return "its pictures change their size"
-    if index.method == "decoded" and (stream.codec == "mpeg4" or not index.packet_has_frame.all()):
-        return "its packets are not one frame each"
-    if stream.codec in _NEED_EVEN_SIZE and (stream.width % 2 or stream.height % 2):
-        return f"NVDEC cuts pictures of odd size wrongly for {stream.codec}"
-    if stream.codec not in _CODECS:
-        return f"NVDEC does not know {stream.codec}"
-    picture = picture_format(stream)
-    if picture is None or picture.chroma not in ("420", "444") or not picture.bit_depth:
-        return f"{stream.codec} with {picture.chroma if picture else 'unknown'} chroma is not for NVDEC"
-    caps = _capabilities(gpu, stream.codec, picture.chroma, picture.bit_depth)
-    if not caps["supported"]:
-        return f"this GPU's NVDEC does not decode {stream.codec} {picture.chroma} {picture.bit_depth} bit"
-    small = picture.width < caps["width_min"] or picture.height < caps["height_min"]
-    large = picture.width > caps["width_max"] or picture.height > caps["height_max"]
-    blocks = (picture.width + 15) // 16 * ((picture.height + 15) // 16)
-    if small or large or blocks > caps["mb_num_max"]:
-        return f"{picture.width}×{picture.height} is outside what this GPU's NVDEC takes for {stream.codec}"
-    return ""
-
-
-def _size_class(pixels: int) -> int:
-    return next(size for size in _SIZE_CLASSES if pixels <= size)
+Sink = Callable[[int, CudaSurface, torch.cuda.Stream], None]
 
 
 class NvdecDecoder:
-    """A decoder for one thread. Its NVDEC sessions stay open from clip to clip and from video to video.
+    """A decoder that borrows NVDEC sessions of the process; threads may share it.
 
     Args:
         gpu: CUDA device number.
-        cuda_stream: handle of the CUDA stream that the sessions put their frames on. Whatever reads a
-            surface must run on the same stream: the next packet reuses the surface's memory.
     """
 
-    def __init__(self, *, gpu: int, cuda_stream: int) -> None:
+    def __init__(self, *, gpu: int) -> None:
         self._gpu = gpu
-        self._cuda_stream = cuda_stream
-        self._sessions: list[_Session] = []  # the one used last is the last
 
     def decode(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink) -> int:
-        """Decode one run, from a keyframe on. See ``CpuDecoder.decode``; surfaces are valid inside ``sink`` only.
+        """Decode one run, from a keyframe on, until all wanted frames have come out.
+
+        A run on which a session fails is decoded once more on a new one, unless it is longer than 32 MiB. The
+        sink is then called again for the frames it had; what it was given before is not to be trusted.
+
+        Args:
+            index: of the video.
+            packets: of the run, in decode order; all of one configuration record.
+            sink: called as ``sink(packet number, surface, stream)`` for each wanted packet, in display order. The
+                surface is valid for work put on that stream inside of the call.
+
+        Returns:
+            Packets fed to the decoder.
 
         Raises:
             DecodeError: NVDEC refuses the stream, gives out pictures of another size than the stream's, or
                 not one for each packet. Frames given to the sink before that may be wrong.
         """
-        picture = picture_format(index.stream)
-        assert picture is not None, "why_not_nvdec says which streams may come here"
-        codec = index.stream.codec
-        key = _SessionKey(
-            codec, picture.chroma, picture.bit_depth, _size_class(picture.width), _size_class(picture.height)
-        )
-        session = self._take_session(key, picture)
-        order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder(index)
-        expected: set[int] = set()
-        fed = 0
-
-        def give(surfaces: list[Any]) -> None:
-            for surface in surfaces:
-                number = order.next_shown()
-                if number in expected:
-                    expected.remove(number)
-                    sink(number, _describe(surface, picture))
-
+        kept = _Kept(packets)
         try:
-            packets = iter(packets)
-            while group := list(islice(packets, 1 if codec in _NEVER_REORDERED else _PACKETS_A_CALL)):
-                record = index.stream.codec_configs[index.packet_config[group[0].number]]
-                length_size = nal_length_size(codec, record)
-                payload = b"".join([to_annex_b(packet.data, length_size) for packet in group])
-                for packet in group:
-                    order.feed(packet.number)
-                    if packet.wanted:
-                        expected.add(packet.number)
-                give(session.feed(payload if fed else annex_b_headers(codec, record) + payload))
-                fed += len(group)
-            give(session.feed(b""))
+            try:
+                return self._decode(index, iter(kept), sink, new=False)
+            except SessionError as error:
+                if not kept.whole:
+                    raise
+                if error.out_of_memory:
+                    pool_of(self._gpu).close_idle()
+            return self._decode(index, kept.again(), sink, new=True)
         except DecodeError as error:
-            raise DecodeError(str(error), index.source) from None
-        except _pynvvideocodec().PyNvVCException as error:
-            raise DecodeError(f"NVDEC refuses it: {str(error).strip().splitlines()[0]}", index.source) from error
-        if order.outstanding:
-            raise DecodeError(f"NVDEC gave {order.outstanding} pictures less than it should", index.source)
-        self._sessions.append(session)
-        del self._sessions[:-_OPEN_SESSIONS]
+            if error.source is not None:  # of the packets
+                raise
+            raise DecodeError(error.message, index.source) from error.__cause__
+
+    def _decode(self, index: VideoIndex, packets: Iterator[PacketBytes], sink: Sink, *, new: bool) -> int:
+        units = _units(index, packets)
+        unit = next(units, None)
+        fed = 0
+        while unit is not None:
+            picture = self._picture(index, unit)
+            with pool_of(self._gpu).lend(session_key(index.stream.codec, picture), picture, new=new) as session:
+                count, unit = _decode_sequence(index, session, picture, unit, units, sink)
+            fed += count
         return fed
 
-    def _take_session(self, key: _SessionKey, picture: PictureFormat) -> _Session:
-        """A session set up for the picture; out of the list while it is in use, since one that fails is done with."""
-        fitting = [session for session in self._sessions if session.key == key and session.fits(picture)]
-        session = next((session for session in fitting if session.picture == picture), fitting[0] if fitting else None)
-        if session is None:
-            session = _Session(key, self._gpu, self._cuda_stream)
+    def _picture(self, index: VideoIndex, unit: _Unit) -> PictureFormat:
+        """The format of the pictures from a packet on."""
+        stream = index.stream
+        picture = unit.picture or section_format(stream, int(index.packet_config[unit.packet.number]))
+        if picture is None or (stream.codec in _WITH_PARAMETER_SETS and picture.coded_size == (0, 0)):
+            raise DecodeError("there is no sequence parameter set before its first picture")
+        if (picture.width, picture.height) != (stream.width, stream.height):
+            raise DecodeError(f"packet {unit.packet.number} has pictures of {picture.width}×{picture.height}")
+        if reason := why_not_picture(stream.codec, picture, self._gpu):
+            raise DecodeError(reason)
+        return picture
+
+
+class _Kept:
+    """Packets on their way to the decoder, kept for a second attempt as long as they are not too many."""
+
+    def __init__(self, packets: Iterable[PacketBytes]) -> None:
+        self._coming = iter(packets)
+        self._kept: list[PacketBytes] = []
+        self._size = 0
+
+    @property
+    def whole(self) -> bool:
+        return self._size <= _KEPT_FOR_RETRY
+
+    def __iter__(self) -> Iterator[PacketBytes]:
+        for packet in self._coming:
+            self._size += len(packet.data)
+            if self.whole:
+                self._kept.append(packet)
+            else:
+                self._kept.clear()
+            yield packet
+
+    def again(self) -> Iterator[PacketBytes]:
+        return chain(self._kept, self._coming)
+
+
+class _Unit(NamedTuple):
+    """A packet as NVDEC's parser wants it.
+
+    Attributes:
+        packet: as read.
+        pieces: to be joined.
+        picture: the format that parameter sets in the packet announce; None without any.
+    """
+
+    packet: PacketBytes
+    pieces: list[bytes | memoryview]
+    picture: PictureFormat | None
+
+
+def _units(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[_Unit]:
+    """The packets, looked at on the way for what the session must know, or contradicts it."""
+    stream, codec = index.stream, index.stream.codec
+    first = next(packets, None)
+    if first is None:
+        return
+    config = int(index.packet_config[first.number])
+    length_size = nal_length_size(codec, stream.codec_configs[config])
+    expected = section_format(stream, config)
+    for packet in chain((first,), packets):
+        pieces: list[bytes | memoryview] = []
+        if codec in _WITH_PARAMETER_SETS:
+            parameter_sets = add_annex_b(pieces, packet.data, codec, length_size)
+            yield _Unit(packet, pieces, _announced(codec, parameter_sets) if parameter_sets else None)
         else:
-            self._sessions.remove(session)
-        session.show(picture)
-        return session
+            if expected and (reason := contradiction(codec, packet.data, expected)):
+                raise DecodeError(f"packet {packet.number} contradicts the stream: {reason}")
+            pieces.append(packet.data)
+            yield _Unit(packet, pieces, None)
+
+
+def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
+    formats = [parameter_set_format(codec, each) for each in parameter_sets]
+    if formats[0] is None or any(each is None or setup_of(each) != setup_of(formats[0]) for each in formats):
+        raise DecodeError("a packet's sequence parameter sets cannot be read, or contradict each other")
+    return formats[0]
+
+
+def _decode_sequence(
+    index: VideoIndex, session: Session, picture: PictureFormat, unit: _Unit, units: Iterator[_Unit], sink: Sink
+) -> tuple[int, _Unit | None]:
+    """Decode the packets up to the end, or up to one whose parameter sets need another session.
+
+    Returns:
+        How many, and the one that came after them.
+    """
+    codec = index.stream.codec
+    order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder(index)
+    most = 1 if codec in _NEVER_REORDERED else packets_a_call(picture)
+    expected: set[int] = set()
+
+    def give(surfaces: list[Any]) -> None:
+        for surface in surfaces:
+            number = order.next_shown()
+            if number in expected:
+                expected.remove(number)
+                sink(number, _describe(surface, picture), session.stream)
+
+    record = index.stream.codec_configs[index.packet_config[unit.packet.number]]
+    pieces: list[bytes | memoryview] = [annex_b_headers(codec, record)]
+    fed = gathered = 0
+    following: _Unit | None = unit
+    while following is not None:
+        packet = following.packet
+        order.feed(packet.number)
+        if packet.wanted:
+            expected.add(packet.number)
+        pieces += following.pieces
+        fed, gathered = fed + 1, gathered + 1
+        following = next(units, None)
+        ends = following is None or (following.picture is not None and setup_of(following.picture) != setup_of(picture))
+        if gathered == most or ends:
+            give(session.feed(b"".join(pieces)))
+            pieces, gathered = [], 0
+        if ends:
+            break
+    # Always: it makes the session ready for the next video, and the last pictures come out only now.
+    give(session.feed(b""))
+    if order.outstanding:
+        raise SessionError(f"NVDEC gave {order.outstanding} pictures less than it should")
+    return fed, following
 
 
 class _DisplayOrder:
@@ -250,7 +229,7 @@ class _DisplayOrder:
 
     def next_shown(self) -> int:
         if not self._fed:
-            raise DecodeError("NVDEC gave more pictures than packets")
+            raise SessionError("NVDEC gave more pictures than packets")
         return int(self._packets[heappop(self._fed)])
 
 
@@ -271,7 +250,7 @@ class _DecodeOrder:
 
     def next_shown(self) -> int:
         if not self._fed:
-            raise DecodeError("NVDEC gave more pictures than packets show")
+            raise SessionError("NVDEC gave more pictures than packets show")
         return self._fed.popleft()
 
 
@@ -283,7 +262,7 @@ def _describe(surface: Any, picture: PictureFormat) -> CudaSurface:
     # The size that PyNvVideoCodec tells leaves out the last chroma row of an odd height; the row is there.
     size = pitch * picture.height * 3 if planar else pitch * picture.height * 3 // 2
     if surface.framesize() != size:
-        raise DecodeError(
+        raise SessionError(
             f"NVDEC gave a picture of {surface.framesize()} bytes where {picture.width}×{picture.height} "
             f"{picture.chroma} {picture.bit_depth} bit has {size}"
         )

@@ -1,0 +1,133 @@
+"""What a GPU's NVDEC can decode, and how many engines it has."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import Any
+
+import torch
+
+from videoloader.decoding.annexb import sequence_parameter_sets
+from videoloader.decoding.primer import can_begin_whole, may_interlace
+from videoloader.indexing.bitstream.mpeg4_order import find_layer
+from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format, picture_format
+from videoloader.indexing.index import StreamInfo, VideoIndex
+
+# Names in PyNvVideoCodec's cudaVideoCodec; its cudaVideoChromaFormat has "420" and "444" as here.
+CODEC_NAMES = {
+    "h264": "H264", "hevc": "HEVC", "vp8": "VP8", "vp9": "VP9", "av1": "AV1",
+    "mpeg1video": "MPEG1", "mpeg2video": "MPEG2", "mpeg4": "MPEG4",
+}  # fmt: skip
+_NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4")
+
+
+def pynvvideocodec() -> Any:
+    """The module. Imported when first asked for, because importing it needs a driver."""
+    import PyNvVideoCodec
+
+    return PyNvVideoCodec
+
+
+@cache
+def _capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> dict[str, int]:
+    """GetDecoderCaps, which takes 0.15 s."""
+    nvc = pynvvideocodec()
+    with torch.cuda.device(gpu):
+        return dict(
+            nvc.GetDecoderCaps(
+                gpuid=gpu,
+                codec=getattr(nvc.cudaVideoCodec, CODEC_NAMES[codec]),
+                chromaformat=getattr(nvc.cudaVideoChromaFormat, chroma),
+                bitdepth=bit_depth,
+            )
+        )
+
+
+def default_workers(gpu: int) -> int:
+    """How many threads keep a GPU's NVDEC busy: two for each engine, since one decodes while another's Python runs.
+
+    Args:
+        gpu: CUDA device number.
+
+    Returns:
+        14 on an H200, which has seven engines; as many as CPU cores where the GPU has none.
+    """
+    engines = _capabilities(gpu, "h264", "420", 8)["num_decoder_engines"]
+    return 2 * engines or os.cpu_count() or 1
+
+
+@lru_cache(4096)
+def section_format(stream: StreamInfo, config: int) -> PictureFormat | None:
+    """The picture format by one of a stream's configuration records; None where it is not told."""
+    return picture_format(replace(stream, codec_configs=(stream.codec_configs[config],)))
+
+
+def setup_of(picture: PictureFormat) -> tuple[object, ...]:
+    """What of a picture format a session must be set up for; colours are none of its business."""
+    return (
+        picture.width, picture.height, picture.coded_size, picture.cut_off, picture.chroma, picture.bit_depth,
+        picture.buffering, picture.frames_only,
+    )  # fmt: skip
+
+
+def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
+    """Why this GPU's NVDEC cannot decode a video; empty if it can.
+
+    Args:
+        index: of the video.
+        gpu: CUDA device number.
+    """
+    stream = index.stream
+    if stream.encrypted:
+        return "it is encrypted"
+    if stream.size_varies:
+        return "its pictures change their size"
+    if index.method == "decoded" and (stream.codec == "mpeg4" or not index.packet_has_frame.all()):
+        return "its packets are not one frame each"
+    if stream.codec in _NEED_EVEN_SIZE and (stream.width % 2 or stream.height % 2):
+        return f"NVDEC cuts pictures of odd size wrongly for {stream.codec}"
+    if stream.codec not in CODEC_NAMES:
+        return f"NVDEC does not know {stream.codec}" if stream.codec != "vc1" else "NVDEC is not used for VC-1"
+    return _why_not_stream(stream, gpu)
+
+
+@lru_cache(4096)
+def _why_not_stream(stream: StreamInfo, gpu: int) -> str:
+    for config in range(len(stream.codec_configs)):
+        picture = section_format(stream, config)
+        if picture is None:
+            return f"{stream.codec} with unknown chroma is not for NVDEC"
+        if (picture.width, picture.height) != (stream.width, stream.height):
+            return "its pictures are not of the size of its stream"
+        if stream.codec in ("h264", "hevc"):
+            formats = {
+                parameter_set_format(stream.codec, each)
+                for each in sequence_parameter_sets(stream.codec, stream.codec_configs[config])
+            }
+            if len({setup_of(each) if each else None for each in formats}) > 1:
+                return "its sequence parameter sets contradict each other"
+        if reason := why_not_picture(stream.codec, picture, gpu):
+            return reason
+    layer = find_layer(stream.codec_configs[0]) if stream.codec == "mpeg4" else None
+    return "NVDEC blends the fields of interlaced MPEG-4" if layer and layer.interlaced else ""
+
+
+def why_not_picture(codec: str, picture: PictureFormat, gpu: int) -> str:
+    """Why this GPU's NVDEC cannot decode pictures of a format, or does it wrongly; empty if it can."""
+    if picture.chroma not in ("420", "444") or not picture.bit_depth:
+        return f"{codec} with {picture.chroma} chroma is not for NVDEC"
+    caps = _capabilities(gpu, codec, picture.chroma, picture.bit_depth)
+    if not caps["supported"]:
+        return f"this GPU's NVDEC does not decode {codec} {picture.chroma} {picture.bit_depth} bit"
+    small = picture.width < caps["width_min"] or picture.height < caps["height_min"]
+    large = picture.width > caps["width_max"] or picture.height > caps["height_max"]
+    blocks = (picture.width + 15) // 16 * ((picture.height + 15) // 16)
+    if small or large or blocks > caps["mb_num_max"]:
+        return f"{picture.width}×{picture.height} is outside what this GPU's NVDEC takes for {codec}"
+    if any(picture.cut_off):
+        return "PyNvVideoCodec cuts pictures wrongly that begin right of or below the coded ones"
+    if may_interlace(codec, picture) and not can_begin_whole(codec, picture):
+        return "PyNvVideoCodec blends the fields of its interlaced pictures"
+    return ""

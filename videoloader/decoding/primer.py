@@ -1,0 +1,79 @@
+"""A picture to begin a session with: grey, small, progressive."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from videoloader.indexing.bitstream.picture import PictureFormat
+
+_SIZE = 64
+_BLOCKS = (_SIZE // 16) ** 2
+PRIMER_PICTURE = PictureFormat(_SIZE, _SIZE, "420", 8, coded_size=(_SIZE, _SIZE))
+
+
+def may_interlace(codec: str, picture: PictureFormat) -> bool:
+    """Whether pictures may be made of two fields. Of MPEG-2 the picture format does not tell."""
+    return codec == "mpeg2video" or not picture.frames_only
+
+
+def can_begin_whole(codec: str, picture: PictureFormat) -> bool:
+    """Whether a session can be given the primer first and then set itself up anew for a video."""
+    other_size = picture.width > _SIZE or picture.height > _SIZE
+    return primer(codec) != b"" and (picture.chroma, picture.bit_depth) == ("420", 8) and other_size
+
+
+@cache
+def primer(codec: str) -> bytes:
+    """A stream of one intra picture, 64×64 4:2:0 8 bit; empty for codecs that need none.
+
+    Sources: ITU-T H.264, 7.3.2.1.1, 7.3.2.2, 7.3.3 and 7.3.5; ISO/IEC 13818-2, 6.2.2 to 6.2.6.
+    """
+    if codec == "h264":
+        return _h264()
+    return _mpeg2() if codec == "mpeg2video" else b""
+
+
+def _h264() -> bytes:
+    """Every macroblock is Intra_16x16, DC predicted, without coefficients."""
+    sps = _bits("01000010 11000000 00001010")  # Baseline profile, level 1
+    sps += _ue(0) + _ue(0) + _ue(2) + _ue(0) + "0"  # output in decode order, no references
+    sps += 2 * _ue(_SIZE // 16 - 1) + "1" + "1" + "0" + "0"  # whole frames, nothing cropped, no VUI
+    pps = _ue(0) + _ue(0) + "0" + "0" + _ue(0) + _ue(0) + _ue(0) + "0" + "00" + 3 * _ue(0) + "000"
+    slice_header = _ue(0) + _ue(7) + _ue(0) + "0000" + _ue(0) + "0" + "0" + _ue(0)
+    macroblock = _ue(3) + _ue(0) + _ue(0) + "1"
+    units = ((0x67, sps), (0x68, pps), (0x65, slice_header + _BLOCKS * macroblock))
+    return b"".join(b"\0\0\0\1" + bytes([header]) + _pack(bits + "1") for header, bits in units)
+
+
+def _mpeg2() -> bytes:
+    """Every macroblock is intra, without coefficients."""
+    size = f"{_SIZE:012b}"
+    sequence = size + size + "0001" + "0101" + f"{2500:018b}" + "1" + f"{20:010b}" + "000"
+    # Main profile, main level; progressive; 4:2:0.
+    sequence_extension = (
+        "0001" + "01001000" + "1" + "01" + "00" + "00" + 12 * "0" + "1" + 8 * "0" + "0" + "00" + "00000"
+    )
+    picture = 10 * "0" + "001" + 16 * "1" + "0"
+    # A frame picture with frame prediction only, 4:2:0 progressive.
+    coding_extension = "1000" + 16 * "1" + "00" + "11" + "0" + "1" + "00000" + "1" + "1" + "0"
+    macroblock = "1" + "1" + 4 * "10010" + 2 * "0010"
+    row = "00001" + "0" + _SIZE // 16 * macroblock
+    sections = [(0xB3, sequence), (0xB5, sequence_extension), (0x00, picture), (0xB5, coding_extension)]
+    sections += [(number + 1, row) for number in range(_SIZE // 16)]
+    return b"".join(b"\0\0\1" + bytes([code]) + _pack(bits) for code, bits in sections)
+
+
+def _ue(value: int) -> str:
+    """The bits of an Exp-Golomb code."""
+    bits = f"{value + 1:b}"
+    return "0" * (len(bits) - 1) + bits
+
+
+def _bits(text: str) -> str:
+    return text.replace(" ", "")
+
+
+def _pack(bits: str) -> bytes:
+    """Bits, filled up with zeros."""
+    bits += -len(bits) % 8 * "0"
+    return int(bits, 2).to_bytes(len(bits) // 8, "big")

@@ -1,0 +1,362 @@
+"""NVDEC sessions that stay open from video to video, shared by all threads of the process."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+
+from videoloader.decoding.capabilities import CODEC_NAMES, pynvvideocodec
+from videoloader.decoding.primer import PRIMER_PICTURE, can_begin_whole, may_interlace, primer
+from videoloader.device import own_stream, resolve_device
+from videoloader.errors import ConfigurationError, DecodeError
+from videoloader.indexing.bitstream.picture import PictureFormat
+
+# A session is made for the largest picture of its class, so that it can take any smaller one. Each of
+# width and height is rounded up to one of these.
+_SIZE_CLASSES = (384, 640, 736, 1088, 1280, 1920, 2176, 2560, 3840, 4096, 8192)
+_LARGEST_DEFAULT_MEMORY = 4 << 30
+_MEBIBYTE = 1 << 20
+
+
+class SessionError(DecodeError):
+    """A session failed; a new one may not."""
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether it was for want of GPU memory."""
+        return "MEMORY" in self.message.upper()
+
+
+class SessionKey(NamedTuple):
+    """What a session cannot change: NVDEC refuses to reconfigure any of it."""
+
+    codec: str
+    chroma: str
+    bit_depth: int
+    max_width: int
+    max_height: int
+
+
+def session_key(codec: str, picture: PictureFormat) -> SessionKey:
+    """The key of the sessions that can decode a video."""
+    width, height = (
+        next(size for size in _SIZE_CLASSES if pixels <= size)
+        for pixels in (max(picture.width, picture.coded_size[0]), max(picture.height, picture.coded_size[1]))
+    )
+    return SessionKey(codec, picture.chroma, picture.bit_depth, width, height)
+
+
+def packets_a_call(picture: PictureFormat) -> int:
+    """How many packets to give NVDEC at once.
+
+    A call lets go of Python's lock and must queue for it again behind the other decoding threads. Small pictures
+    decode so fast that one call for each would leave NVDEC idle. PyNvVideoCodec keeps a buffer for each picture
+    that a call gave out; four come out of a flush anyway, more cost memory (8 at 1080p: 16 MiB a session).
+    """
+    return 8 if picture.width * picture.height <= 640 * 480 else 4
+
+
+def session_bytes(key: SessionKey, picture: PictureFormat) -> int:
+    """What a session takes of GPU memory, about: fitted to what was measured on an H200 (360p to 4K, 16 % off at most).
+
+    Surfaces are as large as the key allows, and as many as the stream may make the decoder hold and some. To
+    these come working memory, which grows less and less with the size, and the pictures given out.
+    """
+    sample = (3 if key.chroma == "444" else 1.5) * (2 if key.bit_depth > 8 else 1)
+    surface = key.max_width * key.max_height * sample
+    stated = picture.buffering[:1] if key.codec == "hevc" else picture.buffering[2:]
+    if key.codec in ("h264", "mpeg1video", "mpeg2video", "mpeg4"):
+        working = (7 + (stated[0] if stated else 2)) * surface + min(12 * surface, 20 * _MEBIBYTE)
+    else:
+        working = (5 + (stated[0] if stated else 16)) * surface + min(16 * surface, 46 * _MEBIBYTE)
+    return int(working + packets_a_call(picture) * picture.width * picture.height * sample)
+
+
+class Session:
+    """A PyNvVideoCodec decoder, the CUDA stream that it works on, and the video it was last set up for.
+
+    Attributes:
+        stream: whatever reads a surface must run on it: the next call reuses the surface's memory.
+        picture: of the last video; None for a new session.
+        bytes: of GPU memory, by ``session_bytes``.
+    """
+
+    def __init__(self, key: SessionKey, gpu: int) -> None:
+        nvc = pynvvideocodec()
+        self.key = key
+        self.picture: PictureFormat | None = None
+        self.bytes = 0
+        self._buffering: tuple[int, ...] = ()
+        self._packet = nvc.PacketData
+        # PyNvVideoCodec takes the context that is current in this thread, whatever gpuid says.
+        with torch.cuda.device(gpu):
+            self.stream = own_stream(torch.device("cuda", gpu))
+            try:
+                self._decoder = nvc.CreateDecoder(
+                    gpuid=gpu,
+                    codec=getattr(nvc.cudaVideoCodec, CODEC_NAMES[key.codec]),
+                    cudacontext=0,
+                    cudastream=self.stream.cuda_stream,
+                    usedevicememory=True,
+                    maxwidth=key.max_width,
+                    maxheight=key.max_height,
+                )
+            except Exception as error:
+                raise _refusal(error) from error
+
+    def fits(self, picture: PictureFormat) -> bool:
+        """Whether the session gives right pictures of a video.
+
+        It sets itself up anew only for another coded size. A video of the same coded size that is cut
+        differently, or lets the decoder hold more pictures than the session has room for, comes out wrong,
+        without an error.
+        """
+        if self.picture is None or _blocks(self.picture) != _blocks(picture):
+            return True
+        same_cut = (self.picture.width, self.picture.height, self.picture.coded_size) == (
+            (picture.width, picture.height, picture.coded_size)
+        )
+        return (
+            same_cut
+            and len(picture.buffering) == len(self._buffering)
+            and all(new <= had for new, had in zip(picture.buffering, self._buffering, strict=True))
+        )
+
+    def is_set_up_for(self, picture: PictureFormat) -> bool:
+        """Whether it fits without setting itself up anew."""
+        return self.picture is not None and _blocks(self.picture) == _blocks(picture) and self.fits(picture)
+
+    def can_show(self, picture: PictureFormat) -> bool:
+        """Whether it fits, or can be made to: by a picture of another size in between."""
+        return self.fits(picture) or can_begin_whole(self.key.codec, picture)
+
+    def show(self, picture: PictureFormat) -> None:
+        """Make ready for a video that it can show.
+
+        PyNvVideoCodec decides with a session's first picture whether fields of interlaced ones are blended. So
+        it is given a whole picture first where the video's own may be none.
+        """
+        if (self.picture is None and may_interlace(self.key.codec, picture)) or not self.fits(picture):
+            self._prepare(PRIMER_PICTURE)
+            self.feed(primer(self.key.codec))
+            self.feed(b"")
+        self._prepare(picture)
+
+    def _prepare(self, picture: PictureFormat) -> None:
+        last, self.picture = self.picture, picture
+        if last is None or _blocks(last) != _blocks(picture):
+            self._buffering = picture.buffering
+            if last is not None:
+                # Without this the session goes on cutting pictures to the shape of its last video.
+                try:
+                    self._decoder.setReconfigParams(picture.width, picture.height)
+                except Exception as error:
+                    raise _refusal(error) from error
+
+    def feed(self, payload: bytes) -> list[Any]:
+        """Decode one or several packets, flush with none. The surfaces live until the next call."""
+        packet = self._packet()
+        packet.bsl_data = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value
+        packet.bsl = len(payload)
+        try:
+            surfaces: list[Any] = self._decoder.Decode(packet)
+        except Exception as error:  # its own PyNvVCException, or a RuntimeError
+            raise _refusal(error) from error
+        return surfaces
+
+    def close(self) -> None:
+        """Give its memory back, when all that reads its surfaces is done; takes some 60 ms."""
+        self.stream.synchronize()
+        self._decoder = None
+
+
+def _refusal(error: Exception) -> SessionError:
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return SessionError(f"NVDEC refuses it: {reason}")
+
+
+def _blocks(picture: PictureFormat) -> tuple[int, int]:
+    """The coded size in blocks of 16; coded sizes that differ by less pass for the same, which is the safe side."""
+    return (picture.width + 15) // 16, (picture.height + 15) // 16
+
+
+class SessionPool:
+    """The sessions on one GPU, lent to one run at a time.
+
+    Args:
+        gpu: CUDA device number.
+        memory: bytes of GPU memory that all sessions together may take, by ``session_bytes``. A session that
+            needs more is made all the same when no other is in use.
+    """
+
+    def __init__(self, gpu: int, memory: int) -> None:
+        self._gpu = gpu
+        self._memory = memory
+        self._changed = threading.Condition()
+        self._idle: list[Session] = []  # the one used last is the last
+        self._lent = self._lent_bytes = 0
+        self._waiting: deque[object] = deque()
+
+    def set_memory(self, memory: int) -> None:
+        """Another budget; idle sessions that are over it are closed now."""
+        with self._changed:
+            self._memory = memory
+            closing = self._take_surplus()
+            self._changed.notify_all()
+        _close(closing)
+
+    def used_bytes(self) -> int:
+        """What all sessions take, by ``session_bytes``."""
+        with self._changed:
+            return self._used()
+
+    def close_idle(self) -> None:
+        """Close all sessions that are not lent."""
+        with self._changed:
+            closing, self._idle = self._idle, []
+        _close(closing)
+
+    @contextmanager
+    def lend(self, key: SessionKey, picture: PictureFormat, *, new: bool = False) -> Iterator[Session]:
+        """A session set up for the picture, for the length of the block; closed if that ends with an error.
+
+        Waits while all the memory is lent. A thread that has a session must not ask for another.
+
+        Args:
+            key: from ``session_key``.
+            picture: of the video.
+            new: whether it must be one that has decoded nothing yet.
+        """
+        size = session_bytes(key, picture)
+        session, closing = self._take(key, picture, size, new)
+        size = max(size, session.bytes) if session else size
+        try:
+            _close(closing)
+            if session is None:
+                session = Session(key, self._gpu)
+            session.bytes = size
+            session.show(picture)
+            yield session
+        except BaseException:
+            if session is not None:
+                session.close()
+            self._give_back(None, size)
+            raise
+        self._give_back(session, size)
+
+    def _take(
+        self, key: SessionKey, picture: PictureFormat, size: int, new: bool
+    ) -> tuple[Session | None, list[Session]]:
+        """(an idle session, or None where one is to be made; sessions to close before)."""
+        ticket = object()
+        with self._changed:
+            # In turn, so that a large session is not put off for ever by small ones.
+            self._waiting.append(ticket)
+            try:
+                self._changed.wait_for(lambda: self._waiting[0] is ticket)
+                while (session := None if new else self._find(key, picture, size)) is None:
+                    if not self._lent or self._lent_bytes + size <= self._memory:
+                        break
+                    self._changed.wait()
+                if session is not None:
+                    self._idle.remove(session)
+                self._lent += 1
+                self._lent_bytes += max(size, session.bytes) if session else size
+                return session, self._take_surplus()
+            finally:
+                self._waiting.remove(ticket)
+                self._changed.notify_all()
+
+    def _find(self, key: SessionKey, picture: PictureFormat, size: int) -> Session | None:
+        """The best idle session, or None where a new one is better, or the only way."""
+        same = [session for session in self._idle if session.key == key]
+        for session in reversed(same):
+            if session.is_set_up_for(picture):
+                return session
+        for session in same:
+            if session.fits(picture):
+                return session
+        if self._used() + size > self._memory:
+            for session in same:
+                if session.can_show(picture):
+                    return session
+        return None
+
+    def _used(self) -> int:
+        return self._lent_bytes + sum(session.bytes for session in self._idle)
+
+    def _take_surplus(self) -> list[Session]:
+        """Take idle sessions out that are over the budget, those used longest ago first."""
+        surplus = []
+        while self._idle and self._used() > self._memory:
+            surplus.append(self._idle.pop(0))
+        return surplus
+
+    def _give_back(self, session: Session | None, size: int) -> None:
+        with self._changed:
+            self._lent -= 1
+            self._lent_bytes -= size
+            if session is not None:
+                self._idle.append(session)
+            closing = self._take_surplus()
+            self._changed.notify_all()
+        _close(closing)
+
+
+def _close(sessions: list[Session]) -> None:
+    """Outside of the pool's lock: it takes long."""
+    for session in sessions:
+        session.close()
+
+
+_pools: dict[int, SessionPool] = {}
+_pools_lock = threading.Lock()
+
+
+def pool_of(gpu: int) -> SessionPool:
+    """The sessions on a GPU; made on the first call, with a budget of 4 GiB or an eighth of the GPU's memory."""
+    with _pools_lock:
+        if gpu not in _pools:
+            total = torch.cuda.get_device_properties(gpu).total_memory
+            _pools[gpu] = SessionPool(gpu, min(_LARGEST_DEFAULT_MEMORY, total // 8))
+        return _pools[gpu]
+
+
+@atexit.register
+def _close_all() -> None:
+    # Left to the interpreter they would be closed after the CUDA driver.
+    for pool in _pools.values():
+        pool.close_idle()
+
+
+def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
+    """How much GPU memory NVDEC sessions may take together, over all threads of the process.
+
+    Sessions stay open for the next video, since opening one costs about 50 ms; those used longest ago are closed
+    when a new one would go over the limit, and threads wait for one another where even that does not make room. A
+    session takes about 10 MB for 360p, 66 MB for 1080p H.264, 130 MB for 1080p HEVC of 10 bits.
+
+    Args:
+        limit: bytes. Default: 4 GiB, or an eighth of the GPU's memory if that is less. A single session may be
+            larger.
+        device: ``"cuda"`` or ``"cuda:N"``.
+
+    Raises:
+        ConfigurationError: there is no such device, or the limit is not positive.
+
+    Example:
+        >>> set_decoder_memory(1 << 30)  # doctest: +SKIP
+    """
+    resolved = resolve_device(device)
+    if resolved.type != "cuda":
+        raise ConfigurationError(f"device is {device!r}; NVDEC sessions are on CUDA devices only")
+    if limit < 1:
+        raise ConfigurationError(f"limit is {limit} bytes, which is not positive")
+    pool_of(resolved.index).set_memory(limit)
