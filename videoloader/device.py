@@ -55,7 +55,7 @@ def own_stream(device: torch.device) -> torch.cuda.Stream:
     with cupy.cuda.Device(device.index):
         stream = cupy.cuda.Stream(non_blocking=True)
     own = torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]
-    own.owner = stream  # which ends the stream when it goes
+    own.owner = stream  # type: ignore[attr-defined]  # which ends the stream when it goes
     return own
 
 

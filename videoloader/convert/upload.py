@@ -56,7 +56,7 @@ def _copy_planes(
 
 
 def copy_surface(surface: CudaSurface, stream: torch.cuda.Stream) -> CudaSurface:
-    """A surface that outlives the decoder's: a copy that is made on a stream, owned by a uint8 tensor of that stream."""
+    """A copy of a surface that outlives the decoder's: made on a stream, owned by a uint8 tensor of that stream."""
     import cupy
 
     size = surface.layout.nbytes
