@@ -1,296 +1,287 @@
-"""Clips a second on one GPU, next to NVDEC's ceiling and, where they are installed, to other libraries.
+"""Decoding on one machine, side by side with other libraries and with NVDEC's ceiling.
 
-    python benchmarks/decoding.py [--seconds 6] [--rounds 3] [--size 1080p 360p] [--footage some_video.mp4]
+    python benchmarks/decoding.py [--only clips-1080p latency ...] [--rounds 3] [--seconds 3] [--film some_video.mp4]
 
-Writes H.264 files of 300 frames (GOP 250, three B-frames; 1080p at 5.7 Mb/s, 360p at 1 Mb/s), 32 copies each, and
-measures on them:
-
-- ceiling: frames a second of bare NVDEC sessions fed from memory, nothing converted, the best of 7 and 14 threads
-- all frames: every frame of every file, to 224x224 float16, through VideoLoader
-- clips: random clips of 16 frames, 4 apart, to 224x224 float16, normalised
-
-Peers get the same clips and threads of their own; each library runs in a process of its own, since two of them
-cannot share one. Figures are medians of the rounds.
+Writes H.264 and HEVC files of 300 frames (GOP 250, three B-frames) and one of 3,500, or takes them from --folder, where
+they stay. Every library runs in a process of its own, since two of them cannot share one; all rounds of a work take
+turns, so that a machine that slows down slows all. A library may do a work in several ways (numbers of threads,
+operators): each is tried in the first round, those that come near the best in all, and the best median counts.
+What cannot be measured is listed with its reason. ``decoding_works.py`` says what is measured.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import gc
+import importlib
 import json
 import os
-import shutil
+import platform
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable
-from fractions import Fraction
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+from decoding_works import CORES, LESS_IS_BETTER, WORKS, AtMost, Entrant, Times, Work
+from footage import write_files
 
-LENGTH, STRIDE, FRAMES, COPIES = 16, 4, 300, 32
-SIZES = {"1080p": (1920, 1080, 5_700_000), "360p": (640, 360, 1_000_000)}
-THREADS = (7, 14)
-
-
-def pictures(footage: str | None, width: int, height: int):
-    """FRAMES pictures of a video, scaled; or a textured picture that drifts, with some noise."""
-    import av
-
-    if footage:
-        with av.open(footage) as container:
-            for frame in itertools.islice(container.decode(video=0), FRAMES):
-                yield frame.reformat(width, height, "yuv420p")
-        return
-    rng = np.random.default_rng(0)
-    coarse = rng.integers(0, 256, (height // 20 + 2, width // 10 + 2, 3), np.uint8)
-    texture = np.kron(coarse, np.ones((20, 20, 1), np.uint8))
-    for number in range(FRAMES):
-        left = number * 2 % width
-        picture = texture[:height, left : left + width] + rng.integers(0, 4, (height, width, 1), np.uint8)
-        yield av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+# A way that is this much worse than the best one in the first round is not tried again.
+_NEAR = 0.8
 
 
-def write_files(folder: Path, size: str, footage: str | None = None) -> list[str]:
-    """One file of FRAMES frames at the bit rate of its size, and its copies."""
-    import av
+class Process:
+    """A library in a process of its own, which measures when it is told to."""
 
-    width, height, bit_rate = SIZES[size]
-    first = folder / f"{size}_0.mp4"
-    options = {"preset": "veryfast", "g": "250", "bf": "3", "b_strategy": "0", "sc_threshold": "0"}
-    with av.open(str(first), "w") as container:
-        stream = container.add_stream("libx264", rate=30, options=options)
-        stream.width, stream.height, stream.pix_fmt, stream.bit_rate = width, height, "yuv420p", bit_rate
-        stream.codec_context.thread_count = 0
-        for number, picture in enumerate(pictures(footage, width, height)):
-            picture.pts, picture.time_base = number, Fraction(1, 30)
-            picture.pict_type = av.video.frame.PictureType.NONE
-            container.mux(stream.encode(picture))
-        container.mux(stream.encode(None))
-    paths = [first, *(folder / f"{size}_{copy}.mp4" for copy in range(1, COPIES))]
-    for path in paths[1:]:
-        shutil.copy(first, path)
-    return [str(path) for path in paths]
+    def __init__(self, entrant: Entrant, files: Sequence[str], cores: int | None, environment: Mapping[str, str]):
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        task = json.dumps([entrant.module, entrant.function, list(files), cores])
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", task],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env={**os.environ, **environment},
+        )
 
+    def answer(self, seconds: float) -> dict[str, Any]:
+        """What it says next: figures, or an error."""
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], seconds)[0]:
+            self.close()
+            return {"error": f"no answer in {seconds:.0f} s"}
+        line = self._process.stdout.readline()
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        code = self._process.wait()
+        self._log.seek(0)
+        lines = self._log.read().strip().splitlines() or [""]
+        return {"error": f"the process ended with {code}: {lines[-1][:300]}"}
 
-def rate(step: Callable[[], int], seconds: float, warmup: float) -> float:
-    """Things a second that a step does, counted after a warm-up."""
-    end = time.perf_counter() + warmup
-    while time.perf_counter() < end:
-        step()
-    start, count = time.perf_counter(), 0
-    while (now := time.perf_counter()) < start + seconds:
-        count += step()
-    return count / (now - start)
-
-
-def rate_of_threads(make: Callable[[int], Callable[[], int]], threads: int, seconds: float, warmup: float) -> float:
-    """Things a second that steps in several threads do together."""
-    counts, stop, errors = [0] * threads, threading.Event(), []
-
-    def work(number: int) -> None:
+    def measure(self, seconds: float, warmup: float, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
         try:
-            step = make(number)
-            while not stop.is_set():
-                counts[number] += step()
-        except Exception as error:
-            errors.append(error)
+            self._process.stdin.write(json.dumps([seconds, warmup, arguments]) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return {"error": "the process has ended"}
+        return self.answer(60 + 10 * (seconds + warmup))
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-    for worker in workers:
-        worker.start()
-    time.sleep(warmup)
-    before, start = sum(counts), time.perf_counter()
-    time.sleep(seconds)
-    result = (sum(counts) - before) / (time.perf_counter() - start)
-    stop.set()
-    for worker in workers:
-        worker.join()
-    if errors:
-        raise errors[0]
-    return result
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
 
 
-def measure_ceiling(files: list[str], seconds: float) -> float:
-    """Bare sessions, packets from memory, frames left where NVDEC put them."""
-    import torch
+def serve(task: str) -> None:
+    """Import a library, say so, then measure for each line that comes in."""
+    module, function, files, cores = json.loads(task)
+    if cores:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
 
-    from videoloader.decoding.annexb import parameter_sets, to_annex_b
-    from videoloader.decoding.nvdec import _Session, _SessionKey, _size_class
-    from videoloader.indexing import build_index, open_source
-    from videoloader.indexing.bitstream.picture import picture_format
+    def answer(what: Mapping[str, Any]) -> None:
+        print(json.dumps(what), file=answers, flush=True)
 
-    index, source = build_index(files[0]), open_source(files[0])
-    headers = parameter_sets("h264", index.stream.codec_configs[0])
-    payloads = [
-        bytes(to_annex_b(source.read(int(offset), int(size)), 4))
-        for offset, size in zip(index.packet_offset, index.packet_size, strict=True)
-    ]
-    payloads[0] = headers + payloads[0]
-    picture = picture_format(index.stream)
-    assert picture is not None
-    key = _SessionKey("h264", picture.chroma, 8, _size_class(picture.width), _size_class(picture.height))
+    def error() -> dict[str, str]:
+        traceback.print_exc()
+        return {"error": " ".join(traceback.format_exception_only(*sys.exc_info()[:2])).strip()[:300]}
 
-    def make(number: int) -> Callable[[], int]:
-        stream = torch.cuda.Stream()
-        session = _Session(key, 0, stream.cuda_stream)
-
-        def step() -> int:
-            return sum(len(session.feed(payload)) for payload in payloads) + len(session.feed(b""))
-
-        return step
-
-    return max(rate_of_threads(make, threads, seconds, 3) for threads in THREADS)
+    try:
+        measure = getattr(importlib.import_module(f"libraries.{module}"), function)
+    except Exception:
+        answer(error())
+        return
+    answer({})
+    for line in sys.stdin:
+        seconds, warmup, arguments = json.loads(line)
+        try:
+            answer({"figures": measure(files, seconds, warmup, **arguments)})
+        except Exception:
+            answer(error())
+        gc.collect()  # so that threads and sessions are gone when others are measured
 
 
-def measure_ours(files: list[str], seconds: float, workload: str) -> float:
-    import videoloader as vl
+class Result:
+    """What an entrant's ways of doing a work have given."""
 
-    whole = workload == "all frames"
-    # Epochs long enough that filling the pipeline at their start does not count.
-    data = vl.VideoDataset.from_paths(files * 16 if whole else files)
-    loader = vl.VideoLoader(
-        data,
-        vl.EveryWindow(FRAMES) if whole else vl.RandomWindow(LENGTH, stride=STRIDE, clips=400),
-        batch_size=2 if whole else 8,
-        prefetch=8 if whole else 4,
-        device="cuda",
-        transforms=[vl.Resize((224, 224)), vl.Normalize()],
-        dtype="float16",
-        shuffle=True,
-    )
+    def __init__(self, entrant: Entrant, unit: str) -> None:
+        self.unit, self.less_is_better = unit, unit in LESS_IS_BETTER
+        self.rounds: list[tuple[dict[str, Any], list[dict[str, float]]]] = [(each, []) for each in entrant.variants]
+        self.errors: list[str] = []
 
-    def batches():
-        while True:
-            yield from loader
+    def ways(self, round_number: int) -> list[tuple[dict[str, Any], list[dict[str, float]]]]:
+        """The ways that are worth another round."""
+        if round_number == 0 or not (best := self.best):
+            return self.rounds if round_number == 0 else []
+        limit = self._score(best[1]) * _NEAR
+        return [each for each in self.rounds if each[1] and self._score(each[1]) >= limit]
 
-    stream = batches()
-    result = rate(lambda: next(stream).frames.shape[0] * (FRAMES if whole else 1), seconds, 5)
-    stream.close()
-    cost = loader.stats().packets / loader.stats().frames
-    print(f"    decode cost: {cost:.2f} packets for each frame wanted", file=sys.stderr)
-    return result
+    def _score(self, figures: Sequence[Mapping[str, float]]) -> float:
+        value = statistics.median(each[self.unit] for each in figures)
+        return 1 / value if self.less_is_better else value
 
+    @property
+    def best(self) -> tuple[dict[str, Any], list[dict[str, float]]] | None:
+        """The way with the best median of those measured most often."""
+        most = max(len(figures) for _, figures in self.rounds)
+        measured = [each for each in self.rounds if each[1] and len(each[1]) == most]
+        return max(measured, key=lambda each: self._score(each[1]), default=None)
 
-def measure_torchcodec(files: list[str], seconds: float) -> float:
-    import torch
-    from torchcodec.decoders import VideoDecoder
+    @property
+    def medians(self) -> dict[str, float]:
+        """Each figure of the best way."""
+        figures = self.best[1] if self.best else []
+        return {name: statistics.median(each[name] for each in figures) for name in (figures[0] if figures else ())}
 
-    def make(number: int) -> Callable[[], int]:
-        rng, stream = np.random.default_rng(number), torch.cuda.Stream()
-
-        def step() -> int:
-            start = int(rng.integers(FRAMES - LENGTH * STRIDE))
-            with torch.cuda.stream(stream):
-                decoder = VideoDecoder(files[rng.integers(COPIES)], device="cuda", seek_mode="approximate")
-                frames = decoder.get_frames_at([start + STRIDE * i for i in range(LENGTH)]).data
-                resize(frames)
-                stream.synchronize()
-            return 1
-
-        return step
-
-    return max(rate_of_threads(make, threads, seconds, 4) for threads in THREADS)
+    def text(self) -> str:
+        if not self.best:
+            return f"not to be had: {self.errors[0] if self.errors else 'no figures'}"
+        arguments, figures = self.best
+        each = ", ".join(f"{one[self.unit]:.4g}" for one in figures)
+        way = ", ".join(f"{name}={value}" for name, value in arguments.items())
+        more = ", ".join(f"{name} {value:.4g}" for name, value in self.medians.items() if name != self.unit)
+        failed = f"; {len(self.errors)} failed: {self.errors[0]}" if self.errors else ""
+        return f"{self.medians[self.unit]:>9.4g} {self.unit} ({each}) {way}{'; ' if way and more else ''}{more}{failed}"
 
 
-def measure_pynvvideocodec(files: list[str], seconds: float) -> float:
-    import PyNvVideoCodec as nvc
-    import torch
-
-    def make(number: int) -> Callable[[], int]:
-        rng, stream = np.random.default_rng(number), torch.cuda.Stream()
-        decoder = None
-
-        def step() -> int:
-            nonlocal decoder
-            start, path = int(rng.integers(FRAMES - LENGTH * STRIDE)), files[rng.integers(COPIES)]
-            with torch.cuda.stream(stream):
-                if decoder is None:
-                    decoder = nvc.SimpleDecoder(
-                        path,
-                        gpu_id=0,
-                        use_device_memory=True,
-                        output_color_type=nvc.OutputColorType.RGBP,
-                        decoder_cache_size=4,
-                        cuda_stream=stream.cuda_stream,
-                    )
-                else:
-                    decoder.reconfigure_decoder(path)
-                frames = decoder.get_batch_frames_by_index([start + STRIDE * i for i in range(LENGTH)])
-                resize(torch.stack([torch.from_dlpack(frame) for frame in frames]))
-                stream.synchronize()
-            return 1
-
-        return step
-
-    return max(rate_of_threads(make, threads, seconds, 4) for threads in THREADS)
+def run(work: Work, arguments: argparse.Namespace, folder: Path) -> dict[str, Result]:
+    """Measure a work: all its entrants, in turns."""
+    files = write_files(folder, work.footage, work.copies, arguments.film)
+    entrants = [each for each in work.entrants if each.module not in arguments.without]
+    results = {entrant.label: Result(entrant, work.unit) for entrant in entrants}
+    with ExitStack() as stack:
+        processes = {}
+        for entrant in entrants:
+            process = Process(entrant, files, work.cores, environment_of(entrant.module, arguments.environment))
+            stack.callback(process.close)
+            processes[entrant.label] = process
+        # Nobody is measured while another one is still being imported.
+        for label, process in list(processes.items()):
+            if "error" in (answer := process.answer(180)):
+                results[label].errors.append(answer["error"])
+                del processes[label]
+        for round_number in range(arguments.rounds):
+            for label, process in processes.items():
+                for way, figures in results[label].ways(round_number):
+                    answer = process.measure(arguments.seconds, arguments.warmup, way)
+                    if "error" in answer:
+                        results[label].errors.append(f"{way}: {answer['error']}")
+                    else:
+                        figures.append(answer["figures"])
+    return results
 
 
-def resize(frames):
-    """The peers' way to the same output."""
-    import torch
-
-    scaled = torch.nn.functional.interpolate(frames.half(), (224, 224), mode="bilinear", antialias=True)
-    return (scaled / 255 - 0.45) / 0.225
+def environment_of(module: str, settings: Sequence[str]) -> dict[str, str]:
+    """The settings LIBRARY:NAME=VALUE that are for one library."""
+    mine = [setting.partition(":")[2] for setting in settings if setting.partition(":")[0] == module]
+    return dict(setting.split("=", 1) for setting in mine)
 
 
-def in_own_process(library: str, workload: str, files: list[str], seconds: float) -> float | None:
-    """One measurement in a fresh process; None where the library is not there."""
-    request = json.dumps([library, workload, files, seconds])
-    done = subprocess.run([sys.executable, __file__, "--measure", request], stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        return None
-    return float(done.stdout.strip().splitlines()[-1])
+def judge(bar: Times | AtMost, results: Mapping[str, Result]) -> dict[str, Any]:
+    """A bar, what came out, and whether it is met; None where a figure is missing."""
+    mine = results[bar.entrant].medians if bar.entrant in results else {}
+    if isinstance(bar, AtMost):
+        value = mine.get(bar.figure)
+        # Counts of packets are exact; a thousandth is for the arithmetic.
+        met = None if value is None else value <= bar.most * 1.001
+        return {"what": f"{bar.entrant}: {bar.figure}", "value": value, "bar": f"≤ {bar.most:g}", "met": met}
+    others = [results[label] for label in bar.others if label in results and results[label].medians]
+    value = None
+    if mine and others:
+        result = results[bar.entrant]
+        theirs = [other.medians[result.unit] for other in others]
+        own = mine[result.unit]
+        value = min(theirs) / own if result.less_is_better else own / max(theirs)
+    names = " or ".join(bar.others)
+    met = None if value is None else value >= bar.least
+    return {"what": f"{bar.entrant} : {names}", "value": value, "bar": f"≥ {bar.least:g}", "met": met}
 
 
-def measure(library: str, workload: str, files: list[str], seconds: float) -> float:
-    if library == "ours":
-        return measure_ceiling(files, seconds) if workload == "ceiling" else measure_ours(files, seconds, workload)
-    return {"torchcodec": measure_torchcodec, "pynvvideocodec": measure_pynvvideocodec}[library](files, seconds)
+def machine() -> dict[str, Any]:
+    """Where it was measured."""
+    facts: dict[str, Any] = {"cores": CORES, "python": platform.python_version()}
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        facts["gpu"] = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        facts["gpu"] = None
+    return facts
+
+
+def write_json(path: Path, arguments: argparse.Namespace, name: str, results: Mapping[str, Result], bars: list) -> None:
+    """Add a work to a file of results, or replace it there."""
+    told = json.loads(path.read_text()) if path.exists() else {"machine": machine(), "works": {}}
+    told["works"][name] = {
+        "title": WORKS[name].title,
+        "unit": WORKS[name].unit,
+        "settings": {key: getattr(arguments, key) for key in ("rounds", "seconds", "warmup")},
+        "entrants": {
+            label: {
+                "medians": result.medians,
+                "best": result.best[0] if result.best else None,
+                "ways": [{"arguments": way, "rounds": figures} for way, figures in result.rounds],
+                "errors": result.errors,
+            }
+            for label, result in results.items()
+        },
+        "bars": bars,
+    }
+    path.write_text(json.dumps(told, indent=1))
+
+
+def table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """The bars of all works, in Markdown."""
+    lines = ["| work | what | value | bar | |", "|---|---|---|---|---|"]
+    verdicts = {True: "met", False: "missed", None: "not measured"}
+    for name, bar in rows:
+        value = "" if bar["value"] is None else f"{bar['value']:.3g}"
+        lines.append(f"| {name} | {bar['what']} | {value} | {bar['bar']} | {verdicts[bar['met']]} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--only", nargs="+", choices=WORKS, default=list(WORKS), metavar="WORK", help=", ".join(WORKS))
+    parser.add_argument(
+        "--without", nargs="+", default=[], metavar="LIBRARY", help="modules of libraries/ to leave out"
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--size", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--footage", help="a video of 300 frames or more to re-encode instead of made-up pictures")
-    parser.add_argument("--only", nargs="+", default=["ours", "torchcodec", "pynvvideocodec"])
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=3, help="of counting, for each way in each round")
+    parser.add_argument("--warmup", type=float, default=4, help="seconds before that")
+    parser.add_argument("--film", help="a video of 300 frames or more to re-encode instead of made-up pictures")
+    parser.add_argument("--folder", type=Path, help="where the files are, or are written and stay")
+    parser.add_argument("--json", type=Path, help="a file that the results are added to")
+    parser.add_argument(
+        "--environment", nargs="+", default=[], metavar="LIBRARY:NAME=VALUE", help="variables for one library's process"
+    )
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.measure:
-        print(measure(*json.loads(arguments.measure)))
+    if arguments.serve:
+        serve(arguments.serve)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        for size in arguments.size:
-            files = write_files(Path(folder), size, arguments.footage)
-            kilobits = os.path.getsize(files[0]) * 8 / (FRAMES / 30) / 1000
-            print(f"{size}: H.264, {FRAMES} frames, GOP 250, {kilobits:.0f} kb/s")
-            results: dict[tuple[str, str], float] = {}
-            work = [("ours", "ceiling"), ("ours", "all frames"), ("ours", "clips")]
-            work += [(peer, "clips") for peer in ("torchcodec", "pynvvideocodec")]
-            for library, workload in work:
-                if library in arguments.only:
-                    rounds = [
-                        in_own_process(library, workload, files, arguments.seconds) for _ in range(arguments.rounds)
-                    ]
-                    good = [value for value in rounds if value is not None]
-                    if good:
-                        results[library, workload] = statistics.median(good)
-                        unit = "clips/s" if workload == "clips" else "frames/s"
-                        print(f"  {library:>15} {workload:<11} {results[library, workload]:>9.1f} {unit}", flush=True)
-                    else:
-                        print(f"  {library:>15} {workload:<11} not to be had")
-            ceiling, every = results.get(("ours", "ceiling")), results.get(("ours", "all frames"))
-            if ceiling and every:
-                print(f"  all frames / ceiling: {every / ceiling:.3f}")
-            for peer in ("torchcodec", "pynvvideocodec"):
-                if (peer, "clips") in results and ("ours", "clips") in results:
-                    print(f"  clips / {peer}: {results['ours', 'clips'] / results[peer, 'clips']:.2f}")
+    rows: list[tuple[str, dict[str, Any]]] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in arguments.only:
+            print(f"{name}: {WORKS[name].title}", flush=True)
+            results = run(WORKS[name], arguments, folder)
+            for label, result in results.items():
+                print(f"    {label:<16}{result.text()}", flush=True)
+            bars = [judge(bar, results) for bar in WORKS[name].bars]
+            rows += [(name, bar) for bar in bars]
+            if arguments.json:
+                write_json(arguments.json, arguments, name, results, bars)
+    print("\n" + table(rows))
 
 
 if __name__ == "__main__":

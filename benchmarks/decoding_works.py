@@ -1,0 +1,176 @@
+"""What is measured, on which files, who takes part, and how much better ours is meant to be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from footage import COPIES, LONG
+
+CORES = len(os.sched_getaffinity(0))
+# Figures of which less is better.
+LESS_IS_BETTER = ("ms", "GB")
+
+
+class Entrant(NamedTuple):
+    """One way to do a work: a function of a module in ``libraries``, and the arguments it may choose the best of."""
+
+    label: str
+    module: str
+    function: str
+    variants: tuple[dict[str, Any], ...] = ({},)
+
+
+class Times(NamedTuple):
+    """How many times better than the best of some others an entrant is to be."""
+
+    entrant: str
+    others: tuple[str, ...]
+    least: float
+
+
+class AtMost(NamedTuple):
+    """What a figure of an entrant is not to exceed."""
+
+    entrant: str
+    figure: str
+    most: float
+
+
+class Work(NamedTuple):
+    """One line of the comparison. ``unit`` names the figure that decides; with ``cores`` only as many are used."""
+
+    title: str
+    unit: str
+    footage: str
+    copies: int
+    entrants: tuple[Entrant, ...]
+    bars: tuple[Times | AtMost, ...]
+    cores: int | None = None
+
+
+def _threads(counts: Iterable[int], **arguments: Any) -> tuple[dict[str, Any], ...]:
+    return tuple({**arguments, "threads": count} for count in counts)
+
+
+_SESSIONS = (1, 7, 14)
+_FEW_SESSIONS = (7, 14)
+
+
+def _every_frame(title: str, footage: str, share: float) -> Work:
+    ceiling = tuple({"threads": threads, "packets_a_call": packets} for threads in _FEW_SESSIONS for packets in (1, 8))
+    return Work(
+        f"every frame of {COPIES} files to 224² float16, {title}",
+        "frames/s",
+        footage,
+        COPIES,
+        (Entrant("NVDEC's ceiling", "nvdec", "every_frame", ceiling), Entrant("ours", "ours", "every_frame")),
+        (Times("ours", ("NVDEC's ceiling",), share),),
+    )
+
+
+def _random_clips(title: str, footage: str, *more_bars: Times) -> Work:
+    operators = ("decoders.video", "decoders.video with index", "readers.video_resize", "experimental.readers.video")
+    hybrid = tuple(
+        {"device": "cuda", "decode": "auto", "cpu_workers": workers} for workers in (CORES, max(CORES // 2, 1))
+    )
+    return Work(
+        f"random clips of 16 frames, 4 apart, GOP 250, to 224² float16, {title}",
+        "clips/s",
+        footage,
+        COPIES,
+        (
+            Entrant("ours, NVDEC", "ours", "random_clips", ({"device": "cuda", "decode": "nvdec"},)),
+            Entrant("ours, hybrid", "ours", "random_clips", hybrid),
+            Entrant("torchcodec", "torchcodec", "random_clips", _threads(_SESSIONS, device="cuda")),
+            Entrant("PyNvVideoCodec", "pynvvideocodec", "random_clips", _threads(_SESSIONS)),
+            Entrant("DALI", "dali", "random_clips", tuple({"operator": operator} for operator in operators)),
+        ),
+        (
+            Times("ours, NVDEC", ("torchcodec",), 1.6),
+            Times("ours, NVDEC", ("PyNvVideoCodec",), 1.6),
+            Times("ours, NVDEC", ("DALI",), 7),
+            Times("ours, hybrid", ("ours, NVDEC",), 1),
+            *more_bars,
+        ),
+    )
+
+
+def _on_cpu(size: str, cores: int, least: float) -> Work:
+    workers = (cores, 2 * cores)
+    ours = tuple({"device": "cpu", "num_workers": count} for count in workers)
+    own_resize = tuple(variant for own in (True, False) for variant in _threads(workers, device="cpu", own_resize=own))
+    return Work(
+        f"random clips of 16 frames, 4 apart, GOP 250, to 224² float16, {size}, on {cores} CPU cores",
+        "clips/s",
+        f"{size}-h264",
+        COPIES,
+        (
+            Entrant("ours", "ours", "random_clips", ours),
+            Entrant("torchcodec", "torchcodec", "random_clips", own_resize),
+            Entrant("decord2", "decord", "random_clips", _threads(workers)),
+        ),
+        (Times("ours", ("torchcodec", "decord2"), least),),
+        cores,
+    )
+
+
+_CLIPS = 32
+_OPEN = ({"reopen": False}, {"reopen": True})
+
+WORKS: dict[str, Work] = {
+    "frames-1080p": _every_frame("1080p H.264", "1080p-h264", 0.97),
+    "frames-hevc": _every_frame("1080p HEVC", "1080p-hevc", 0.95),
+    "frames-360p": _every_frame("360p H.264", "360p-h264", 0.95),
+    "clips-1080p": _random_clips("1080p", "1080p-h264", Times("ours, hybrid", ("torchcodec",), 2)),
+    "clips-360p": _random_clips("360p", "360p-h264"),
+    "long": Work(
+        f"{_CLIPS} random clips of one long 1080p video, in one batch",
+        "clips/s",
+        LONG,
+        1,
+        (
+            Entrant("ours", "ours", "clips_of_one_video", ({"clips": _CLIPS},)),
+            Entrant(
+                "torchcodec",
+                "torchcodec",
+                "clips_of_one_video",
+                ({"clips": _CLIPS}, *_threads(_SESSIONS, clips=_CLIPS)),
+            ),
+        ),
+        (AtMost("ours", "decoded/needed", 1.0), Times("ours", ("torchcodec",), 1)),
+    ),
+    "one-file": Work(
+        "every frame of one 1080p file of 14 GOPs, full size",
+        "frames/s",
+        LONG,
+        1,
+        (
+            Entrant("ours", "ours", "whole_video"),
+            Entrant("torchcodec", "torchcodec", "whole_video", ({"at_once": 1 << 30}, {"at_once": 64})),
+        ),
+        (Times("ours", ("torchcodec",), 5),),
+    ),
+    "latency": Work(
+        "one random clip after the other, 1080p, full size, one thread",
+        "ms",
+        "1080p-h264",
+        COPIES,
+        (Entrant("ours", "ours", "latency", _OPEN), Entrant("torchcodec", "torchcodec", "latency", _OPEN)),
+        (Times("ours", ("torchcodec",), 1),),
+    ),
+    "memory": Work(
+        "GPU memory over the batches, random clips, 1080p, 14 workers",
+        "GB",
+        "1080p-h264",
+        COPIES,
+        (Entrant("ours", "ours", "gpu_memory", ({"num_workers": 14},)),),
+        (AtMost("ours", "GB", 1.2),),
+    ),
+    **{
+        f"cpu-{size}-{name}": _on_cpu(size, cores, least)
+        for name, cores in (("2", min(2, CORES)), ("all", CORES))
+        for size, least in (("1080p", 1.3), ("720p", 1.3), ("360p", 1.1))
+    },
+}

@@ -1,0 +1,55 @@
+"""NVDEC's ceiling: bare sessions fed from memory, their frames left where they lie."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from itertools import islice
+
+import av
+import PyNvVideoCodec as nvc
+import torch
+
+from libraries.common import rate_of_threads
+
+_CODECS = {"h264": nvc.cudaVideoCodec.H264, "hevc": nvc.cudaVideoCodec.HEVC}
+
+
+def every_frame(files: list[str], seconds: float, warmup: float, threads: int, packets_a_call: int) -> dict[str, float]:
+    """Frames a second of sessions that decode the first file again and again."""
+    codec, width, height, payloads = _payloads(files[0], packets_a_call)
+
+    def make(_: int) -> Callable[[], int]:
+        stream = torch.cuda.Stream()
+        decoder = nvc.CreateDecoder(
+            gpuid=0,
+            codec=_CODECS[codec],
+            cudacontext=0,
+            cudastream=stream.cuda_stream,
+            usedevicememory=True,
+            maxwidth=width,
+            maxheight=height,
+        )
+        packets = []
+        for payload in [*payloads, b""]:  # an empty one flushes
+            packet = nvc.PacketData()
+            packet.bsl_data = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value
+            packet.bsl = len(payload)
+            packets.append(packet)
+        return lambda: sum(len(decoder.Decode(packet)) for packet in packets)
+
+    return {"frames/s": rate_of_threads(make, threads, seconds, warmup)}
+
+
+def _payloads(path: str, packets_a_call: int) -> tuple[str, int, int, list[bytes]]:
+    """(codec, width, height, bytes for each call), with start codes and parameter sets."""
+    with av.open(path) as container:
+        stream = container.streams.video[0]
+        codec = stream.codec_context.name
+        width, height = stream.codec_context.width, stream.codec_context.height
+        to_annex_b = av.BitStreamFilterContext(f"{codec}_mp4toannexb", stream)
+        filtered = [
+            bytes(out) for packet in container.demux(stream) if packet.size for out in to_annex_b.filter(packet)
+        ]
+    packets = iter(filtered)
+    return codec, width, height, [b"".join(group) for group in iter(lambda: list(islice(packets, packets_a_call)), [])]

@@ -1,0 +1,156 @@
+"""videoloader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from footage import FRAMES
+
+import videoloader as vl
+from libraries.common import BATCH, LENGTH, SIDE, STRIDE, check_clip, median_milliseconds, random_clip, rate
+from videoloader.indexing import VideoIndex, open_source
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
+
+# So long that the beginning of an epoch, when nothing is decoded ahead yet, does not count.
+_CLIPS_A_FILE = 400
+
+
+def every_frame(files: list[str], seconds: float, warmup: float) -> dict[str, float]:
+    """Frames a second of whole files, by NVDEC alone."""
+    mode = vl.EveryWindow(FRAMES)
+    with _loader(files * 16, mode, device="cuda", decode="nvdec", batch_size=2, prefetch=8) as (loader, batches):
+        frames = rate(lambda: next(batches).frames.shape[0] * FRAMES, seconds, warmup)
+        return {"frames/s": frames, "packets/frame": _cost(loader)}
+
+
+def random_clips(files: list[str], seconds: float, warmup: float, **arguments: Any) -> dict[str, float]:
+    """Clips a second of random clips; the arguments are VideoLoader's."""
+    mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
+    with _loader(files, mode, batch_size=BATCH, prefetch=4, **arguments) as (loader, batches):
+        clips = rate(lambda: _clips(next(batches)), seconds, warmup)
+        return {"clips/s": clips, "packets/frame": _cost(loader)}
+
+
+def clips_of_one_video(files: list[str], seconds: float, warmup: float, clips: int) -> dict[str, float]:
+    """Clips a second where all clips of a batch are of one video, and how often a batch decodes a packet."""
+    mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=clips * 1000)
+    with _loader(files, mode, device="cuda", decode="nvdec", batch_size=clips) as (loader, batches):
+        index, numbers = vl.Video(files[0], device="cpu").index, []
+
+        def step() -> int:
+            batch = next(batches)
+            numbers.append(batch.frame_numbers)
+            return _clips(batch)
+
+        clips_a_second = rate(step, seconds, warmup)
+        some = numbers[:4]
+        needed = [_packets_needed(files[0], index, batch) for batch in some]
+        alone = [sum(_packets_needed(files[0], index, clip) for clip in batch) for batch in some]
+        decoded = loader.stats().packets / len(numbers)
+    return {
+        "clips/s": clips_a_second,
+        "decoded/needed": decoded / float(np.mean(needed)),
+        "clip by clip/needed": float(np.mean(alone) / np.mean(needed)),
+        "needed packets": float(np.mean(needed)),
+    }
+
+
+def whole_video(files: list[str], seconds: float, warmup: float) -> dict[str, float]:
+    """Frames a second of one file, opened and read in one go, at full size."""
+
+    def step() -> int:
+        frames = vl.Video(files[0], device="cuda")[:]
+        torch.cuda.synchronize()
+        return len(frames)
+
+    return {"frames/s": rate(step, seconds, warmup)}
+
+
+def latency(files: list[str], seconds: float, warmup: float, reopen: bool) -> dict[str, float]:
+    """Milliseconds of one random clip at full size, one after the other."""
+    rng = np.random.default_rng(0)
+    video = vl.Video(files[0], device="cuda")
+
+    def step() -> None:
+        opened = vl.Video(files[rng.integers(len(files))], device="cuda") if reopen else video
+        opened.read(random_clip(rng, FRAMES))
+        torch.cuda.synchronize()
+
+    return {"ms": median_milliseconds(step, seconds, warmup)}
+
+
+def gpu_memory(files: list[str], seconds: float, warmup: float, num_workers: int) -> dict[str, float]:
+    """Gigabytes taken from the GPU while random clips are loaded.
+
+    The context and what PyTorch takes for a first tensor are not counted. Batches are those in the making, the one
+    that is finished and the one in the caller's hand.
+    """
+    torch.ones(1, device="cuda").add_(1).cpu()
+    free = least = torch.cuda.mem_get_info()[0]
+    prefetch = 2
+    mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
+    arguments = {"device": "cuda", "decode": "nvdec", "num_workers": num_workers}
+    with _loader(files, mode, batch_size=BATCH, prefetch=prefetch, **arguments) as (_, batches):
+        batch = next(batches)
+
+        def step() -> int:
+            nonlocal batch, least
+            batch = next(batches)
+            least = min(least, torch.cuda.mem_get_info()[0])
+            return _clips(batch)
+
+        clips = rate(step, seconds, warmup)
+        of_batches = (prefetch + 2) * batch.frames.numel() * batch.frames.element_size()
+    return {
+        "GB": (free - least - of_batches) / 1e9,
+        "GB of batches": of_batches / 1e9,
+        "GB held by torch": torch.cuda.max_memory_reserved() / 1e9,
+        "clips/s": clips,
+    }
+
+
+@contextmanager
+def _loader(files: Sequence[str], mode: Any, **arguments: Any) -> Iterator[tuple[vl.VideoLoader, Iterator[Any]]]:
+    """A loader and its batches without end."""
+    loader = vl.VideoLoader(
+        vl.VideoDataset.from_paths(files),
+        mode,
+        transforms=[vl.Resize((SIDE, SIDE)), vl.Normalize()],
+        dtype="float16",
+        shuffle=True,
+        **arguments,
+    )
+
+    def endless() -> Iterator[Any]:
+        while True:
+            yield from loader
+
+    batches = endless()
+    try:
+        yield loader, batches
+    finally:
+        batches.close()
+
+
+def _clips(batch: Any) -> int:
+    check_clip(batch.frames)
+    if batch.frames.is_cuda:
+        torch.cuda.current_stream().synchronize()
+    return len(batch.frames)
+
+
+def _cost(loader: vl.VideoLoader) -> float:
+    """Packets decoded for each frame wanted."""
+    stats = loader.stats()
+    return stats.packets / stats.frames
+
+
+def _packets_needed(path: str, index: VideoIndex, frames: np.ndarray) -> int:
+    """Packets that a decoder needs to give these frames, each packet once."""
+    source = open_source(path)
+    return sum(len(list(read_packets(source, index, run))) for run in plan_frames(index, np.unique(frames)).runs)
