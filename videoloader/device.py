@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import weakref
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -48,14 +51,22 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return torch.device("cuda", index)
 
 
+# CUDA streams that were used before, by device. None is ever ended: PyTorch still records events on the streams that
+# a tensor was used on when the tensor goes, however late that is.
+_spare_streams: defaultdict[int, list[Any]] = defaultdict(list)
+
+
 def own_stream(device: torch.device) -> torch.cuda.Stream:
-    """A new CUDA stream that nothing else runs on. PyTorch's own come from a pool of 32, which it hands out again."""
+    """A CUDA stream that nothing else runs on. PyTorch's own come from a pool of 32, which it hands out again."""
     import cupy
 
-    with cupy.cuda.Device(device.index):
-        stream = cupy.cuda.Stream(non_blocking=True)
+    try:
+        stream = _spare_streams[device.index].pop()
+    except IndexError:
+        with cupy.cuda.Device(device.index):
+            stream = cupy.cuda.Stream(non_blocking=True)
     own = torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]
-    own.owner = stream  # type: ignore[attr-defined]  # which ends the stream when it goes
+    weakref.finalize(own, _spare_streams[device.index].append, stream).atexit = False
     return own
 
 
