@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import av
 import numpy as np
 import pytest
 import torch
@@ -13,7 +16,7 @@ from test_corpus import chosen_frames
 from truth import planes
 
 from videoloader.clips import ClipReader
-from videoloader.convert import CudaSurface, OutputSpec, full_geometry
+from videoloader.convert import CudaSurface, OutputSpec, color_spec, convert_surface, full_geometry, upload_frame
 from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
 from videoloader.errors import DecodeError
 from videoloader.indexing import FileSource, VideoIndex, build_index
@@ -66,10 +69,8 @@ def sessions() -> Sessions:
     return Sessions()
 
 
-def decoded_by(
-    decode, index: VideoIndex, source: FileSource, frames: list[int], convert
-) -> dict[int, list[np.ndarray]]:
-    found: dict[int, list[np.ndarray]] = {}
+def decoded_by(decode, index: VideoIndex, source: FileSource, frames: list[int], convert) -> dict[int, Any]:
+    found: dict[int, Any] = {}
     for run in plan_frames(index, frames).runs:
         decode(index, read_packets(source, index, run), lambda packet, *frame: found.update({packet: convert(*frame)}))
     return found
@@ -98,6 +99,34 @@ def test_samples_are_those_of_the_cpu(name: str, corpus: Path, sessions: Session
         for ours, theirs in zip(nvdec[packet], expected, strict=True):
             assert ours.shape == theirs.shape
             assert np.abs(ours.astype(np.int32) - theirs).max() <= tolerance
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_same_pixels_whoever_decoded(name: str, corpus: Path, sessions: Sessions) -> None:
+    source = FileSource(corpus / name)
+    index = build_index(source)
+    if index.method == "decoded" or index.stream.codec in IDCT_TOLERANCE or why_not_nvdec(index, 0):
+        pytest.skip("the engines need not agree to the bit, or NVDEC does not take it")
+    rotation, mirrored, color = index.stream.rotation, index.stream.mirrored, color_spec(index.stream)
+    geometry = replace(full_geometry(index.stream), size=(70, 90))
+
+    def convert(surface: CudaSurface) -> torch.Tensor:
+        slot = torch.empty(3, 70, 90, device="cuda")
+        convert_surface(
+            surface, color, rotation, mirrored, geometry, OutputSpec(torch.float32), slot, sessions.stream.cuda_stream
+        )
+        return slot
+
+    def upload(frame: av.VideoFrame) -> torch.Tensor:
+        surface = upload_frame(frame, sessions.stream)
+        assert surface
+        return convert(surface)
+
+    frames = chosen_frames(index, random.Random(name))[:20]
+    cpu = decoded_by(sessions.cpu.decode, index, source, frames, upload)
+    nvdec = decoded_by(sessions.nvdec.decode, index, source, frames, convert)
+    torch.cuda.synchronize()
+    assert all(torch.equal(nvdec[packet], cpu[packet]) for packet in cpu)
 
 
 @pytest.fixture(scope="module")

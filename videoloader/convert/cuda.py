@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,13 @@ class _Launch(NamedTuple):
     plan_address: int
 
 
+class _Recent(threading.local):
+    """The launch that a thread made last, and of what."""
+
+    key: object = None
+    launch: _Launch
+
+
 def convert_surface(
     surface: CudaSurface,
     color: ColorSpec,
@@ -88,12 +96,29 @@ def convert_surface(
             layout contradicts itself or the colours.
         UnsupportedError: Y'CbCr is wanted of an RGB picture.
     """
-    if slot.shape != (3, *geometry.output_size) or slot.dtype != output.dtype or slot.device.type != "cuda":
-        raise ConfigurationError(
-            f"slot is {slot.dtype} {list(slot.shape)} on {slot.device}, "
-            f"not {output.dtype} {[3, *geometry.output_size]} on a CUDA device"
+    key = (
+        surface.layout,
+        color,
+        rotation,
+        mirrored,
+        geometry,
+        output,
+        slot.shape,
+        slot.stride(),
+        slot.dtype,
+        slot.device,
+    )
+    if key != _recent.key:  # the same objects frame after frame: to compare them is cheaper than to hash them
+        if slot.shape != (3, *geometry.output_size) or slot.dtype != output.dtype or slot.device.type != "cuda":
+            raise ConfigurationError(
+                f"slot is {slot.dtype} {list(slot.shape)} on {slot.device}, "
+                f"not {output.dtype} {[3, *geometry.output_size]} on a CUDA device"
+            )
+        _recent.launch = _launch(
+            surface.layout, color, rotation, mirrored, geometry, output, slot.stride(), slot.device.index
         )
-    launch = _launch(surface.layout, color, rotation, mirrored, geometry, output, slot.stride(), slot.device.index)
+        _recent.key = key
+    launch = _recent.launch
     source, target = ctypes.c_uint64(surface.pointer), ctypes.c_uint64(slot.data_ptr())
     arguments = _Arguments(ctypes.addressof(source), ctypes.addressof(target), launch.plan_address)
     columns, rows = launch.grid
@@ -257,9 +282,14 @@ def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int,
     return start + (width - 1) * down, right, -down
 
 
-@cache
 def _kernel(arguments: str, device: int) -> int:
-    """The kernel for these template arguments, loaded."""
+    """The kernel for these template arguments, loaded. All threads need it at once: one compiles, the others wait."""
+    with _compiling:
+        return _compiled(arguments, device)
+
+
+@cache
+def _compiled(arguments: str, device: int) -> int:
     import cupy
 
     name = f"convert<{arguments}>"
@@ -271,9 +301,11 @@ def _kernel(arguments: str, device: int) -> int:
     return int(function.ptr)
 
 
+_compiling = threading.Lock()
 # Functions whose handles are in use; CuPy unloads a module when nothing refers to it.
 _loaded: list[Any] = []
 _Arguments = ctypes.c_void_p * 3
+_recent = _Recent()
 
 
 @cache
