@@ -147,7 +147,7 @@ PAINTED = {
     "hevc_open": _hevc("keyint=30:min-keyint=30:open-gop=1:bframes=4", size=(320, 240), frames=150),
     "hevc_open_ts": _hevc("keyint=25:min-keyint=25:open-gop=1:bframes=4", "ts", size=(320, 240), frames=120),
     "hevc_closed": _hevc("keyint=48:open-gop=0:bframes=3", "mkv", size=(426, 240), frames=120),
-    "hevc_layers": _hevc("keyint=120:bframes=7:b-adapt=0:temporal-layers=1", "mp4", "veryfast", size=(320, 240), frames=150),
+    "hevc_layers": _hevc("keyint=99:bframes=7:b-adapt=0:temporal-layers=1", "mp4", "fast", size=(320, 240), frames=150),
     "hevc_radl": _hevc("keyint=24:min-keyint=24:open-gop=0:radl=2:bframes=3:b-adapt=0", size=(288, 208), frames=90),
     "hevc_intra": _hevc("keyint=1", "mkv", size=(240, 176), frames=60),
     "hevc_444": _hevc("keyint=48:bframes=3", size=(321, 241), frames=60, pix_fmt="yuv444p"),

@@ -13,7 +13,7 @@ Then clips of all files go through loaders that must agree in every pixel, but f
 kernel converts what ``decode="nvdec"``, ``"cpu"`` and ``"auto"`` decode, the last with idle cores taking clips; without
 CUDA it is batches of eight against single clips. Exit code 1 if anything differs.
 
-``tests/test_identical.py`` and ``tests/gpu/test_identical.py`` run a small sample of this.
+``tests/test_identical_frames.py`` and ``tests/gpu/test_identical.py`` run a small sample of this.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ carries its number and its video's in its pixels, which are read back. What the 
 the way and must be flat: between the first and the last fifth of what comes after the first 1,000 clips, the medians
 may not grow by more than ``TOLERANCES``. Exit code 1 if they do, or if any frame is wrong.
 
-``tests/test_mixed_clips.py`` and ``tests/gpu/test_mixed_clips.py`` run a small sample of this.
+``tests/test_mixed_clips.py`` and ``tests/gpu/test_mixed.py`` run a small sample of this.
 """
 
 from __future__ import annotations
