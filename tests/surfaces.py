@@ -1,31 +1,32 @@
-"""The samples of a surface in GPU memory, as those of a frame in host memory are looked at."""
+"""The samples of a picture in GPU memory, as those of a frame in host memory are looked at."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
+from numpy.lib.stride_tricks import as_strided
 
 from videoloader.convert import CudaSurface
 
 
-def surface_planes(surface: CudaSurface, cuda_stream: int) -> list[np.ndarray]:
+def surface_planes(surface: CudaSurface, stream: torch.cuda.Stream) -> list[np.ndarray]:
     """Y, Cb and Cr without padding: uint8, or uint16 for more than eight bits.
 
     Args:
-        cuda_stream: handle of the stream that the surface is written on.
+        stream: that the surface is written on.
     """
     import cupy
 
-    wide = surface.layout in ("p016", "yuv444_16")
-    subsampled = surface.layout in ("nv12", "p016")
-    rows = surface.height + (-(-surface.height // 2) if subsampled else 2 * surface.height)
-    memory = cupy.cuda.UnownedMemory(surface.pointer, surface.pitch * rows, surface.owner)
-    array = cupy.ndarray((rows, surface.pitch), cupy.uint8, cupy.cuda.MemoryPointer(memory, 0))
-    with cupy.cuda.ExternalStream(cuda_stream):
-        host = array.get()
-    if wide:
-        host = host.view(np.uint16) >> (16 - surface.bit_depth)
-    luma, chroma = host[: surface.height, : surface.width], host[surface.height :]
-    if subsampled:
-        width = -(-surface.width // 2)
-        return [luma, chroma[:, 0 : 2 * width : 2], chroma[:, 1 : 2 * width : 2]]
-    return [luma, *(plane[:, : surface.width] for plane in np.split(chroma, 2))]
+    layout = surface.layout
+    memory = cupy.cuda.UnownedMemory(surface.pointer, layout.nbytes, surface.owner)
+    on_device = cupy.ndarray(
+        layout.nbytes // layout.sample_bytes, f"u{layout.sample_bytes}", cupy.cuda.MemoryPointer(memory, 0)
+    )
+    with cupy.cuda.ExternalStream(stream.cuda_stream):
+        samples = on_device.get() >> layout.code_shift
+    luma = (0, (layout.height, layout.width), layout.pitch, 1)
+    chroma = [(first, layout.chroma_size, layout.chroma_pitch, layout.chroma_step) for first in (layout.cb, layout.cr)]
+    return [
+        as_strided(samples[first:], shape, (down * samples.itemsize, across * samples.itemsize), writeable=False)
+        for first, shape, down, across in (luma, *(chroma if layout.model != "gray" else ()))
+    ]

@@ -34,5 +34,5 @@ def test_a_wrong_frame_is_noticed_and_named(sample: Sample) -> None:
 
 def test_clips_do_not_depend_on_their_batch(sample: Sample) -> None:
     settings = {"device": "cpu", "num_workers": 2}
-    ways = {"single": settings | {"batch_size": 1}, "batches": settings}
-    assert not compare_loaders([sample(name) for name in NAMES], 3, ways)
+    ways = {"single": settings | {"batch_size": 1}, "shuffled": settings, "in order": settings | {"shuffle": False}}
+    assert not compare_loaders([sample(name) for name in NAMES], 4, ways)

@@ -124,7 +124,6 @@ def distinct_packets(batches: list[vl.Batch]) -> int:
     return total
 
 
-@pytest.mark.xfail(strict=False, reason="clips of one batch are still decoded one by one")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", OVERLAPPING, ids=lambda mode: type(mode).__name__)
 def test_a_batch_decodes_no_packet_twice(
@@ -135,7 +134,6 @@ def test_a_batch_decodes_no_packet_twice(
     assert loader.stats().packets <= distinct_packets(batches)
 
 
-@pytest.mark.xfail(strict=False, reason="clips of one batch are still decoded one by one")
 @pytest.mark.parametrize("name", ["h264_mp4_open_gop", "hevc_mkv", "vp9_webm", "av1_mkv", "mpeg2_ts", "mpeg4_avi"])
 def test_a_batch_decodes_no_packet_twice_whatever_the_codec(name: str, sample: Sample) -> None:
     loader = load([sample(name)], vl.RandomWindow(6, stride=3, clips=12), batch_size=12)

@@ -16,6 +16,9 @@ if not torch.cuda.is_available():
 from reference_streams import STREAMS, write_stream  # noqa: E402 - they need cupy, or nothing
 from soak.identical_frames import Engines, compare_clips, compare_loaders, compare_videos, open_file  # noqa: E402
 
+from videoloader.decoding import why_not_nvdec  # noqa: E402
+from videoloader.indexing import build_index  # noqa: E402
+
 Sample = Callable[[str], Path]
 NAMES = [
     "h264_mp4_open_gop", "h264_mp4_intra_refresh", "h264_ts", "hevc_mkv", "vp8_webm", "av1_mkv", "mpeg2_ts",
@@ -41,13 +44,14 @@ def test_random_clips_have_the_samples_of_a_full_decode(paths: list[Path]) -> No
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_engines_give_the_same_pixels(paths: list[Path]) -> None:
-    ways = {decode: {"device": "cuda", "decode": decode} for decode in ("cpu", "auto")}
-    assert not compare_loaders(paths, 6, ways)
+    ways = {"cpu": {"decode": "cpu"}, "auto": {}, "auto in order": {"shuffle": False}}
+    assert not compare_loaders(paths, 6, {name: way | {"device": "cuda"} for name, way in ways.items()})
     assert not [line for path in paths for line in compare_videos(path)]
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_batches_do_not_change_their_clips(paths: list[Path]) -> None:
-    settings = {"device": "cuda", "decode": "nvdec"}
-    takes = [path for path in paths if open_file(path, cuda=True).takes_nvdec]
-    assert not compare_loaders(takes, 6, {"nvdec": settings | {"batch_size": 1}, "batches": settings})
+    takes = [path for path in paths if not why_not_nvdec(build_index(path), 0)]
+    ways = {"single": {"batch_size": 1}, "shuffled": {}, "in order": {"shuffle": False}}
+    assert not compare_loaders(
+        takes, 6, {name: way | {"device": "cuda", "decode": "nvdec"} for name, way in ways.items()}
+    )
