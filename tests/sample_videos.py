@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -67,8 +68,9 @@ RECIPES = {
 }
 
 
-def write_video(path: Path, recipe: Recipe) -> Path:
-    """Encode a picture that moves on with every frame."""
+def write_video(path: Path, recipe: Recipe, picture: Callable[[int, int, int], np.ndarray] | None = None) -> Path:
+    """Encode a picture that moves on with every frame, or those that ``picture(number, width, height)`` gives."""
+    picture = picture or _picture
     with av.open(str(path), "w", container_options=recipe.container_options) as container:
         stream = container.add_stream(recipe.encoder, rate=25, options=recipe.options)
         stream.width, stream.height = recipe.size
@@ -78,7 +80,7 @@ def write_video(path: Path, recipe: Recipe) -> Path:
         if recipe.encoder == "libx265" and recipe.suffix == "mp4":
             stream.codec_context.codec_tag = "hvc1"
         for number, pts in enumerate(recipe.pts()):
-            frame = av.VideoFrame.from_ndarray(_picture(number, *recipe.size), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(picture(number, *recipe.size), format="rgb24")
             frame.pts, frame.time_base = pts, recipe.time_base
             container.mux(stream.encode(frame.reformat(format=recipe.pix_fmt)))
         container.mux(stream.encode())

@@ -35,8 +35,12 @@ def planes(frame: av.VideoFrame) -> list[np.ndarray]:
 
 
 def hash_of(frame: av.VideoFrame) -> bytes:
+    return hash_planes(planes(frame))
+
+
+def hash_planes(samples: list[np.ndarray]) -> bytes:
     digest = blake2b(digest_size=16)
-    for plane in planes(frame):
+    for plane in samples:
         digest.update(np.ascontiguousarray(plane))
     return digest.digest()
 

@@ -1,0 +1,410 @@
+"""Random clips of real files by every engine: their frames are those of a full libav decode, to the last sample.
+
+    python tests/soak/identical_frames.py FOLDER [--clips 200] [--threads 16] [--part 1/3] [--only hevc]
+
+Each file is decoded once from start to end by libav: that is the truth, for the number of frames, their times and (by
+hash) every sample. Then each engine makes random clips of it (``random_frames.py``) from the packets of the plan alone:
+the CPU engine, and NVDEC where there is one and it takes the file. Samples must be identical, with two exceptions.
+The inverse DCT of MPEG-1, 2 and 4 may round either way: there NVDEC may be off by 2 codes in a keyframe and, since
+errors add up from frame to frame, by 12 anywhere else, by 1 on average. And a frame that the decoder calls damaged is
+only counted: what conceals the damage depends on all that was decoded before.
+
+Then clips of all files go through loaders that must agree in every pixel, but for those three codecs. With CUDA one
+kernel converts what ``decode="nvdec"``, ``"cpu"`` and ``"auto"`` decode, the last with idle cores taking clips; some
+have the clips of a file in one batch, so that they are decoded together. Without CUDA it is such batches against single
+clips. Exit code 1 if anything differs.
+
+``tests/test_identical_frames.py`` and ``tests/gpu/test_identical.py`` run a small sample of this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import av
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from soak.random_frames import RandomFrames
+from surfaces import surface_planes
+from truth import full_decode, hash_planes, planes
+
+import videoloader as vl
+from videoloader.convert import CudaSurface
+from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
+from videoloader.errors import DecodeError, VideoLoaderError
+from videoloader.indexing import FileSource, VideoIndex
+from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.packets import PacketBytes, read_packets
+from videoloader.planning import plan_frames
+from videoloader.sampling import clip_frames, clip_rng
+from videoloader.video import WholeVideo
+
+IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4")
+_KEYFRAME_TOLERANCE, _TOLERANCE, _MEAN_TOLERANCE = 2, 12, 1.0
+_CLIPS_A_TASK = 10
+
+
+class Picture(NamedTuple):
+    """What came out of a decoder: samples of each plane, and whether the decoder calls them damaged."""
+
+    planes: list[np.ndarray]
+    damaged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class File:
+    """A file and the truth about it: hashes of its frames, in display order."""
+
+    path: Path
+    index: VideoIndex
+    hashes: list[bytes]
+    takes_nvdec: bool
+
+
+@dataclass(eq=False)
+class Account:
+    """What was compared so far, and what was found."""
+
+    clips: int = 0
+    frames: Counter[str] = field(default_factory=Counter)
+    packets: Counter[str] = field(default_factory=Counter)
+    damaged: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    largest: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def add(self, other: Account) -> None:
+        self.clips += other.clips
+        self.frames += other.frames
+        self.packets += other.packets
+        self.damaged += other.damaged
+        self.refused += other.refused
+        self.wrong += other.wrong
+        for kind, (value, name) in other.largest.items():
+            self.note(kind, value, name)
+
+    def note(self, kind: str, value: float, name: str) -> None:
+        """Remember the largest difference of a kind, and its file."""
+        self.largest[kind] = max(self.largest.get(kind, (0.0, "")), (value, name))
+
+
+class Engines:
+    """One thread's decoders, kept from file to file."""
+
+    def __init__(self, *, cuda: bool) -> None:
+        self._cpu = CpuDecoder()
+        self._nvdec = NvdecDecoder(gpu=0) if cuda else None
+
+    def by_cpu(self, file: File, frames: Sequence[int]) -> tuple[dict[int, Picture], int]:
+        """The picture of each wanted packet, and how many packets were decoded for them."""
+        found: dict[int, Picture] = {}
+
+        def take(packet: int, frame: av.VideoFrame) -> None:
+            assert packet not in found, f"packet {packet} comes out twice"
+            found[packet] = Picture(planes(frame), frame.is_corrupt)
+
+        return found, sum(self._cpu.decode(index, packets, take) for index, packets in _runs(file, frames))
+
+    def by_nvdec(self, file: File, frames: Sequence[int]) -> tuple[dict[int, Picture], int]:
+        """The same by NVDEC, which may give a packet's picture again when it had to start anew."""
+        assert self._nvdec is not None
+        found: dict[int, Picture] = {}
+
+        def take(packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
+            found[packet] = Picture(surface_planes(surface, stream), False)
+
+        return found, sum(self._nvdec.decode(index, packets, take) for index, packets in _runs(file, frames))
+
+
+def _runs(file: File, frames: Sequence[int]) -> Iterator[tuple[VideoIndex, Iterator[PacketBytes]]]:
+    """The plan's runs, none of which starts with what its container only calls a keyframe."""
+    index, source = file.index, FileSource(file.path)
+    position = 0
+    while position < len(runs := plan_frames(index, frames).runs):
+        first = next(read_packets(source, index, runs[position]))
+        config = index.stream.codec_configs[index.packet_config[first.number]]
+        if index.packet_key[first.number] and not is_random_access(index.stream.codec, config, first.data):
+            index, position = index.without_keyframe(first.number), 0
+        else:
+            position += 1
+    for run in runs:
+        yield index, read_packets(source, index, run)
+
+
+def open_file(path: Path, *, cuda: bool) -> File:
+    """The index of a file and a full decode of it.
+
+    Raises:
+        AssertionError: they differ in the number of frames or in their times.
+        VideoLoaderError: the file cannot be read.
+    """
+    index, truth = vl.build_index(path), full_decode(path)
+    assert not truth.error, truth.error
+    assert len(index) == len(truth.hashes), f"{len(index)} frames, of which libav gives {len(truth.hashes)}"
+    known = [number for number, pts in enumerate(truth.pts) if pts is not None]
+    # AVI holds no presentation times: libav gives reordered frames the numbers of their packets.
+    assert index.frame_pts[known].tolist() == sorted(truth.pts[each] for each in known), "other times than libav's"
+    return File(path, index, truth.hashes, cuda and not why_not_nvdec(index, 0))
+
+
+def compare_clips(file: File, engines: Engines, clips: range, seed: int = 0) -> Account:
+    """Make these random clips of a file by each engine, and compare their samples with the truth."""
+    account = Account(len(clips))
+    codec, name = file.index.stream.codec, file.path.name
+    for clip in clips:
+        mode = RandomFrames(1 + clip % 8)
+        frames = np.unique(clip_frames(mode, WholeVideo(file.index), 0, clip_rng(seed, 0, clip))[0]).tolist()
+        where = f"{name} clip {clip} {frames}"
+        by_cpu, fed = engines.by_cpu(file, frames)
+        damaged = {packet for packet, picture in by_cpu.items() if picture.damaged}
+        account.damaged[name] += len(damaged)
+        account.frames["cpu"] += len(frames)
+        account.packets["cpu"] += fed
+        account.wrong += [f"cpu: {where}: {line}" for line in _differences(file, frames, by_cpu, damaged)]
+        if not file.takes_nvdec:
+            continue
+        try:
+            by_nvdec, fed = engines.by_nvdec(file, frames)
+        except DecodeError as error:
+            # Refusing is right where it is loud: such a clip goes to the CPU. It must stay the exception.
+            account.refused[name] += 1
+            if file.index.method != "decoded":
+                account.wrong.append(f"nvdec: {where}: {error}")
+            continue
+        account.frames[f"nvdec {codec}"] += len(frames)
+        account.packets["nvdec"] += fed
+        differ = (
+            _idct_differences(file, by_nvdec, by_cpu, damaged, account)
+            if codec in IDCT_CODECS
+            else _differences(file, frames, by_nvdec, damaged)
+        )
+        account.wrong += [f"nvdec: {where}: {line}" for line in differ]
+    account.damaged = +account.damaged
+    return account
+
+
+def _differences(file: File, frames: list[int], found: dict[int, Picture], damaged: set[int]) -> Iterator[str]:
+    """A line for each frame that is not as in the full decode."""
+    packets = file.index.frame_packet[frames].tolist()
+    for frame, packet in zip(frames, packets, strict=True):
+        given = hash_planes(found[packet].planes) if packet in found else b""
+        if given != file.hashes[frame] and not (given and packet in damaged):
+            same = [number for number, known in enumerate(file.hashes) if known == given]
+            what = f"is frame {same}" if same else "is like no frame" if given else "does not come out"
+            yield f"frame {frame} (packet {packet}) {what}"
+    if extra := found.keys() - set(packets):
+        yield f"packets {extra} come out, which nobody wants"
+
+
+def _idct_differences(
+    file: File, found: dict[int, Picture], expected: dict[int, Picture], damaged: set[int], account: Account
+) -> Iterator[str]:
+    """A line for each picture that differs by more than an inverse DCT may."""
+    if found.keys() != expected.keys():
+        yield f"packets {sorted(found)} come out instead of {sorted(expected)}"
+    for packet in found.keys() & expected.keys() - damaged:
+        ours, theirs = found[packet].planes, expected[packet].planes
+        if [plane.shape for plane in ours] != [plane.shape for plane in theirs]:
+            yield f"packet {packet} has planes of another size"
+            continue
+        key = bool(file.index.packet_key[packet])
+        kind = f"{file.index.stream.codec} {'keyframes' if key else 'others'}"
+        for one, other in zip(ours, theirs, strict=True):
+            difference = np.abs(one.astype(np.int16) - other)
+            most, mean = int(difference.max()), float(difference.mean())
+            account.note(f"{kind}, most", most, file.path.name)
+            account.note(f"{kind}, mean", mean, file.path.name)
+            if most > (_KEYFRAME_TOLERANCE if key else _TOLERANCE) or mean > _MEAN_TOLERANCE:
+                yield f"packet {packet} differs by {most} codes, {mean:.2f} on average"
+
+
+def compare_loaders(paths: Sequence[Path], clips: int, ways: dict[str, dict[str, Any]], seed: int = 0) -> list[str]:
+    """Load clips of all files in several ways that must not matter.
+
+    Args:
+        paths: of the files.
+        clips: of each file.
+        ways: settings of the loader by name; the first is what the others are compared with. It must be one that
+            knows which frames are damaged, which are left out.
+
+    Returns:
+        A line for each clip that is another.
+    """
+    data = vl.VideoDataset.from_paths(paths)
+    indexes = {str(path): vl.build_index(path) for path in paths}
+    transforms = (vl.RandomResizedCrop(112, scale=(0.3, 1)), vl.RandomHorizontalFlip())
+    expected: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    wrong = []
+    for way, settings in ways.items():
+        settings = {"batch_size": 8, "shuffle": True, "transforms": transforms, "seed": seed} | settings
+        seen = 0
+        loader = vl.VideoLoader(data, RandomFrames(4, clips), **settings)
+        for batch in loader:
+            for path, clip, frames, corrupt in zip(
+                batch.paths, batch.clips.tolist(), batch.frames.cpu().numpy(), batch.corrupt, strict=True
+            ):
+                seen += 1
+                others, damaged = expected.setdefault(clip, (frames.copy(), corrupt))
+                difference = np.abs(frames.astype(np.int16) - others)[~damaged]
+                by_two_idcts = indexes[path].stream.codec in IDCT_CODECS and settings["device"] == "cuda"
+                if difference.size and (difference.mean() > 1 if by_two_idcts else difference.any()):
+                    wrong.append(
+                        f"{way}: {Path(path).name} clip {clip} {batch.frame_numbers[batch.clips == clip]}: differs by "
+                        f"{difference.max()}, {difference.mean():.3f} on average, from {next(iter(ways))}"
+                    )
+        assert seen + len(loader.unreadable) == clips * len(paths) == len(expected)
+        # Only the first packets of such streams tell that they are not for NVDEC.
+        wrong += [f"{way}: {error}" for path, error in loader.unreadable if indexes[path].method != "decoded"]
+    return wrong
+
+
+def compare_videos(path: Path, frames: int = 3, seed: int = 0) -> list[str]:
+    """Read whole frames of a file on CUDA by each engine; a line for each that differs."""
+    index = vl.build_index(path)
+    numbers = np.random.default_rng(seed).integers(0, len(index), frames).tolist()
+    pictures: dict[str, torch.Tensor] = {}
+    for decode in ("cpu", "auto", *([] if why_not_nvdec(index, 0) else ["nvdec"])):
+        try:
+            pictures[decode] = vl.Video(path, device="cuda", index=index, decode=decode).read(numbers).frames.cpu()
+        except DecodeError:
+            if decode != "nvdec" or index.method != "decoded":
+                raise
+    lines = []
+    for decode, picture in pictures.items():
+        difference = (picture.int() - pictures["cpu"].int()).abs()
+        if difference.float().mean() > 1 if index.stream.codec in IDCT_CODECS else difference.any():
+            lines.append(f"{path.name} frames {numbers}, {decode}: differs by {int(difference.max())} from cpu")
+    return lines
+
+
+def _all_files(folder: Path, only: str) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file() and path.suffix != ".tsv" and only in path.name)
+
+
+def _by_cost(paths: list[Path]) -> list[Path]:
+    """Dearest first, so that none of them is left alone at the end."""
+
+    def cost(path: Path) -> int:
+        index = vl.build_index(path)
+        return len(index) * index.stream.width * index.stream.height
+
+    return sorted(paths, key=cost, reverse=True)
+
+
+def _compare_samples(
+    paths: list[Path], clips: int, threads: int, seed: int, seconds: float, *, cuda: bool
+) -> tuple[Account, int]:
+    """The account over all files, and how many clips there was no time for."""
+    own, lock = threading.local(), threading.Lock()
+    total, left = Account(), 0
+    end = time.perf_counter() + seconds
+
+    def compare(file: File, some: range) -> None:
+        nonlocal left
+        if time.perf_counter() > end:
+            with lock:
+                left += len(some)
+            return
+        if not hasattr(own, "engines"):
+            own.engines = Engines(cuda=cuda)
+        try:
+            account = compare_clips(file, own.engines, some, seed)
+        except (AssertionError, VideoLoaderError) as error:
+            account = Account(wrong=[f"{file.path.name} clips {some.start} to {some.stop}: {error}"])
+        with lock:
+            total.add(account)
+
+    with ThreadPoolExecutor(threads) as pool:
+
+        def open_and_submit(path: Path) -> list[Future[None]]:
+            try:
+                file = open_file(path, cuda=cuda)
+            except (AssertionError, VideoLoaderError) as error:
+                with lock:
+                    total.wrong.append(f"{path.name}: {error}")
+                return []
+            starts = range(0, clips, _CLIPS_A_TASK)
+            return [pool.submit(compare, file, range(start, min(start + _CLIPS_A_TASK, clips))) for start in starts]
+
+        for opened in [pool.submit(open_and_submit, path) for path in paths]:
+            for compared in opened.result():
+                compared.result()
+    return total, left
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--clips", type=int, default=200, help="of each file, by each engine; 0: none")
+    parser.add_argument("--loader-clips", type=int, default=8, help="of each file, through each loader; 0: none")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--part", default="1/1", help="K/N: only the files of one of N equal parts")
+    parser.add_argument("--only", default="", help="files with this in their name")
+    parser.add_argument("--seconds", type=float, default=1e9, help="after which no more random clips are begun")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cuda", action=argparse.BooleanOptionalAction, default=torch.cuda.is_available())
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")  # of what NVDEC does not decode, of HDR, of encrypted files
+    av.logging.set_level(None)
+    part, parts = map(int, arguments.part.split("/"))
+    paths = _by_cost(_all_files(arguments.folder, arguments.only))[part - 1 :: parts]
+    cuda, wrong = arguments.cuda, []
+    if arguments.clips:
+        begin = time.perf_counter()
+        total, left = _compare_samples(
+            paths, arguments.clips, arguments.threads, arguments.seed, arguments.seconds, cuda=cuda
+        )
+        wrong += total.wrong
+        print(f"{len(paths)} files, {total.clips} clips in {time.perf_counter() - begin:.0f} s: {len(wrong)} wrong")
+        print(f"{left} clips were left out for want of time")
+        print(f"frames {dict(total.frames)}, packets decoded {dict(total.packets)}")
+        print(f"damaged frames {dict(total.damaged)}, clips that NVDEC refuses {dict(total.refused)}")
+        print("largest differences by IDCT:", *sorted(total.largest.items()), sep="\n  ", flush=True)
+    if arguments.loader_clips:
+        begin = time.perf_counter()
+        settings = {"device": "cuda" if cuda else "cpu", "num_workers": arguments.threads}
+        in_order = {"shuffle": False}  # so that clips of one file meet in a batch
+        groups: list[tuple[list[Path], dict[str, dict[str, Any]]]]
+        if cuda:
+            takes = [path for path in paths if not why_not_nvdec(vl.build_index(path), 0)]
+            others = [path for path in paths if path not in takes]
+            by_any = {"cpu": {"decode": "cpu"}, "auto": {}, "auto in order": in_order}
+            groups = [
+                (takes, by_any | {"nvdec in order": {"decode": "nvdec", "on_error": "skip"} | in_order}),
+                (others, by_any),
+            ]
+        else:
+            groups = [(paths, {"single": {"batch_size": 1}, "in order": in_order})]
+        differing = [
+            line
+            for some, ways in groups
+            if some
+            for line in compare_loaders(
+                some, arguments.loader_clips, {name: settings | way for name, way in ways.items()}, arguments.seed
+            )
+        ]
+        if cuda:
+            differing += [line for path in paths for line in compare_videos(path, seed=arguments.seed)]
+        wrong += differing
+        print(f"loaders: {time.perf_counter() - begin:.0f} s, {len(differing)} clips differ")
+    print(*wrong[:40], sep="\n")
+    print("FAILED" if wrong else "passed")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
