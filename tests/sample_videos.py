@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -84,6 +85,9 @@ def write_video(path: Path, recipe: Recipe, picture: Callable[[int, int, int], n
             frame.pts, frame.time_base = pts, recipe.time_base
             container.mux(stream.encode(frame.reformat(format=recipe.pix_fmt)))
         container.mux(stream.encode())
+    if recipe.encoder == "libsvtav1" and hasattr(os, "sched_setscheduler"):
+        # Where it may, SVT-AV1 makes the thread that calls it a real-time one, and nothing else would run any more.
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     return path
 
 
