@@ -1,4 +1,4 @@
-"""A small sample of soak/identical_frames.py: random clips have the samples of a full libav decode."""
+"""A small sample of soak/identical_frames.py and identical_batches.py: random clips are as in a full decode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from soak.identical_frames import Engines, compare_clips, compare_loaders, open_file
+from soak.identical_batches import compare_loaders
+from soak.identical_frames import Engines, compare_clips, open_file
 
 Sample = Callable[[str], Path]
 NAMES = [

@@ -1,4 +1,4 @@
-"""A small sample of soak/identical_frames.py on CUDA: NVDEC, CPU and both together give the same frames."""
+"""A small sample of soak/identical_frames.py and identical_batches.py: NVDEC and the CPU give the same frames."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ pytest.importorskip("cupy")
 if not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
 
-from reference_streams import STREAMS, write_stream  # noqa: E402 - they need cupy, or nothing
-from soak.identical_frames import Engines, compare_clips, compare_loaders, compare_videos, open_file  # noqa: E402
+from reference_streams import STREAMS, write_stream  # noqa: E402
+from soak.identical_batches import compare_loaders, compare_videos  # noqa: E402
+from soak.identical_frames import Engines, compare_clips, open_file  # noqa: E402
 
 from videoloader.decoding import why_not_nvdec  # noqa: E402
 from videoloader.indexing import build_index  # noqa: E402

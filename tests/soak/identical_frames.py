@@ -9,12 +9,8 @@ The inverse DCT of MPEG-1, 2 and 4 may round either way: there NVDEC may be off 
 errors add up from frame to frame, by 12 anywhere else, by 1 on average. And a frame that the decoder calls damaged is
 only counted: what conceals the damage depends on all that was decoded before.
 
-Then clips of all files go through loaders that must agree in every pixel, but for those three codecs. With CUDA one
-kernel converts what ``decode="nvdec"``, ``"cpu"`` and ``"auto"`` decode, the last with idle cores taking clips; some
-have the clips of a file in one batch, so that they are decoded together. Without CUDA it is such batches against single
-clips. Exit code 1 if anything differs.
-
-``tests/test_identical_frames.py`` and ``tests/gpu/test_identical.py`` run a small sample of this.
+Exit code 1 if any frame is wrong. ``tests/test_identical_frames.py`` and ``tests/gpu/test_identical.py`` run a small
+sample of this.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import av
 import numpy as np
@@ -232,80 +228,19 @@ def _idct_differences(
                 yield f"packet {packet} differs by {most} codes, {mean:.2f} on average"
 
 
-def compare_loaders(paths: Sequence[Path], clips: int, ways: dict[str, dict[str, Any]], seed: int = 0) -> list[str]:
-    """Load clips of all files in several ways that must not matter.
+def files_of(folder: Path, only: str, part: str) -> list[Path]:
+    """The files of a folder with ``only`` in their name, of these the K-th of N equal parts, dearest first."""
+    paths = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".tsv" and only in path.name]
 
-    Args:
-        paths: of the files.
-        clips: of each file.
-        ways: settings of the loader by name; the first is what the others are compared with. It must be one that
-            knows which frames are damaged, which are left out.
-
-    Returns:
-        A line for each clip that is another.
-    """
-    data = vl.VideoDataset.from_paths(paths)
-    indexes = {str(path): vl.build_index(path) for path in paths}
-    transforms = (vl.RandomResizedCrop(112, scale=(0.3, 1)), vl.RandomHorizontalFlip())
-    expected: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    wrong = []
-    for way, settings in ways.items():
-        settings = {"batch_size": 8, "shuffle": True, "transforms": transforms, "seed": seed} | settings
-        seen = 0
-        loader = vl.VideoLoader(data, RandomFrames(4, clips), **settings)
-        for batch in loader:
-            for path, clip, frames, corrupt in zip(
-                batch.paths, batch.clips.tolist(), batch.frames.cpu().numpy(), batch.corrupt, strict=True
-            ):
-                seen += 1
-                others, damaged = expected.setdefault(clip, (frames.copy(), corrupt))
-                difference = np.abs(frames.astype(np.int16) - others)[~damaged]
-                by_two_idcts = indexes[path].stream.codec in IDCT_CODECS and settings["device"] == "cuda"
-                if difference.size and (difference.mean() > 1 if by_two_idcts else difference.any()):
-                    wrong.append(
-                        f"{way}: {Path(path).name} clip {clip} {batch.frame_numbers[batch.clips == clip]}: differs by "
-                        f"{difference.max()}, {difference.mean():.3f} on average, from {next(iter(ways))}"
-                    )
-        assert seen + len(loader.unreadable) == clips * len(paths) == len(expected)
-        # Only the first packets of such streams tell that they are not for NVDEC.
-        wrong += [f"{way}: {error}" for path, error in loader.unreadable if indexes[path].method != "decoded"]
-    return wrong
-
-
-def compare_videos(path: Path, frames: int = 3, seed: int = 0) -> list[str]:
-    """Read whole frames of a file on CUDA by each engine; a line for each that differs."""
-    index = vl.build_index(path)
-    numbers = np.random.default_rng(seed).integers(0, len(index), frames).tolist()
-    pictures: dict[str, torch.Tensor] = {}
-    for decode in ("cpu", "auto", *([] if why_not_nvdec(index, 0) else ["nvdec"])):
-        try:
-            pictures[decode] = vl.Video(path, device="cuda", index=index, decode=decode).read(numbers).frames.cpu()
-        except DecodeError:
-            if decode != "nvdec" or index.method != "decoded":
-                raise
-    lines = []
-    for decode, picture in pictures.items():
-        difference = (picture.int() - pictures["cpu"].int()).abs()
-        if difference.float().mean() > 1 if index.stream.codec in IDCT_CODECS else difference.any():
-            lines.append(f"{path.name} frames {numbers}, {decode}: differs by {int(difference.max())} from cpu")
-    return lines
-
-
-def _all_files(folder: Path, only: str) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_file() and path.suffix != ".tsv" and only in path.name)
-
-
-def _by_cost(paths: list[Path]) -> list[Path]:
-    """Dearest first, so that none of them is left alone at the end."""
-
-    def cost(path: Path) -> int:
+    def cost(path: Path) -> tuple[int, str]:
         index = vl.build_index(path)
-        return len(index) * index.stream.width * index.stream.height
+        return len(index) * index.stream.width * index.stream.height, path.name
 
-    return sorted(paths, key=cost, reverse=True)
+    number, parts = map(int, part.split("/"))
+    return sorted(paths, key=cost, reverse=True)[number - 1 :: parts]
 
 
-def _compare_samples(
+def _compare_files(
     paths: list[Path], clips: int, threads: int, seed: int, seconds: float, *, cuda: bool
 ) -> tuple[Account, int]:
     """The account over all files, and how many clips there was no time for."""
@@ -349,8 +284,7 @@ def _compare_samples(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--clips", type=int, default=200, help="of each file, by each engine; 0: none")
-    parser.add_argument("--loader-clips", type=int, default=8, help="of each file, through each loader; 0: none")
+    parser.add_argument("--clips", type=int, default=200, help="of each file, by each engine")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--part", default="1/1", help="K/N: only the files of one of N equal parts")
     parser.add_argument("--only", default="", help="files with this in their name")
@@ -358,52 +292,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cuda", action=argparse.BooleanOptionalAction, default=torch.cuda.is_available())
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")  # of what NVDEC does not decode, of HDR, of encrypted files
+    warnings.simplefilter("ignore")  # of what NVDEC does not decode, of encrypted files
     av.logging.set_level(None)
-    part, parts = map(int, arguments.part.split("/"))
-    paths = _by_cost(_all_files(arguments.folder, arguments.only))[part - 1 :: parts]
-    cuda, wrong = arguments.cuda, []
-    if arguments.clips:
-        begin = time.perf_counter()
-        total, left = _compare_samples(
-            paths, arguments.clips, arguments.threads, arguments.seed, arguments.seconds, cuda=cuda
-        )
-        wrong += total.wrong
-        print(f"{len(paths)} files, {total.clips} clips in {time.perf_counter() - begin:.0f} s: {len(wrong)} wrong")
-        print(f"{left} clips were left out for want of time")
-        print(f"frames {dict(total.frames)}, packets decoded {dict(total.packets)}")
-        print(f"damaged frames {dict(total.damaged)}, clips that NVDEC refuses {dict(total.refused)}")
-        print("largest differences by IDCT:", *sorted(total.largest.items()), sep="\n  ", flush=True)
-    if arguments.loader_clips:
-        begin = time.perf_counter()
-        settings = {"device": "cuda" if cuda else "cpu", "num_workers": arguments.threads}
-        in_order = {"shuffle": False}  # so that clips of one file meet in a batch
-        groups: list[tuple[list[Path], dict[str, dict[str, Any]]]]
-        if cuda:
-            takes = [path for path in paths if not why_not_nvdec(vl.build_index(path), 0)]
-            others = [path for path in paths if path not in takes]
-            by_any = {"cpu": {"decode": "cpu"}, "auto": {}, "auto in order": in_order}
-            groups = [
-                (takes, by_any | {"nvdec in order": {"decode": "nvdec", "on_error": "skip"} | in_order}),
-                (others, by_any),
-            ]
-        else:
-            groups = [(paths, {"single": {"batch_size": 1}, "in order": in_order})]
-        differing = [
-            line
-            for some, ways in groups
-            if some
-            for line in compare_loaders(
-                some, arguments.loader_clips, {name: settings | way for name, way in ways.items()}, arguments.seed
-            )
-        ]
-        if cuda:
-            differing += [line for path in paths for line in compare_videos(path, seed=arguments.seed)]
-        wrong += differing
-        print(f"loaders: {time.perf_counter() - begin:.0f} s, {len(differing)} clips differ")
-    print(*wrong[:40], sep="\n")
-    print("FAILED" if wrong else "passed")
-    return 1 if wrong else 0
+    paths = files_of(arguments.folder, arguments.only, arguments.part)
+    begin = time.perf_counter()
+    total, left = _compare_files(
+        paths, arguments.clips, arguments.threads, arguments.seed, arguments.seconds, cuda=arguments.cuda
+    )
+    print(f"{len(paths)} files, {total.clips} clips in {time.perf_counter() - begin:.0f} s, {len(total.wrong)} wrong")
+    print(f"frames {dict(total.frames)}, packets decoded {dict(total.packets)}")
+    print(f"damaged frames {dict(total.damaged)}, clips that NVDEC refuses {dict(total.refused)}")
+    print("largest differences by IDCT:", *sorted(total.largest.items()), sep="\n  ")
+    print(*total.wrong[:40], sep="\n")
+    print("FAILED" if total.wrong else "passed", f"but {left} clips were left out for want of time" if left else "")
+    return 1 if total.wrong or left else 0
 
 
 if __name__ == "__main__":
