@@ -94,6 +94,8 @@ def rate_of_threads(make: Callable[[int], Callable[[], int]], threads: int, seco
         worker.join()
     if errors:
         raise errors[0]
+    if not result:
+        raise TimeoutError(f"nothing was finished in {seconds:g} s after a warm-up of {warmup:g} s")
     return result
 
 
