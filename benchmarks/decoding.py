@@ -32,7 +32,7 @@ from decoding_works import CORES, LESS_IS_BETTER, WORKS, AtMost, Entrant, Times,
 from footage import write_files
 
 # A way that is this much worse than the best one in the first round is not tried again.
-_NEAR = 0.8
+_NEAR = 0.9
 
 
 class Process:
@@ -120,21 +120,26 @@ class Result:
 
     def ways(self, round_number: int) -> list[tuple[dict[str, Any], list[dict[str, float]]]]:
         """The ways that are worth another round."""
-        if round_number == 0 or not (best := self.best):
-            return self.rounds if round_number == 0 else []
-        limit = self._score(best[1]) * _NEAR
-        return [each for each in self.rounds if each[1] and self._score(each[1]) >= limit]
+        if round_number == 0:
+            return self.rounds
+        if not (best := self.best):
+            return []
+        return [each for each in self.rounds if each is best or (each[1] and self._is_near(each[1], best[1]))]
 
-    def _score(self, figures: Sequence[Mapping[str, float]]) -> float:
-        value = statistics.median(each[self.unit] for each in figures)
-        return 1 / value if self.less_is_better else value
+    def _is_near(self, figures: Sequence[Mapping[str, float]], best: Sequence[Mapping[str, float]]) -> bool:
+        value, goal = self._median(figures), self._median(best)
+        return value * _NEAR <= goal if self.less_is_better else value >= goal * _NEAR
+
+    def _median(self, figures: Sequence[Mapping[str, float]]) -> float:
+        return statistics.median(each[self.unit] for each in figures)
 
     @property
     def best(self) -> tuple[dict[str, Any], list[dict[str, float]]] | None:
         """The way with the best median of those measured most often."""
         most = max(len(figures) for _, figures in self.rounds)
         measured = [each for each in self.rounds if each[1] and len(each[1]) == most]
-        return max(measured, key=lambda each: self._score(each[1]), default=None)
+        choose = min if self.less_is_better else max
+        return choose(measured, key=lambda each: self._median(each[1]), default=None)
 
     @property
     def medians(self) -> dict[str, float]:
@@ -158,26 +163,33 @@ def run(work: Work, arguments: argparse.Namespace, folder: Path) -> dict[str, Re
     files = write_files(folder, work.footage, work.copies, arguments.film)
     entrants = [each for each in work.entrants if each.module not in arguments.without]
     results = {entrant.label: Result(entrant, work.unit) for entrant in entrants}
-    with ExitStack() as stack:
-        processes = {}
-        for entrant in entrants:
-            process = Process(entrant, files, work.cores, environment_of(entrant.module, arguments.environment))
-            stack.callback(process.close)
-            processes[entrant.label] = process
-        # Nobody is measured while another one is still being imported.
-        for label, process in list(processes.items()):
-            if "error" in (answer := process.answer(180)):
-                results[label].errors.append(answer["error"])
-                del processes[label]
-        for round_number in range(arguments.rounds):
-            for label, process in processes.items():
-                for way, figures in results[label].ways(round_number):
-                    answer = process.measure(arguments.seconds, arguments.warmup, way)
-                    if "error" in answer:
-                        results[label].errors.append(f"{way}: {answer['error']}")
-                    else:
-                        figures.append(answer["figures"])
+    rounds = range(arguments.rounds)
+    for some in [[number] for number in rounds] if work.new_processes else [rounds]:
+        with ExitStack() as stack:
+            processes = {}
+            for entrant in entrants:
+                process = Process(entrant, files, work.cores, environment_of(entrant.module, arguments.environment))
+                stack.callback(process.close)
+                processes[entrant.label] = process
+            # Nobody is measured while another one is still being imported.
+            for label, process in list(processes.items()):
+                if "error" in (answer := process.answer(180)):
+                    results[label].errors.append(answer["error"])
+                    del processes[label]
+            for round_number in some:
+                for label, process in processes.items():
+                    measure(process, results[label], round_number, arguments)
     return results
+
+
+def measure(process: Process, result: Result, round_number: int, arguments: argparse.Namespace) -> None:
+    """One round of an entrant."""
+    for way, figures in result.ways(round_number):
+        answer = process.measure(arguments.seconds, arguments.warmup, way)
+        if "error" in answer:
+            result.errors.append(f"{way}: {answer['error']}")
+        else:
+            figures.append(answer["figures"])
 
 
 def environment_of(module: str, settings: Sequence[str]) -> dict[str, str]:

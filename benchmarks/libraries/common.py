@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,16 @@ def finish(frames: torch.Tensor) -> torch.Tensor:
         # On the GPU antialiasing needs floating point; on the CPU uint8 is several times as fast.
         pixels = frames.half() if frames.is_cuda else frames
         frames = torch.nn.functional.interpolate(pixels, (SIDE, SIDE), mode="bilinear", antialias=True)
-    mean, std = (torch.tensor(each, device=frames.device)[:, None, None] for each in (MEAN, STD))
+    mean, std = _mean_std(frames.device)
     result = ((frames - mean) / std).half()
     check_clip(result)
     return result
+
+
+@cache
+def _mean_std(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    mean, std = (torch.tensor(each, device=device)[:, None, None] for each in (MEAN, STD))
+    return mean, std
 
 
 def check_clip(frames: torch.Tensor) -> None:
@@ -87,6 +94,8 @@ def rate_of_threads(make: Callable[[int], Callable[[], int]], threads: int, seco
         worker.join()
     if errors:
         raise errors[0]
+    if not result:
+        raise TimeoutError(f"nothing was finished in {seconds:g} s after a warm-up of {warmup:g} s")
     return result
 
 

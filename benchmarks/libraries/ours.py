@@ -40,23 +40,17 @@ def clips_of_one_video(files: list[str], seconds: float, warmup: float, clips: i
     """Clips a second where all clips of a batch are of one video, and how often a batch decodes a packet."""
     mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=clips * 1000)
     with _loader(files, mode, device="cuda", decode="nvdec", batch_size=clips) as (loader, batches):
-        index, numbers = vl.Video(files[0], device="cpu").index, []
-
-        def step() -> int:
-            batch = next(batches)
-            numbers.append(batch.frame_numbers)
-            return _clips(batch)
-
-        clips_a_second = rate(step, seconds, warmup)
-        some = numbers[:4]
-        needed = [_packets_needed(files[0], index, batch) for batch in some]
-        alone = [sum(_packets_needed(files[0], index, clip) for clip in batch) for batch in some]
-        decoded = loader.stats().packets / len(numbers)
+        numbers = [next(batches).frame_numbers for _ in range(4)]
+        decoded = loader.stats().packets
+        clips_a_second = rate(lambda: _clips(next(batches)), seconds, warmup)
+    index = vl.Video(files[0], device="cpu").index
+    needed = sum(_packets_needed(files[0], index, batch) for batch in numbers)
+    alone = sum(_packets_needed(files[0], index, clip) for batch in numbers for clip in batch)
     return {
         "clips/s": clips_a_second,
-        "decoded/needed": decoded / float(np.mean(needed)),
-        "clip by clip/needed": float(np.mean(alone) / np.mean(needed)),
-        "needed packets": float(np.mean(needed)),
+        "decoded/needed": decoded / needed,
+        "clip by clip/needed": alone / needed,
+        "needed packets a batch": needed / len(numbers),
     }
 
 

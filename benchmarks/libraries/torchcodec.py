@@ -17,7 +17,11 @@ from libraries.common import SIDE, finish, median_milliseconds, random_clip, rat
 def random_clips(
     files: list[str], seconds: float, warmup: float, device: str, threads: int, own_resize: bool = False
 ) -> dict[str, float]:
-    """Clips a second; every clip opens its file, since data sets have more files than can be kept open."""
+    """Clips a second; every clip opens its file, since data sets have more files than can be kept open.
+
+    Only on the CPU can the decoder resize.
+    """
+    transforms = [Resize((SIDE, SIDE))] if own_resize else None
     if device == "cpu":
         torch.set_num_threads(1)  # the threads here are enough
 
@@ -32,7 +36,7 @@ def random_clips(
                     device=device,
                     seek_mode="approximate",
                     num_ffmpeg_threads=1,
-                    transforms=[Resize((SIDE, SIDE))] if own_resize else None,
+                    transforms=transforms,
                 )
                 finish(decoder.get_frames_at(random_clip(rng, FRAMES)).data)
                 if stream:
