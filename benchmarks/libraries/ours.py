@@ -31,7 +31,7 @@ def every_frame(files: list[str], seconds: float, warmup: float) -> dict[str, fl
 def random_clips(files: list[str], seconds: float, warmup: float, **arguments: Any) -> dict[str, float]:
     """Clips a second of random clips; the arguments are VideoLoader's."""
     mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
-    with _loader(files, mode, batch_size=BATCH, prefetch=4, **arguments) as (loader, batches):
+    with _loader(files, mode, batch_size=BATCH, **arguments) as (loader, batches):
         clips = rate(lambda: _clips(next(batches)), seconds, warmup)
         return {"clips/s": clips, "packets/frame": _cost(loader)}
 
@@ -54,13 +54,14 @@ def clips_of_one_video(files: list[str], seconds: float, warmup: float, clips: i
     }
 
 
-def whole_video(files: list[str], seconds: float, warmup: float) -> dict[str, float]:
-    """Frames a second of one file, opened and read in one go, at full size."""
+def whole_video(files: list[str], seconds: float, warmup: float, stream: bool) -> dict[str, float]:
+    """Frames a second of one file at full size, opened and read into one tensor, or frame by frame."""
 
     def step() -> int:
-        frames = vl.Video(files[0], device="cuda")[:]
+        video = vl.Video(files[0], device="cuda")
+        frames = sum(1 for _ in video.stream()) if stream else len(video[:])
         torch.cuda.synchronize()
-        return len(frames)
+        return frames
 
     return {"frames/s": rate(step, seconds, warmup)}
 
@@ -86,7 +87,7 @@ def gpu_memory(files: list[str], seconds: float, warmup: float, num_workers: int
     """
     torch.ones(1, device="cuda").add_(1).cpu()
     free = least = torch.cuda.mem_get_info()[0]
-    prefetch = 2
+    prefetch = 4
     mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
     arguments = {"device": "cuda", "decode": "nvdec", "num_workers": num_workers}
     with _loader(files, mode, batch_size=BATCH, prefetch=prefetch, **arguments) as (_, batches):
