@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -166,21 +167,32 @@ def test_other_formats_are_left_to_the_cpu(name: str) -> None:
     assert upload_frame(av.VideoFrame(64, 48, name), torch.cuda.current_stream()) is None
 
 
-def test_memory_is_used_again_only_when_free() -> None:
-    """Many pictures in a row on a stream of their own, each dropped right after its launch."""
-    stream = torch.cuda.Stream()
-    color, geometry = ColorSpec("bt709", False), Geometry((0, 0, 360, 640), (360, 640))
+@pytest.mark.parametrize("threads", [1, 6])
+def test_memory_is_used_again_only_when_free(threads: int) -> None:
+    """Pictures of many sizes in a row, on a stream of each thread's own, each dropped right after its launch."""
     pixels = pixel_format("yuv420p")
     assert pixels
-    levels = list(range(20, 230, 3))
-    slots = poisoned((len(levels), 3, 360, 640), torch.uint8)
-    stream.wait_stream(torch.cuda.current_stream())
-    for level, slot in zip(levels, slots, strict=True):
-        flat = [np.full(shape, level, np.uint16) for shape in ((360, 640), (180, 320), (180, 320))]
-        surface = upload_frame(frame_of(flat, pixels, "yuv420p"), stream)
-        assert surface
-        convert_surface(surface, color, 0, False, geometry, OutputSpec(color="ycbcr"), slot, stream.cuda_stream)
-        del surface
-    stream.synchronize()
-    for level, slot in zip(levels, slots, strict=True):
-        assert bool((slot == level).all())
+    color, output = ColorSpec("bt709", False), OutputSpec(color="ycbcr")
+
+    def wrong_levels(seed: int) -> list[int]:
+        rng = np.random.default_rng(seed)
+        stream = torch.cuda.Stream()
+        expected = []
+        for _ in range(150):
+            height, width = (int(size) for size in rng.choice([(90, 160), (360, 640), (1080, 1922)]))
+            level = int(rng.integers(20, 230))
+            shapes = ((height, width), (-(-height // 2), -(-width // 2)), (-(-height // 2), -(-width // 2)))
+            frame = frame_of([np.full(shape, level, np.uint16) for shape in shapes], pixels, "yuv420p")
+            surface = upload_frame(frame, stream)
+            assert surface
+            with torch.cuda.stream(stream):
+                slot = torch.empty(3, 48, 64, dtype=torch.uint8, device="cuda")
+            geometry = Geometry((0, 0, height, width), (48, 64))
+            convert_surface(surface, color, 0, False, geometry, output, slot, stream.cuda_stream)
+            expected.append((level, slot))
+            del surface, frame
+        stream.synchronize()
+        return [level for level, slot in expected if bool((slot != level).any())]
+
+    with ThreadPoolExecutor(threads) as pool:
+        assert list(pool.map(wrong_levels, range(threads))) == [[]] * threads

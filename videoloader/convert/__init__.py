@@ -14,7 +14,7 @@ from videoloader.convert.spec import (
     hdr_transfer,
 )
 from videoloader.convert.surface import CudaSurface, nvdec_surface
-from videoloader.convert.upload import upload_frame
+from videoloader.convert.upload import copy_surface, upload_frame
 
 __all__ = [
     "Color",
@@ -27,6 +27,7 @@ __all__ = [
     "color_spec",
     "convert_frame",
     "convert_surface",
+    "copy_surface",
     "full_geometry",
     "hdr_transfer",
     "nvdec_surface",
