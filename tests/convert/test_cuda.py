@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, cuda, nvdec_surface
-from videoloader.convert.surface import SurfaceLayout, pixel_format, tight_layout
+from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 COLOR, GEOMETRY = ColorSpec("bt709", False), Geometry((0, 0, 48, 64), (8, 8))
@@ -91,4 +91,4 @@ def test_rgb_pictures_have_no_ycbcr(pixels: str) -> None:
     assert planes
     color = ColorSpec("identity", True)
     with pytest.raises(UnsupportedError, match="Y'CbCr"):
-        cuda._plan(tight_layout(planes, 64, 48), color, 0, False, GEOMETRY, OutputSpec(color="ycbcr"), (64, 8, 1))
+        cuda._plan(planes_layout(planes, 64, 48)[0], color, 0, False, GEOMETRY, OutputSpec(color="ycbcr"), (64, 8, 1))

@@ -2,68 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
 import av
 import av.filter
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
-from convert import reference
+from convert.planar_frames import FORMATS, frame_of, random_picture
 from gpu import resize_reference
 from gpu.test_convert import DTYPES, FILTERS, LAYOUTS, differences, handle, planes_for, poisoned, surface_of
 
 from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_surface, upload_frame
-from videoloader.convert.surface import PixelFormat, pixel_format
+from videoloader.convert.surface import pixel_format
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
 ]
 
-DEEP = (9, 10, 12, 14, 16)
-CANDIDATES = [
-    *(f"yuv{kind}{chroma}p{depth}" for kind in ("", "j", "a") for chroma in ("420", "422", "440", "444", "411", "410")
-      for depth in ("", *(f"{bits}le" for bits in DEEP))),
-    *(f"{name}{depth}" for name in ("gray", "gbrp", "gbrap") for depth in ("", *(f"{bits}le" for bits in DEEP))),
-    "nv12", "nv21", "nv16", "nv24", "nv42", "nv20le",
-    *(f"p{chroma}{depth}le" for chroma in "024" for depth in (10, 12, 16)),
-]  # fmt: skip
-FORMATS = [name for name in CANDIDATES if name in av.video.format.names]
 LEFT_TO_CPU = [
     "pal8", "rgb24", "bgr0", "rgba", "yuyv422", "uyvy422", "monob", "bayer_rggb8", "yuv420p10be", "gray16be", "ya8",
     "gbrpf32le", "grayf32le", "xyz12le", "rgb48le", "y210le",
 ]  # fmt: skip
-
-
-def frame_of(planes: Sequence[npt.NDArray[np.uint16]], pixels: PixelFormat, name: str) -> av.VideoFrame:
-    """A frame of any format the kernel takes; alpha and what lies beyond the rows' ends are random."""
-    height, width = planes[0].shape
-    frame = av.VideoFrame(width, height, name)
-    stored = [plane << pixels.code_shift for plane in planes]
-    if pixels.planes == 2:
-        interleaved = np.empty((stored[1].shape[0], 2 * stored[1].shape[1]), np.uint16)
-        interleaved[:, int(pixels.swapped) :: 2], interleaved[:, 1 - int(pixels.swapped) :: 2] = stored[1:]
-        stored[1:] = [interleaved]
-    for i, target in enumerate(frame.planes):
-        dtype = np.dtype("u2" if pixels.bit_depth > 8 else "u1")
-        rows = np.frombuffer(memoryview(target), dtype).reshape(target.height, -1)
-        rows[...] = np.random.default_rng(i).integers(0, 256, rows.shape)
-        if i < len(stored):
-            rows[:, : stored[i].shape[1]] = stored[i]
-    return frame
-
-
-def random_picture(name: str, height: int, width: int, seed: int) -> tuple[list[npt.NDArray[np.uint16]], PixelFormat]:
-    pixels = pixel_format(name)
-    assert pixels
-    factors = (1 << pixels.subsampling[0], 1 << pixels.subsampling[1])
-    rng = np.random.default_rng(seed)
-    planes = reference.random_planes(rng, height, width, bit_depth=pixels.bit_depth, factors=factors)
-    return planes[: 1 if pixels.model == "gray" else 3], pixels
 
 
 def converted(frame: av.VideoFrame, color: ColorSpec, geometry: Geometry, output: OutputSpec) -> torch.Tensor:
@@ -166,21 +129,32 @@ def test_other_formats_are_left_to_the_cpu(name: str) -> None:
     assert upload_frame(av.VideoFrame(64, 48, name), torch.cuda.current_stream()) is None
 
 
-def test_memory_is_used_again_only_when_free() -> None:
-    """Many pictures in a row on a stream of their own, each dropped right after its launch."""
-    stream = torch.cuda.Stream()
-    color, geometry = ColorSpec("bt709", False), Geometry((0, 0, 360, 640), (360, 640))
+@pytest.mark.parametrize("threads", [1, 6])
+def test_memory_is_used_again_only_when_free(threads: int) -> None:
+    """Pictures of many sizes in a row, on a stream of each thread's own, each dropped right after its launch."""
     pixels = pixel_format("yuv420p")
     assert pixels
-    levels = list(range(20, 230, 3))
-    slots = poisoned((len(levels), 3, 360, 640), torch.uint8)
-    stream.wait_stream(torch.cuda.current_stream())
-    for level, slot in zip(levels, slots, strict=True):
-        flat = [np.full(shape, level, np.uint16) for shape in ((360, 640), (180, 320), (180, 320))]
-        surface = upload_frame(frame_of(flat, pixels, "yuv420p"), stream)
-        assert surface
-        convert_surface(surface, color, 0, False, geometry, OutputSpec(color="ycbcr"), slot, stream.cuda_stream)
-        del surface
-    stream.synchronize()
-    for level, slot in zip(levels, slots, strict=True):
-        assert bool((slot == level).all())
+    color, output = ColorSpec("bt709", False), OutputSpec(color="ycbcr")
+
+    def wrong_levels(seed: int) -> list[int]:
+        rng = np.random.default_rng(seed)
+        stream = torch.cuda.Stream()
+        expected = []
+        for _ in range(150):
+            height, width = (int(size) for size in rng.choice([(90, 160), (360, 640), (1080, 1922)]))
+            level = int(rng.integers(20, 230))
+            shapes = ((height, width), (-(-height // 2), -(-width // 2)), (-(-height // 2), -(-width // 2)))
+            frame = frame_of([np.full(shape, level, np.uint16) for shape in shapes], pixels, "yuv420p")
+            surface = upload_frame(frame, stream)
+            assert surface
+            with torch.cuda.stream(stream):
+                slot = torch.empty(3, 48, 64, dtype=torch.uint8, device="cuda")
+            geometry = Geometry((0, 0, height, width), (48, 64))
+            convert_surface(surface, color, 0, False, geometry, output, slot, stream.cuda_stream)
+            expected.append((level, slot))
+            del surface, frame
+        stream.synchronize()
+        return [level for level, slot in expected if bool((slot != level).any())]
+
+    with ThreadPoolExecutor(threads) as pool:
+        assert list(pool.map(wrong_levels, range(threads))) == [[]] * threads

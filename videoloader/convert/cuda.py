@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 from functools import cache, lru_cache
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert.driver import cuda_driver
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, SourceView, source_view
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
 from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError
@@ -122,7 +122,7 @@ def convert_surface(
     source, target = ctypes.c_uint64(surface.pointer), ctypes.c_uint64(slot.data_ptr())
     arguments = _Arguments(ctypes.addressof(source), ctypes.addressof(target), launch.plan_address)
     columns, rows = launch.grid
-    error = _cuda().cuLaunchKernel(launch.function, columns, rows, 1, _THREADS, 1, 1, 0, stream, arguments, None)
+    error = cuda_driver().cuLaunchKernel(launch.function, columns, rows, 1, _THREADS, 1, 1, 0, stream, arguments, None)
     if error:
         raise DecodeError(f"the conversion kernel cannot be launched: CUDA error {error}")
 
@@ -306,16 +306,3 @@ _compiling = threading.Lock()
 _loaded: list[Any] = []
 _Arguments = ctypes.c_void_p * 3
 _recent = _Recent()
-
-
-@cache
-def _cuda() -> ctypes.PyDLL:
-    """The CUDA driver, called without letting go of Python's global lock.
-
-    A launch takes a few microseconds. To let go for it, as CuPy does, means to queue for the lock again
-    behind all other decoding threads, once a frame: with 14 threads that costs two thirds of the frames.
-    """
-    driver = ctypes.PyDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    pointer, number = ctypes.c_void_p, ctypes.c_uint
-    driver.cuLaunchKernel.argtypes = [pointer, *[number] * 7, pointer, ctypes.POINTER(pointer), pointer]
-    return driver

@@ -117,19 +117,32 @@ def pixel_format(name: str) -> PixelFormat | None:
 
 
 @lru_cache(1024)
-def tight_layout(pixels: PixelFormat, width: int, height: int) -> SurfaceLayout:
-    """The planes of a picture one after the other, rows without gaps, alpha left out."""
-    luma = width * height
+def planes_layout(
+    pixels: PixelFormat, width: int, height: int, pitches: tuple[int, ...] | None = None
+) -> tuple[SurfaceLayout, list[range]]:
+    """A picture whose planes follow one another, and the bytes of each plane. Alpha is left out.
+
+    Args:
+        pixels: format of the picture.
+        width, height: of the picture, pixels.
+        pitches: of the planes, bytes, the same for Cb and Cr; rows without gaps unless given.
+    """
+    size = 1 if pixels.bit_depth == 8 else 2
     step = 2 if pixels.planes == 2 else 1
-    columns, rows = _halved(width, pixels.subsampling[0]), _halved(height, pixels.subsampling[1])
-    first, second = luma, luma + (1 if pixels.planes == 2 else rows * columns)
-    cb, cr = (second, first) if pixels.swapped else (first, second)
-    if pixels.planes == 1:
-        cb = cr = 0
-    return SurfaceLayout(
-        width, height, pixels.bit_depth, 1 if pixels.bit_depth == 8 else 2, pixels.code_shift, pixels.model,
-        pixels.subsampling, width, columns * step, step, cb, cr,
+    columns, rows = _halved(width, pixels.subsampling[0]) * step, _halved(height, pixels.subsampling[1])
+    shapes = [(height, width), *[(rows, columns)] * (pixels.planes - 1)]
+    ranges, begin = [], 0
+    for plane, (lines, samples) in enumerate(shapes):
+        pitch = pitches[plane] if pitches else samples * size
+        ranges.append(range(begin, begin + pitch * (lines - 1) + samples * size))
+        begin += pitch * lines
+    cb, cr = (ranges[1].start // size, ranges[-1].start // size + step - 1) if pixels.planes > 1 else (0, 0)
+    luma_pitch, chroma_pitch = (pitches[0] // size, pitches[-1] // size) if pitches else (width, columns)
+    layout = SurfaceLayout(
+        width, height, pixels.bit_depth, size, pixels.code_shift, pixels.model, pixels.subsampling, luma_pitch,
+        chroma_pitch, step, cr if pixels.swapped else cb, cb if pixels.swapped else cr,
     )  # fmt: skip
+    return layout, ranges
 
 
 @lru_cache(1024)

@@ -2,57 +2,77 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import av
+import av.video.plane
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from videoloader.convert.surface import CudaSurface, SurfaceLayout, pixel_format, tight_layout
+from videoloader.convert.driver import cuda_driver
+from videoloader.convert.staging import PinnedMemory, give_back_pinned, take_gpu, take_pinned
+from videoloader.convert.surface import CudaSurface, pixel_format, planes_layout
+from videoloader.errors import DecodeError
+
+# Larger planes are copied without Python's lock: other threads then wait shorter than this one does to get it back.
+_HELD_BYTES = 1 << 20
 
 
 def upload_frame(frame: av.VideoFrame, stream: torch.cuda.Stream) -> CudaSurface | None:
     """Copy a decoded frame's planes to the GPU, through pinned memory and in one transfer.
 
-    The transfer only starts here. Both memories are PyTorch's: the pinned one is used again when the transfer is done,
-    the GPU's by whatever comes on ``stream`` after the surface is dropped. So the surface may be dropped as soon as its
-    conversion is launched on that stream; on another stream nothing may read it.
+    The transfer only starts here. The GPU's memory is used again by what comes on ``stream`` after the surface is
+    dropped. So the surface may be dropped as soon as its conversion is launched on that stream; on another stream
+    nothing may read it.
 
     Args:
         frame: in memory; it may be reused when this returns.
-        stream: of the GPU wanted.
+        stream: of the current CUDA device.
 
     Returns:
         None where the kernel does not take the pixel format: it is packed, with a palette, big-endian, of floats, or
         on a GPU already.
+
+    Raises:
+        DecodeError: the driver refuses the transfer.
     """
     pixels = pixel_format(frame.format.name)
     if pixels is None:
         return None
-    layout = tight_layout(pixels, frame.width, frame.height)
-    rows, columns = layout.chroma_size
-    shapes = [(layout.height, layout.width), *[(rows, columns * layout.chroma_step)] * (pixels.planes - 1)]
-    size = sum(height * width for height, width in shapes) * layout.sample_bytes
-    staging = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-    _copy_planes(frame, layout, shapes, staging.numpy())
-    with torch.cuda.stream(stream):
-        memory = torch.empty(size, dtype=torch.uint8, device=stream.device)
-        memory.copy_(staging, non_blocking=True)
-    return CudaSurface(memory.data_ptr(), layout, memory)
+    planes = frame.planes[: pixels.planes]  # alpha comes last
+    pitches = [plane.line_size for plane in planes]
+    as_they_are = min(pitches) > 0 and pitches[1:] in ([], pitches[1:2], pitches[1:2] * 2)
+    layout, ranges = planes_layout(pixels, frame.width, frame.height, tuple(pitches) if as_they_are else None)
+    size = ranges[-1].stop
+    staging = take_pinned(size, stream)
+    for plane, part in zip(planes, ranges, strict=True):
+        if as_they_are:
+            _copy_plane(plane, part, staging)
+        else:
+            _copy_rows(plane, part, staging)
+    memory = take_gpu(size, stream)
+    pointer = memory.tensor.data_ptr()
+    error = cuda_driver().cuMemcpyHtoDAsync_v2(pointer, staging.pointer, size, stream.cuda_stream)
+    give_back_pinned(staging, stream)
+    if error:
+        raise DecodeError(f"a picture cannot be copied to the GPU: CUDA error {error}")
+    return CudaSurface(pointer, layout, memory)
 
 
-def _copy_planes(
-    frame: av.VideoFrame, layout: SurfaceLayout, shapes: list[tuple[int, int]], target: npt.NDArray[np.uint8]
-) -> None:
-    """One copy a plane, for which numpy lets go of Python's lock; one plane after the other without gaps."""
-    begin = 0
-    for plane, (height, width) in zip(frame.planes, shapes, strict=False):  # alpha comes last
-        row_bytes = width * layout.sample_bytes
-        # Rows that libav has bottom up come as they lie in memory.
-        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(height, -1)
-        rows = rows if plane.line_size > 0 else rows[::-1]
-        end = begin + height * row_bytes
-        target[begin:end].reshape(height, row_bytes)[...] = rows[:, :row_bytes]
-        begin = end
+def _copy_plane(plane: av.video.plane.VideoPlane, part: range, staging: PinnedMemory) -> None:
+    """Copy a plane with all that lies between its rows, but nothing after the last one, which may not be there."""
+    if len(part) <= _HELD_BYTES:
+        staging.view[part.start : part.stop] = memoryview(plane)[: len(part)]
+    else:
+        ctypes.memmove(staging.pointer + part.start, plane.buffer_ptr, len(part))
+
+
+def _copy_rows(plane: av.video.plane.VideoPlane, part: range, staging: PinnedMemory) -> None:
+    """Copy a plane's rows without gaps; those that libav has bottom up come as they lie in memory."""
+    rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, -1)
+    rows = rows if plane.line_size > 0 else rows[::-1]
+    target = staging.array[part.start : part.stop].reshape(plane.height, -1)
+    target[...] = rows[:, : target.shape[1]]
 
 
 def copy_surface(surface: CudaSurface, stream: torch.cuda.Stream) -> CudaSurface:
