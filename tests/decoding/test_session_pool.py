@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import videoloader as vl
 from videoloader.decoding import sessions
 from videoloader.decoding.sessions import SessionPool, session_bytes, session_key
 from videoloader.indexing.bitstream.picture import PictureFormat
@@ -142,6 +143,13 @@ def test_threads_wait_while_all_memory_is_lent():
     assert got.wait(10)
     thread.join()
     assert used(pool, HD) is first
+
+
+def test_a_limit_must_be_positive_and_for_a_gpu():
+    with pytest.raises(vl.ConfigurationError, match="0 bytes"):
+        vl.set_decoder_memory(0)
+    with pytest.raises(vl.ConfigurationError, match="'cpu'"):
+        vl.set_decoder_memory(1 << 30, device="cpu")
 
 
 @given(st.integers(1, 6 * BYTES), st.randoms(use_true_random=False))

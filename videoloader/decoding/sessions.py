@@ -356,9 +356,9 @@ def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
     Example:
         >>> set_decoder_memory(1 << 30)  # doctest: +SKIP
     """
+    if limit < 1:
+        raise ConfigurationError(f"limit is {limit} bytes, which is not positive")
     resolved = resolve_device(device)
     if resolved.type != "cuda":
         raise ConfigurationError(f"device is {device!r}; NVDEC sessions are on CUDA devices only")
-    if limit < 1:
-        raise ConfigurationError(f"limit is {limit} bytes, which is not positive")
     pool_of(resolved.index).set_memory(limit)
