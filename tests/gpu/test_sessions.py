@@ -13,6 +13,8 @@ from sample_videos import Recipe, write_video
 import videoloader as vl
 from videoloader.clips import ClipReader
 from videoloader.convert import OutputSpec, full_geometry
+from videoloader.decoding import default_workers
+from videoloader.decoding.sessions import pool_of
 from videoloader.indexing import FileSource, build_index
 from videoloader.slots import ClipSlots
 
@@ -63,3 +65,24 @@ def test_threads_of_one_process_decode_on_their_own_sessions(videos: list[Path])
     gpu = vl.VideoLoader(data, mode, device="cuda", num_workers=16, **settings)
     for expected, batch in zip(cpu, gpu, strict=True):
         assert (batch.frames.cpu().int() - expected.frames.int()).abs().max() <= 2
+
+
+def test_a_loader_keeps_to_the_memory_it_was_given(videos: list[Path]) -> None:
+    data = vl.VideoDataset.from_paths(videos * 2)
+    mode = vl.RandomWindow(6, stride=3, clips=2)
+    limit = 24 << 20
+    vl.set_decoder_memory(limit, device="cuda:0")
+    try:
+        loader = vl.VideoLoader(
+            data, mode, batch_size=6, device="cuda:0", num_workers=12, transforms=[vl.Resize((96, 96))]
+        )
+        for _ in loader:
+            assert pool_of(0).used_bytes() <= limit
+    finally:
+        vl.set_decoder_memory(4 << 30, device="cuda:0")
+
+
+def test_there_are_two_workers_for_each_engine() -> None:
+    engines, rest = divmod(default_workers(0), 2)
+    assert engines > 0
+    assert rest == 0

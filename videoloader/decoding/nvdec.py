@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -18,6 +18,7 @@ from videoloader.decoding.sessions import Session, SessionError, packets_a_call,
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format
+from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
 
@@ -74,24 +75,30 @@ class NvdecDecoder:
             raise DecodeError(error.message, index.source) from error.__cause__
 
     def _decode(self, index: VideoIndex, packets: Iterator[PacketBytes], sink: Sink, *, new: bool) -> int:
-        units = _units(index, packets)
-        unit = next(units, None)
+        packet = next(packets, None)
+        if packet is not None:
+            _check_start(index, packet)
         fed = 0
-        while unit is not None:
-            picture = self._picture(index, unit)
+        while packet is not None:
+            picture = self._picture(index, packet)
             with pool_of(self._gpu).lend(session_key(index.stream.codec, picture), picture, new=new) as session:
-                count, unit = _decode_sequence(index, session, picture, unit, units, sink)
+                count, packet = _decode_sequence(index, session, picture, chain((packet,), packets), sink)
             fed += count
         return fed
 
-    def _picture(self, index: VideoIndex, unit: _Unit) -> PictureFormat:
+    def _picture(self, index: VideoIndex, packet: PacketBytes) -> PictureFormat:
         """The format of the pictures from a packet on."""
-        stream = index.stream
-        picture = unit.picture or section_format(stream, int(index.packet_config[unit.packet.number]))
-        if picture is None or (stream.codec in _WITH_PARAMETER_SETS and picture.coded_size == (0, 0)):
-            raise DecodeError("there is no sequence parameter set before its first picture")
+        stream, config = index.stream, int(index.packet_config[packet.number])
+        picture = section_format(stream, config)
+        if stream.codec in _WITH_PARAMETER_SETS:
+            length_size = nal_length_size(stream.codec, stream.codec_configs[config])
+            if parameter_sets := add_annex_b([], packet.data, stream.codec, length_size):
+                picture = _announced(stream.codec, parameter_sets)
+            if picture is None or picture.coded_size == (0, 0):
+                raise DecodeError("there is no sequence parameter set before its first picture")
+        assert picture is not None, "why_not_nvdec says which streams may come here"
         if (picture.width, picture.height) != (stream.width, stream.height):
-            raise DecodeError(f"packet {unit.packet.number} has pictures of {picture.width}×{picture.height}")
+            raise DecodeError(f"packet {packet.number} has pictures of {picture.width}×{picture.height}")
         if reason := why_not_picture(stream.codec, picture, self._gpu):
             raise DecodeError(reason)
         return picture
@@ -122,39 +129,11 @@ class _Kept:
         return chain(self._kept, self._coming)
 
 
-class _Unit(NamedTuple):
-    """A packet as NVDEC's parser wants it.
-
-    Attributes:
-        packet: as read.
-        pieces: to be joined.
-        picture: the format that parameter sets in the packet announce; None without any.
-    """
-
-    packet: PacketBytes
-    pieces: list[bytes | memoryview]
-    picture: PictureFormat | None
-
-
-def _units(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[_Unit]:
-    """The packets, looked at on the way for what the session must know, or contradicts it."""
-    stream, codec = index.stream, index.stream.codec
-    first = next(packets, None)
-    if first is None:
-        return
-    config = int(index.packet_config[first.number])
-    length_size = nal_length_size(codec, stream.codec_configs[config])
-    expected = section_format(stream, config)
-    for packet in chain((first,), packets):
-        pieces: list[bytes | memoryview] = []
-        if codec in _WITH_PARAMETER_SETS:
-            parameter_sets = add_annex_b(pieces, packet.data, codec, length_size)
-            yield _Unit(packet, pieces, _announced(codec, parameter_sets) if parameter_sets else None)
-        else:
-            if expected and (reason := contradiction(codec, packet.data, expected)):
-                raise DecodeError(f"packet {packet.number} contradicts the stream: {reason}")
-            pieces.append(packet.data)
-            yield _Unit(packet, pieces, None)
+def _check_start(index: VideoIndex, packet: PacketBytes) -> None:
+    """Where decoding starts in the middle of things, each decoder makes up another picture."""
+    config = index.stream.codec_configs[index.packet_config[packet.number]]
+    if not index.packet_key[packet.number] and not is_random_access(index.stream.codec, config, packet.data):
+        raise DecodeError(f"packet {packet.number}, where decoding starts, is no keyframe")
 
 
 def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
@@ -165,8 +144,8 @@ def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
 
 
 def _decode_sequence(
-    index: VideoIndex, session: Session, picture: PictureFormat, unit: _Unit, units: Iterator[_Unit], sink: Sink
-) -> tuple[int, _Unit | None]:
+    index: VideoIndex, session: Session, picture: PictureFormat, packets: Iterable[PacketBytes], sink: Sink
+) -> tuple[int, PacketBytes | None]:
     """Decode the packets up to the end, or up to one whose parameter sets need another session.
 
     Returns:
@@ -176,6 +155,10 @@ def _decode_sequence(
     order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder(index)
     most = 1 if codec in _NEVER_REORDERED else packets_a_call(picture)
     expected: set[int] = set()
+    pieces: list[bytes | memoryview] = []
+    record, length_size, setup = b"", 0, setup_of(picture)
+    fed = gathered = 0
+    following: PacketBytes | None = None
 
     def give(surfaces: list[Any]) -> None:
         for surface in surfaces:
@@ -184,24 +167,31 @@ def _decode_sequence(
                 expected.remove(number)
                 sink(number, _describe(surface, picture), session.stream)
 
-    record = index.stream.codec_configs[index.packet_config[unit.packet.number]]
-    pieces: list[bytes | memoryview] = [annex_b_headers(codec, record)]
-    fed = gathered = 0
-    following: _Unit | None = unit
-    while following is not None:
-        packet = following.packet
+    for packet in packets:
+        if not fed:
+            record = index.stream.codec_configs[index.packet_config[packet.number]]
+            length_size = nal_length_size(codec, record)
+            pieces.append(annex_b_headers(codec, record))
+        if codec in _WITH_PARAMETER_SETS:
+            before = len(pieces)
+            parameter_sets = add_annex_b(pieces, packet.data, codec, length_size)
+            if parameter_sets and setup_of(_announced(codec, parameter_sets)) != setup:
+                del pieces[before:]
+                following = packet
+                break
+        else:
+            if reason := contradiction(codec, packet.data, picture):
+                raise DecodeError(f"packet {packet.number} contradicts the stream: {reason}")
+            pieces.append(packet.data)
         order.feed(packet.number)
         if packet.wanted:
             expected.add(packet.number)
-        pieces += following.pieces
         fed, gathered = fed + 1, gathered + 1
-        following = next(units, None)
-        ends = following is None or (following.picture is not None and setup_of(following.picture) != setup_of(picture))
-        if gathered == most or ends:
+        if gathered == most:
             give(session.feed(b"".join(pieces)))
             pieces, gathered = [], 0
-        if ends:
-            break
+    if gathered:
+        give(session.feed(b"".join(pieces)))
     # Always: it makes the session ready for the next video, and the last pictures come out only now.
     give(session.feed(b""))
     if order.outstanding:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from videoloader.indexing.bitstream.av1 import sequence_format
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.picture import PictureFormat
 from videoloader.indexing.bitstream.vp9_references import split_superframe
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 
-_SEQUENCE_HEAD = 64  # a sequence header stands at the start of its packet
+# Sequence headers stand at the start of their packets.
+_SEQUENCE_HEAD = 64
+_AV1_HEAD = 256
 _INTER_HEAD = 16
 
 
 def contradiction(codec: str, payload: bytes | memoryview, picture: PictureFormat) -> str:
-    """What in a packet of VP8, VP9, MPEG-1, 2 or 4 says another size than the session's; empty if nothing does."""
+    """What in a packet of VP8, VP9, AV1, MPEG-1, 2 or 4 says another size than the session's; empty if nothing does."""
     if codec == "vp8":
         return _of_size(keyframe_format(codec, bytes(payload[:10])), picture)
     if codec == "vp9":
@@ -21,6 +24,11 @@ def contradiction(codec: str, payload: bytes | memoryview, picture: PictureForma
             if reason := _vp9(bytes(payload[start : min(stop, start + LONGEST_KEYFRAME_HEADER)]), picture):
                 return reason
         return ""
+    if codec == "av1":
+        sequence = sequence_format(bytes(payload[:_AV1_HEAD]))
+        if sequence is None or (sequence.width, sequence.height) == (picture.width, picture.height):
+            return ""
+        return f"a sequence header says {sequence.width}×{sequence.height}"
     if codec in ("mpeg1video", "mpeg2video"):
         head = bytes(payload[:_SEQUENCE_HEAD])
         at = head.find(b"\0\0\1\xb3") + 4

@@ -154,11 +154,14 @@ class Session:
         if last is None or _blocks(last) != _blocks(picture):
             self._buffering = picture.buffering
             if last is not None:
-                # Without this the session goes on cutting pictures to the shape of its last video.
-                try:
-                    self._decoder.setReconfigParams(picture.width, picture.height)
-                except Exception as error:
-                    raise _refusal(error) from error
+                self._reconfigure(picture)
+
+    def _reconfigure(self, picture: PictureFormat) -> None:
+        # Without this the session goes on cutting pictures to the shape of its last video.
+        try:
+            self._decoder.setReconfigParams(picture.width, picture.height)
+        except Exception as error:
+            raise _refusal(error) from error
 
     def feed(self, payload: bytes) -> list[Any]:
         """Decode one or several packets, flush with none. The surfaces live until the next call."""
@@ -261,7 +264,7 @@ class SessionPool:
             self._waiting.append(ticket)
             try:
                 self._changed.wait_for(lambda: self._waiting[0] is ticket)
-                while (session := None if new else self._find(key, picture, size)) is None:
+                while (session := None if new else self._find(key, picture)) is None:
                     if not self._lent or self._lent_bytes + size <= self._memory:
                         break
                     self._changed.wait()
@@ -274,18 +277,18 @@ class SessionPool:
                 self._waiting.remove(ticket)
                 self._changed.notify_all()
 
-    def _find(self, key: SessionKey, picture: PictureFormat, size: int) -> Session | None:
-        """The best idle session, or None where a new one is better, or the only way."""
+    def _find(self, key: SessionKey, picture: PictureFormat) -> Session | None:
+        """An idle session: set up already, else the one used longest ago that fits, else one that can be made to.
+
+        Setting up anew costs less than a millisecond, a new session 45 ms and closing it 65 ms.
+        """
         same = [session for session in self._idle if session.key == key]
         for session in reversed(same):
             if session.is_set_up_for(picture):
                 return session
-        for session in same:
-            if session.fits(picture):
-                return session
-        if self._used() + size > self._memory:
+        for suits in (Session.fits, Session.can_show):
             for session in same:
-                if session.can_show(picture):
+                if suits(session, picture):
                     return session
         return None
 
@@ -354,9 +357,9 @@ def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
     Example:
         >>> set_decoder_memory(1 << 30)  # doctest: +SKIP
     """
+    if limit < 1:
+        raise ConfigurationError(f"limit is {limit} bytes, which is not positive")
     resolved = resolve_device(device)
     if resolved.type != "cuda":
         raise ConfigurationError(f"device is {device!r}; NVDEC sessions are on CUDA devices only")
-    if limit < 1:
-        raise ConfigurationError(f"limit is {limit} bytes, which is not positive")
     pool_of(resolved.index).set_memory(limit)

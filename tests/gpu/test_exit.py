@@ -1,0 +1,35 @@
+"""A process that has decoded on the GPU ends without a word."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from changing_streams import write_h264
+
+pytestmark = pytest.mark.gpu
+if not torch.cuda.is_available():
+    pytest.skip("no CUDA device", allow_module_level=True)
+
+_PROGRAM = """
+import sys, threading
+import videoloader as vl
+threads = [threading.Thread(target=lambda: vl.Video(sys.argv[1], device="cuda")[:]) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+loader = vl.VideoLoader(vl.VideoDataset.from_paths([sys.argv[1]] * 8), vl.RandomWindow(4), batch_size=2, device="cuda")
+print(next(iter(loader)).frames.shape[0])
+"""
+
+
+def test_a_process_with_open_sessions_ends_well(tmp_path: Path) -> None:
+    path = write_h264(tmp_path / "video.mp4", 3)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _PROGRAM, str(path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == (0, "2", "")
