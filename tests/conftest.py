@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,17 @@ from sample_videos import RECIPES, write_video
 # same: new ones are found where somebody looks at them.
 settings.register_profile("videoloader", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("videoloader")
+
+
+_SCHEDULING = (os.sched_getscheduler(0), os.sched_getparam(0)) if hasattr(os, "sched_setscheduler") else None
+
+
+@pytest.fixture(autouse=True)
+def scheduling() -> Iterator[None]:
+    """Undoes what SVT-AV1 does when run by root: it makes the calling thread a real-time one, which starves others."""
+    yield
+    if _SCHEDULING:
+        os.sched_setscheduler(0, *_SCHEDULING)
 
 
 @pytest.fixture(scope="session")
