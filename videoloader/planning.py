@@ -11,6 +11,10 @@ import numpy.typing as npt
 
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
+# Codecs in which nothing shown after a packet that decoding can start at refers to what is shown before it: HEVC (ITU-T
+# H.265, 3.69 "leading picture" and 8.3.2), and H.264, by what its recovery point promises (H.264, D.2.8).
+_LEADING_ALONE = ("h264", "hevc")
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -154,9 +158,9 @@ def _stop_after_rest(index: VideoIndex, stop: npt.NDArray[np.int64]) -> npt.NDAr
 def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]) -> Run:
     wanted = np.unique(wanted)
     needed = index.packet_disposable[start:stop] != DISPOSABLE_YES
-    if index.stream.codec == "hevc" and index.packet_key[start]:
+    if index.stream.codec in _LEADING_ALONE and index.packet_key[start]:
         # Pictures shown before the one decoding starts at refer to pictures before it. Decoders skip them,
-        # and NVDEC then gives their timestamps to other pictures. In HEVC only they refer to each other.
+        # and NVDEC then gives their timestamps to other pictures. Nothing else may refer to them.
         needed &= index.packet_pts[start:stop] >= index.packet_pts[start]
     needed[0] = True  # some containers call keyframes disposable
     needed[wanted - start] = True

@@ -110,17 +110,20 @@ def test_the_same_pixels_whoever_decoded(name: str, corpus: Path, sessions: Sess
     rotation, mirrored, color = index.stream.rotation, index.stream.mirrored, color_spec(index.stream)
     geometry = replace(full_geometry(index.stream), size=(70, 90))
 
-    def convert(surface: CudaSurface) -> torch.Tensor:
+    uploads = torch.cuda.Stream()
+
+    def convert(surface: CudaSurface, stream: torch.cuda.Stream) -> torch.Tensor:
         slot = torch.empty(3, 70, 90, device="cuda")
+        torch.cuda.synchronize()
         convert_surface(
-            surface, color, rotation, mirrored, geometry, OutputSpec(torch.float32), slot, sessions.stream.cuda_stream
+            surface, color, rotation, mirrored, geometry, OutputSpec(torch.float32), slot, stream.cuda_stream
         )
         return slot
 
     def upload(frame: av.VideoFrame) -> torch.Tensor:
-        surface = upload_frame(frame, sessions.stream)
+        surface = upload_frame(frame, uploads)
         assert surface
-        return convert(surface)
+        return convert(surface, uploads)
 
     frames = chosen_frames(index, random.Random(name))[:20]
     cpu = decoded_by(sessions.cpu.decode, index, source, frames, upload)

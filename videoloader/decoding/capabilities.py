@@ -20,7 +20,7 @@ CODEC_NAMES = {
     "h264": "H264", "hevc": "HEVC", "vp8": "VP8", "vp9": "VP9", "av1": "AV1",
     "mpeg1video": "MPEG1", "mpeg2video": "MPEG2", "mpeg4": "MPEG4",
 }  # fmt: skip
-_NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4")
+_NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4", "vp8")
 
 
 def pynvvideocodec() -> Any:
