@@ -10,9 +10,8 @@ import pytest
 from convert import reference
 from convert.planar_frames import FORMATS, frame_of, random_picture
 
-from videoloader.convert import nvdec_surface
+from videoloader.convert import nvdec_surface, upload
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
-from videoloader.convert.upload import _copy_plane, _copy_rows
 
 
 def planes_at(layout: SurfaceLayout, memory: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint16]]:
@@ -30,11 +29,15 @@ def planes_at(layout: SurfaceLayout, memory: npt.NDArray[np.uint8]) -> list[npt.
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(("height", "width"), [(48, 64), (37, 51), (2, 1), (1, 1)])
-def test_frames_of_libav_are_found_again(name: str, height: int, width: int) -> None:
+@pytest.mark.parametrize("held_bytes", [0, 1 << 20])
+def test_frames_of_libav_are_found_again(
+    name: str, height: int, width: int, held_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload, "_HELD_BYTES", held_bytes)
     planes, pixels = random_picture(name, height, width, 0)
     frame = frame_of(planes, pixels, name)
     pitches = tuple(plane.line_size for plane in frame.planes[: pixels.planes])
-    for copy, rows in ((_copy_plane, pitches), (_copy_rows, None)):
+    for copy, rows in ((upload._copy_plane, pitches), (upload._copy_rows, None)):
         layout, ranges = planes_layout(pixels, width, height, rows)
         assert layout.nbytes == ranges[-1].stop
         memory = np.full(layout.nbytes, 99, np.uint8)

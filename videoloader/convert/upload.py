@@ -14,8 +14,8 @@ from videoloader.convert.staging import PinnedMemory, give_back_pinned, take_gpu
 from videoloader.convert.surface import CudaSurface, pixel_format, planes_layout
 from videoloader.errors import DecodeError
 
-# Larger planes are copied without Python's lock: other threads then wait shorter than this one does to get it back.
-_HELD_BYTES = 1 << 20
+# Smaller planes are copied faster than Python's lock can be had again; during others threads need it to decode.
+_HELD_BYTES = 1 << 15
 
 
 def upload_frame(frame: av.VideoFrame, stream: torch.cuda.Stream) -> CudaSurface | None:
