@@ -18,12 +18,15 @@ settings.register_profile("videoloader", deadline=None, derandomize="CI" in os.e
 settings.load_profile("videoloader")
 
 
+_SCHEDULING = (os.sched_getscheduler(0), os.sched_getparam(0)) if hasattr(os, "sched_setscheduler") else None
+
+
 @pytest.fixture(autouse=True)
 def scheduling() -> Iterator[None]:
     """Undoes what SVT-AV1 does when run by root: it makes the calling thread a real-time one, which starves others."""
-    before = os.sched_getscheduler(0), os.sched_getparam(0)
     yield
-    os.sched_setscheduler(0, *before)
+    if _SCHEDULING:
+        os.sched_setscheduler(0, *_SCHEDULING)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -71,16 +70,7 @@ RECIPES = {
 
 def write_video(path: Path, recipe: Recipe, picture: Callable[[int, int, int], np.ndarray] | None = None) -> Path:
     """Encode a picture that moves on with every frame, or those that ``picture(number, width, height)`` gives."""
-    # Run by root, SVT-AV1 makes the thread that calls it a real-time one, which then starves the whole machine.
-    policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        _encode(path, recipe, picture or _picture)
-    finally:
-        os.sched_setscheduler(0, policy, priority)
-    return path
-
-
-def _encode(path: Path, recipe: Recipe, picture: Callable[[int, int, int], np.ndarray]) -> None:
+    picture = picture or _picture
     with av.open(str(path), "w", container_options=recipe.container_options) as container:
         stream = container.add_stream(recipe.encoder, rate=25, options=recipe.options)
         stream.width, stream.height = recipe.size
@@ -94,6 +84,7 @@ def _encode(path: Path, recipe: Recipe, picture: Callable[[int, int, int], np.nd
             frame.pts, frame.time_base = pts, recipe.time_base
             container.mux(stream.encode(frame.reformat(format=recipe.pix_fmt)))
         container.mux(stream.encode())
+    return path
 
 
 def _picture(number: int, width: int, height: int) -> np.ndarray:
