@@ -103,11 +103,18 @@ def test_a_packet_that_decoding_starts_at_is_never_left_out():
 def test_leading_frames_need_the_keyframe_before_their_own():
     index = make_index([0, 1, 4, 2, 3, 5], {0, 2})  # 2 and 3 are shown before the keyframe at 4
     assert packets_of(index, [2]) == [[0, 1, 2, 3]]
+
+
+def test_leading_frames_of_the_first_keyframe_stay_where_others_may_refer_to_them():
+    index = make_index([0, 1, 4, 2, 3, 5], {0, 2}, codec="mpeg2video")
+    assert packets_of(index, [5]) == [[2, 3, 4, 5]]
+    index = make_index([0, 1, 4, 2, 3, 5], {0, 2}, method="decoded")
     assert packets_of(index, [5]) == [[2, 3, 4, 5]]
 
 
-def test_leading_frames_of_the_first_keyframe_are_left_out_in_hevc():
-    index = make_index([0, 1, 4, 2, 3, 5], {0, 2}, codec="hevc")
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+def test_leading_frames_of_the_first_keyframe_are_left_out_in_h264_and_hevc(codec):
+    index = make_index([0, 1, 4, 2, 3, 5], {0, 2}, codec=codec)
     assert packets_of(index, [5]) == [[2, 5]]
     assert packets_of(index, [2]) == [[0, 1, 2, 3]]
 

@@ -158,7 +158,7 @@ def _stop_after_rest(index: VideoIndex, stop: npt.NDArray[np.int64]) -> npt.NDAr
 def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]) -> Run:
     wanted = np.unique(wanted)
     needed = index.packet_disposable[start:stop] != DISPOSABLE_YES
-    if index.stream.codec in _LEADING_ALONE and index.packet_key[start]:
+    if index.stream.codec in _LEADING_ALONE and index.method != "decoded" and index.packet_key[start]:
         # Pictures shown before the one decoding starts at refer to pictures before it. Decoders skip them,
         # and NVDEC then gives their timestamps to other pictures. Nothing else may refer to them.
         needed &= index.packet_pts[start:stop] >= index.packet_pts[start]
