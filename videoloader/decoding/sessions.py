@@ -64,18 +64,22 @@ def packets_a_call(picture: PictureFormat) -> int:
 
 
 def session_bytes(key: SessionKey, picture: PictureFormat) -> int:
-    """What a session takes of GPU memory, about: fitted to what was measured on an H200 (360p to 4K, 16 % off at most).
+    """What a session takes of GPU memory, about: fitted to 240p to 4K on an H200, 11 % off at most.
 
     Surfaces are as large as the key allows, and as many as the stream may make the decoder hold and some. To
     these come working memory, which grows less and less with the size, and the pictures given out.
     """
+    plain = key.max_width * key.max_height * 1.5
     sample = (3 if key.chroma == "444" else 1.5) * (2 if key.bit_depth > 8 else 1)
     surface = key.max_width * key.max_height * sample
-    stated = picture.buffering[:1] if key.codec == "hevc" else picture.buffering[2:]
-    if key.codec in ("h264", "mpeg1video", "mpeg2video", "mpeg4"):
-        working = (7 + (stated[0] if stated else 2)) * surface + min(12 * surface, 20 * _MEBIBYTE)
+    if key.codec == "vp9":
+        working = 45 * _MEBIBYTE + 18 * surface
+    elif key.codec in ("hevc", "av1"):
+        held = picture.buffering[0] if picture.buffering else 10
+        working = (6 + held) * surface + min(24 * plain, 30 * _MEBIBYTE + 5 * plain)
     else:
-        working = (5 + (stated[0] if stated else 16)) * surface + min(16 * surface, 46 * _MEBIBYTE)
+        held = picture.buffering[2] if len(picture.buffering) > 2 else 4
+        working = (4.5 + 1.6 * held) * surface + min(12 * surface, 20 * _MEBIBYTE)
     return int(working + packets_a_call(picture) * picture.width * picture.height * sample)
 
 
