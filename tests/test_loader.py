@@ -140,7 +140,8 @@ def test_layouts_and_number_types(data: vl.VideoDataset) -> None:
     assert torch.equal(next(iter(make(data, layout="CTHW"))).frames, plain.transpose(1, 2))
     assert torch.equal(next(iter(make(data, layout="THWC"))).frames, plain.permute(0, 1, 3, 4, 2))
     floats = next(iter(make(data, dtype="float32"))).frames
-    assert torch.allclose(floats, plain / 255)
+    # Not from the rounded pixels: floats have more precision.
+    assert (floats * 255 - plain).abs().max() < 0.51
     normalised = next(iter(make(data, dtype="float32", transforms=[vl.Normalize((0.5,) * 3, (0.25,) * 3)]))).frames
     assert torch.allclose(normalised, (floats - 0.5) / 0.25, atol=1e-5)
 

@@ -1,7 +1,7 @@
 """What a conversion must give, in float64 and written from the standards: slow, plain, shared by all its tests.
 
-Sources: ITU-T H.273 (matrices, ranges, chroma sites), PyTorch's documentation of
-``interpolate(mode="bilinear", antialias=True)`` (a triangle filter as wide as the scale, cut at the border).
+Sources: ITU-T H.273 (matrices, ranges, chroma sites), PyTorch's documentation of ``interpolate`` (with
+``antialias=True`` filters are as wide as the scale and cut off at the border, without they repeat the edge).
 """
 
 from __future__ import annotations
@@ -88,16 +88,63 @@ def rgb(
     return np.clip(np.stack([red, green, blue]), 0, 1)
 
 
-def filter_matrix(source: int, target: int) -> Array:
-    """[target, source] weights of one axis."""
+def ycbcr(
+    planes: Sequence[npt.NDArray[np.unsignedinteger]],
+    *,
+    site: str = "left",
+    bit_depth: int = 8,
+    factors: tuple[int, int] = (1, 1),
+) -> Array:
+    """Full-resolution Y, Cb, Cr codes over the largest code, shape [3, H, W]."""
+    height, width = planes[0].shape
+    chroma = [
+        upsample(
+            upsample(plane.astype(np.float64), height, factors[1], SITES[site][1], 0),
+            width,
+            factors[0],
+            SITES[site][0],
+            1,
+        )
+        for plane in planes[1:]
+    ]
+    return np.stack([planes[0].astype(np.float64), *chroma]) / (2.0**bit_depth - 1)
+
+
+def triangle(x: Array) -> Array:
+    """The linear filter."""
+    return np.maximum(1 - np.abs(x), 0)
+
+
+def cubic(x: Array, a: float) -> Array:
+    """Keys, "Cubic convolution interpolation for digital image processing" (1981), equation 4 with its parameter."""
+    x = np.abs(x)
+    near, far = ((a + 2) * x - (a + 3)) * x * x + 1, ((x - 5) * x + 8) * x * a - 4 * a
+    result: Array = np.where(x < 1, near, np.where(x < 2, far, 0))
+    return result
+
+
+def filter_matrix(source: int, target: int, interpolation: str = "bilinear", antialias: bool = True) -> Array:
+    """[target, source] weights of one axis, as PyTorch's ``interpolate`` has them."""
     scale = source / target
-    support = max(scale, 1.0)
     weights = np.zeros((target, source))
+    if interpolation == "nearest":
+        # PyTorch multiplies in float32.
+        pixel = np.floor(np.arange(target, dtype=np.float32) * np.float32(scale)).astype(int)
+        weights[np.arange(target), np.minimum(pixel, source - 1)] = 1
+        return weights
+    reach = 1 if interpolation == "bilinear" else 2
+    widening = max(scale, 1.0) if antialias else 1.0
     for i in range(target):
         center = scale * (i + 0.5)
-        first, last = max(int(center - support + 0.5), 0), min(int(center + support + 0.5), source)
-        taps = np.arange(first, last)
-        weights[i, first:last] = np.maximum(1 - np.abs((taps - center + 0.5) / support), 0)
+        if antialias:
+            first = max(int(center - reach * widening + 0.5), 0)
+            last = min(int(center + reach * widening + 0.5), source)
+            taps = np.arange(first, last)
+        else:  # edges are repeated
+            taps = int(np.floor(center - 0.5)) + np.arange(1 - reach, 1 + reach)
+        x = (taps - center + 0.5) / widening
+        values = triangle(x) if interpolation == "bilinear" else cubic(x, -0.5 if antialias else -0.75)
+        np.add.at(weights[i], np.clip(taps, 0, source - 1), values)
     weights /= weights.sum(1, keepdims=True)
     return weights
 
@@ -111,6 +158,8 @@ def picture(
     size: tuple[int, int] | None = None,
     window: tuple[int, int, int, int] | None = None,
     flip: bool = False,
+    interpolation: str = "bilinear",
+    antialias: bool = True,
 ) -> Array:
     """Turn, mirror, crop (top, left, height, width), resize, crop to the window and flip a [3, H, W] image."""
     image = np.rot90(image, -rotation // 90, axes=(1, 2))
@@ -119,8 +168,8 @@ def picture(
         top, left, height, width = crop
         image = image[:, top : top + height, left : left + width]
     if size:
-        rows, columns = filter_matrix(image.shape[1], size[0]), filter_matrix(image.shape[2], size[1])
-        image = rows @ image @ columns.T
+        rows, columns = (filter_matrix(image.shape[1 + axis], size[axis], interpolation, antialias) for axis in (0, 1))
+        image = np.clip(rows @ image @ columns.T, 0, 1)
     if window:
         top, left, height, width = window
         image = image[:, top : top + height, left : left + width]

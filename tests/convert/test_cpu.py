@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame, full_geometry
+from videoloader.convert.resize import needed_part
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing.index import StreamInfo
 
@@ -23,9 +25,18 @@ from videoloader.indexing.index import StreamInfo
 FORMATS = [
     ("yuv420p", 8, 2, 2), ("yuvj420p", 8, 2, 2), ("yuv422p", 8, 2, 1), ("yuv444p", 8, 1, 1), ("yuv440p", 8, 1, 2),
     ("yuv411p", 8, 4, 1), ("yuv410p", 8, 4, 4), ("yuv420p10le", 10, 2, 2), ("yuv422p10le", 10, 2, 1),
-    ("yuv444p10le", 10, 1, 1), ("yuv420p12le", 12, 2, 2), ("yuv444p16le", 16, 1, 1),
+    ("yuv444p10le", 10, 1, 1), ("yuv420p12le", 12, 2, 2), ("yuv444p12le", 12, 1, 1), ("yuv420p16le", 16, 2, 2),
+    ("yuv444p16le", 16, 1, 1), ("yuv420p9le", 9, 2, 2), ("yuv422p14le", 14, 2, 1), ("yuv444p9le", 9, 1, 1),
+    ("yuv444p14le", 14, 1, 1), ("yuv440p10le", 10, 1, 2),
 ]  # fmt: skip
 STREAM = StreamInfo("h264", (b"",), Fraction(1, 25), 64, 48)
+
+
+@st.composite
+def boxes(draw: st.DrawFn, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """A (top, left, height, width) part of a picture."""
+    top, left = draw(st.integers(0, size[0] - 1)), draw(st.integers(0, size[1] - 1))
+    return top, left, draw(st.integers(1, size[0] - top)), draw(st.integers(1, size[1] - left))
 
 
 def poisoned(size: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
@@ -98,43 +109,116 @@ def test_geometry(
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
-def test_any_size_and_crop(data: st.DataObject) -> None:
-    pixels, bits, step_x, step_y = data.draw(st.sampled_from(FORMATS))
-    height, width = data.draw(st.integers(1, 90)), data.draw(st.integers(1, 90))
-    rotation = data.draw(st.sampled_from([0, 90, 180, 270]))
+def test_any_picture_geometry_and_output(data: st.DataObject) -> None:
+    draw = data.draw
+    pixels, bits, step_x, step_y = draw(st.sampled_from(FORMATS))
+    height, width = draw(st.integers(1, 150)), draw(st.integers(1, 150))
+    rotation, mirrored, flip = draw(st.sampled_from([0, 90, 180, 270])), draw(st.booleans()), draw(st.booleans())
     shown = (width, height) if rotation in (90, 270) else (height, width)
-    top, left = data.draw(st.integers(0, shown[0] - 1)), data.draw(st.integers(0, shown[1] - 1))
-    crop = (top, left, data.draw(st.integers(1, shown[0] - top)), data.draw(st.integers(1, shown[1] - left)))
-    size = data.draw(st.sampled_from([crop[2:], (9, 11), (1, 1), (40, 30)]))
-    full_range = data.draw(st.booleans())
-    site: Any = data.draw(st.sampled_from(["left", "center", "topleft"]))
-    planes = reference.random_planes(np.random.default_rng(3), height, width, bit_depth=bits, factors=(step_x, step_y))
-    slot = poisoned(size, torch.uint8)
-    convert_frame(
-        reference.video_frame(planes, pixels), ColorSpec("bt2020", full_range, site), rotation, False,
-        Geometry(crop, size), OutputSpec(), slot,
-    )  # fmt: skip
-    image = reference.rgb(
-        planes, matrix="bt2020", full_range=full_range, site=site, bit_depth=bits, factors=(step_x, step_y)
+    crop = draw(boxes(shown))
+    size = draw(
+        st.sampled_from([crop[2:], (9, 11), (1, 1), (40, 30)]) | st.tuples(st.integers(1, 60), st.integers(1, 60))
     )
-    check(slot, reference.picture(image, rotation=rotation, crop=crop, size=size))
+    window = draw(st.none() | boxes(size))
+    interpolation, antialias = draw(st.sampled_from(["bilinear", "bicubic", "nearest"])), draw(st.booleans())
+    full_range, color = draw(st.booleans()), draw(st.sampled_from(["rgb", "ycbcr"]))
+    site: Any = draw(st.sampled_from(["left", "center", "topleft"]))
+    dtype = draw(st.sampled_from([torch.uint8, torch.float16, torch.float32]))
+    planes = reference.random_planes(
+        np.random.default_rng(height), height, width, bit_depth=bits, factors=(step_x, step_y)
+    )
+    geometry = Geometry(crop, size, flip, window, interpolation, antialias)
+    slot = poisoned(geometry.output_size, dtype)
+    convert_frame(
+        reference.video_frame(planes, pixels), ColorSpec("bt2020", full_range, site), rotation, mirrored,
+        geometry, OutputSpec(dtype, color=color), slot,
+    )  # fmt: skip
+    facts: dict[str, Any] = {"site": site, "bit_depth": bits, "factors": (step_x, step_y)}
+    if color == "ycbcr":
+        image = reference.ycbcr(planes, **facts)
+    else:
+        image = reference.rgb(planes, matrix="bt2020", full_range=full_range, **facts)
+    check(
+        slot,
+        reference.picture(
+            image, rotation=rotation, mirrored=mirrored, crop=crop, size=size, window=window, flip=flip,
+            interpolation=interpolation, antialias=antialias,
+        ),
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("size", [(24, 40), (48, 64), (100, 33)])
-def test_resize_is_torchvisions(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("pixels", "bits", "step_x", "step_y"), FORMATS)
+@pytest.mark.parametrize("color", ["rgb", "ycbcr"])
+@pytest.mark.parametrize("size", [(48, 64), (96, 80)])
+def test_float_outputs_that_are_not_made_smaller_have_more_than_8_bits(
+    pixels: str, bits: int, step_x: int, step_y: int, color: Any, size: tuple[int, int]
+) -> None:
+    planes = reference.random_planes(np.random.default_rng(11), 48, 64, bit_depth=bits, factors=(step_x, step_y))
+    slot = poisoned(size, torch.float32)
+    convert_frame(
+        reference.video_frame(planes, pixels), ColorSpec("bt709", True), 0, False,
+        Geometry((0, 0, 48, 64), size), OutputSpec(torch.float32, color=color), slot,
+    )  # fmt: skip
+    facts: dict[str, Any] = {"bit_depth": bits, "factors": (step_x, step_y)}
+    if color == "ycbcr":
+        image = reference.ycbcr(planes, **facts)
+    else:
+        image = reference.rgb(planes, matrix="bt709", full_range=True, **facts)
+    assert np.abs(slot.numpy() - reference.picture(image, size=size)).max() < 1e-4
+
+
+@pytest.mark.parametrize("size", [(24, 40), (48, 64), (100, 33), (7, 5), (47, 63)])
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "nearest"])
+@pytest.mark.parametrize("antialias", [True, False])
+def test_resize_is_torchvisions(size: tuple[int, int], interpolation: Any, antialias: bool) -> None:
     planes = reference.random_planes(np.random.default_rng(4), 48, 64, factors=(2, 2))
     slot = poisoned(size, torch.float32)
     convert_frame(
         reference.video_frame(planes, "yuv420p"), ColorSpec("bt709", True), 0, False,
-        Geometry((0, 0, 48, 64), size), OutputSpec(torch.float32), slot,
+        Geometry((0, 0, 48, 64), size, interpolation=interpolation, antialias=antialias),
+        OutputSpec(torch.float32), slot,
     )  # fmt: skip
     image = torch.from_numpy(reference.rgb(planes, matrix="bt709", full_range=True, factors=(2, 2)))
-    resized = torch.nn.functional.interpolate(image[None], size, mode="bilinear", antialias=True)[0]
+    how = {} if interpolation == "nearest" else {"antialias": antialias, "align_corners": False}
+    resized = torch.nn.functional.interpolate(image[None], size, mode=interpolation, **how)[0].clamp(0, 1)
     check(slot, resized.numpy())
     # The reference itself is PyTorch's to the last bits.
-    assert np.abs(reference.picture(image.numpy(), size=size) - resized.numpy()).max() < 1e-6
+    itself = reference.picture(image.numpy(), size=size, interpolation=interpolation, antialias=antialias)
+    assert np.abs(itself - resized.numpy()).max() < 1e-6
+
+
+@given(st.data())
+def test_only_the_part_that_a_window_needs_is_resized(data: st.DataObject) -> None:
+    interpolation = data.draw(st.sampled_from(["bilinear", "bicubic"]))
+    factor, height, width = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12))
+    crop, size = (3, 5, factor * height, factor * width), (2 * factor, 3 * factor)
+    window = data.draw(boxes(size))
+    part, part_size, part_window = needed_part(crop, size, window, interpolation)
+    image = np.random.default_rng(0).random((3, crop[0] + crop[2], crop[1] + crop[3]))
+    for antialias in (True, False):
+        how = {"interpolation": interpolation, "antialias": antialias}
+        whole = reference.picture(image, crop=crop, size=size, window=window, **how)
+        assert np.allclose(reference.picture(image, crop=part, size=part_size, window=part_window, **how), whole)
+
+
+def test_the_needed_part_of_a_central_crop_is_small() -> None:
+    part, size, window = needed_part((0, 0, 1080, 1920), (256, 480), (16, 128, 224, 224), "bilinear")
+    assert (part, size, window) == ((0, 504, 1080, 912), (256, 228), (16, 2, 224, 224))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("size", [(24, 32), (48, 64)])
+def test_number_types_are_rounded_once(dtype: torch.dtype, size: tuple[int, int]) -> None:
+    planes = reference.random_planes(np.random.default_rng(12), 48, 64)
+    geometry, frame = Geometry((0, 0, 48, 64), size), reference.video_frame(planes, "yuv444p")
+    output = OutputSpec(torch.float32, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    exact, slot = poisoned(size, torch.float32), poisoned(size, dtype)
+    convert_frame(frame, ColorSpec("bt709", False), 0, False, geometry, output, exact)
+    convert_frame(frame, ColorSpec("bt709", False), 0, False, geometry, replace(output, dtype=dtype), slot)
+    bits = {torch.float16: 11, torch.bfloat16: 8, torch.float32: 24}[dtype]
+    assert ((slot.float() - exact).abs() <= exact.abs() * 2.0**-bits + 1e-6).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
@@ -212,6 +296,28 @@ def test_rgb(pixels: str) -> None:
     slot = poisoned((17, 19), torch.uint8)
     convert_frame(frame, color_spec(STREAM, frame), 180, False, geometry, OutputSpec(), slot)
     check(slot, reference.picture(expected, rotation=180, crop=(2, 3, 30, 40), size=(17, 19), flip=True))
+
+
+@pytest.mark.parametrize("pixels", ["rgb24", "gbrp10le", "pal8"])
+def test_rgb_frames_have_no_ycbcr_samples(pixels: str) -> None:
+    frame, slot = av.VideoFrame(64, 48, pixels), poisoned((48, 64), torch.uint8)
+    with pytest.raises(UnsupportedError, match=f"ycbcr.*{pixels}"):
+        convert_frame(
+            frame, ColorSpec("identity", True), 0, False,
+            Geometry((0, 0, 48, 64), (48, 64)), OutputSpec(color="ycbcr"), slot,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("pixels", "bits"), [("gray", 8), ("gray16le", 16)])
+def test_gray_frames_have_neutral_chroma(pixels: str, bits: int) -> None:
+    luma = np.random.default_rng(13).integers(0, 1 << bits, (48, 64), np.uint8 if bits == 8 else np.uint16)
+    slot = poisoned((20, 20), torch.float32)
+    convert_frame(
+        reference.video_frame([luma], pixels), ColorSpec("bt601", False), 0, False,
+        Geometry((0, 0, 48, 64), (20, 20)), OutputSpec(torch.float32, color="ycbcr"), slot,
+    )  # fmt: skip
+    planes = [luma, np.full_like(luma, 1 << (bits - 1)), np.full_like(luma, 1 << (bits - 1))]
+    check(slot, reference.picture(reference.ycbcr(planes, bit_depth=bits), size=(20, 20)))
 
 
 @pytest.mark.parametrize("full_range", [False, True])

@@ -14,9 +14,11 @@ from sample_videos import RECIPES, Recipe, write_video
 from truth import full_decode, hash_of
 
 from videoloader import Video
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding import CpuDecoder, cpu
 from videoloader.errors import DecodeError, SourceError, UnsupportedError
 from videoloader.indexing import MemorySource, build_index, open_source
+from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
+from videoloader.indexing.decoder import open_decoder
 from videoloader.packets import read_packets
 from videoloader.planning import plan_frames
 
@@ -102,8 +104,47 @@ def test_more_streams_than_the_decoder_keeps_open(decoded):
     decoder = CpuDecoder()
     source, index, truth, _ = decoded("h264_mp4")
     for number in [*range(12), *range(12)]:
-        other = replace(index, stream=replace(index.stream, frame_rate=number))
+        other = replace(index, stream=replace(index.stream, width=index.stream.width + number))
         assert read_frames(source, other, [20], decoder)[0] == [truth[20]]
+
+
+@pytest.mark.parametrize(("name", "contexts"), [("h264_mp4", 1), ("hevc_mp4", 1), ("h264_ts", 3), ("vp9_webm", 3)])
+def test_videos_of_one_making_share_a_context_unless_their_packets_bring_parameter_sets(
+    decoded, name, contexts, monkeypatch
+):
+    opened = []
+    monkeypatch.setattr(cpu, "open_decoder", lambda *arguments: opened.append(0) or open_decoder(*arguments))
+    source, index, truth, _ = decoded(name)
+    decoder = CpuDecoder()
+    for copy in ["a", "b", "c"] * 2:
+        assert read_frames(source, replace(index, source=copy), [20], decoder)[0] == [truth[20]]
+    assert len(opened) == contexts
+
+
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+def test_parameter_sets_in_the_packets_of_one_video_do_not_reach_another(tmp_path, codec):
+    """Both files have one record, but in the packets of the first stand the parameter sets of another picture."""
+    recipe = RECIPES[f"{codec}_mp4"]
+    plain = write_video(tmp_path / "plain.mp4", recipe)
+    # With the same number as the plain video's, and other transform and entropy coding.
+    other = {"h264": "cabac=0:8x8dct=0", "hevc": "no-sao=1:ctu=16"}[codec]
+    options = dict(recipe.options)
+    options["x264-params" if codec == "h264" else "x265-params"] += ":" + other
+    changed = build_index(write_video(tmp_path / "changed.mp4", replace(recipe, options=options)))
+    index, truth = build_index(plain), full_decode(plain).hashes
+    size = nal_length_size(codec, index.stream.codec_configs[0])
+    sets = parameter_sets(codec, changed.stream.codec_configs[0])
+    inband = b"".join(len(each).to_bytes(size, "big") + each for each in sets)
+    decoder, seen = CpuDecoder(), []
+    source, run = open_source(tmp_path / "changed.mp4"), plan_frames(changed, [3]).runs[0]
+    packets = [
+        packet._replace(data=inband + bytes(packet.data)) if not number else packet
+        for number, packet in enumerate(read_packets(source, changed, run))
+    ]
+    as_plain = replace(changed, stream=index.stream)
+    decoder.decode(as_plain, packets, lambda packet, frame: seen.append(hash_of(frame)))
+    assert seen == [full_decode(tmp_path / "changed.mp4").hashes[3]]
+    assert read_frames(open_source(plain), index, [3], decoder)[0] == [truth[3]]
 
 
 @pytest.mark.parametrize("name", ["h264_mp4", "hevc_mp4"])

@@ -1,0 +1,124 @@
+"""Resizing as PyTorch's ``interpolate`` defines it, of no more of the picture than is asked for."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert.spec import Box, Interpolation
+
+Samples = npt.NDArray[Any]
+
+# How far a filter reaches, in pixels of the coarser of the two pictures.
+_REACH = {"bilinear": 1, "bicubic": 2}
+# PyTorch (2.13) fails on narrower pictures of uint8, and is wrong for a single column of floats.
+_NARROWEST = 8
+
+
+def resize(image: Samples, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Samples:
+    """A picture in another size, but for ``"nearest"``.
+
+    On uint8 this is PyTorch's single-threaded integer code, several times as fast as on floats; it wants the channels
+    of a pixel side by side.
+
+    Args:
+        image: [C, h, w], uint8 or float32 in [0, 1].
+        size: (height, width), pixels.
+        interpolation, antialias: see ``Geometry``.
+
+    Returns:
+        [C, *size] of the same type. What bicubic takes out of the range is clamped.
+    """
+    if image.shape[1:] == size:
+        return image
+    if min(image.shape[2], size[1]) < _NARROWEST:
+        resized = _resize_narrow(image, size, interpolation, antialias)
+    else:
+        pixels = torch.from_numpy(image)[None]
+        resized = torch.nn.functional.interpolate(
+            pixels, size, mode=interpolation, align_corners=False, antialias=antialias
+        )[0].numpy()
+    result: Samples = resized.clip(0, 255 if image.dtype == np.uint8 else 1) if interpolation == "bicubic" else resized
+    return result if result.dtype == image.dtype else (result + np.float32(0.5)).astype(np.uint8)
+
+
+def _resize_narrow(image: Samples, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Samples:
+    """What PyTorch means to do, in float32."""
+    rows, columns = (_weights(image.shape[1 + axis], size[axis], interpolation, antialias) for axis in (0, 1))
+    resized: Samples = rows @ (image @ columns.T)
+    return resized
+
+
+def _weights(source: int, target: int, interpolation: Interpolation, antialias: bool) -> npt.NDArray[np.float32]:
+    """float32[target, source]: with antialias filters are cut off at the border, without the edge is repeated."""
+    scale, reach = source / target, _REACH[interpolation]
+    widening = max(scale, 1) if antialias else 1
+    centers = scale * (np.arange(target) + 0.5)
+    margin = 0 if antialias else reach
+    x = np.abs(np.arange(-margin, source + margin) + 0.5 - centers[:, None]) / widening
+    if interpolation == "bilinear":
+        weights = np.maximum(1 - x, 0)
+    else:
+        a = -0.5 if antialias else -0.75
+        weights = np.where(x < 1, ((a + 2) * x - (a + 3)) * x * x + 1, (((x - 5) * x + 8) * x - 4) * a * (x < 2))
+    if margin:
+        weights[:, margin] += weights[:, :margin].sum(1)
+        weights[:, -margin - 1] += weights[:, -margin:].sum(1)
+        weights = weights[:, margin:-margin]
+    normalised: npt.NDArray[np.float32] = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
+    return normalised
+
+
+def take_nearest(image: Samples, size: tuple[int, int], window: Box) -> Samples:
+    """The window of a [C, h, w] picture in another size, of source pixels as they are."""
+    top, left, height, width = window
+    rows = _nearest(image.shape[1], size[0])[top : top + height, None]
+    columns = _nearest(image.shape[2], size[1])[left : left + width]
+    taken: Samples = image[:, rows, columns]
+    return taken
+
+
+def _nearest(source: int, target: int) -> npt.NDArray[np.int64]:
+    # In float32, as PyTorch does it: now and then the product falls below the whole number that it should be.
+    pixels = np.arange(target, dtype=np.float32) * np.float32(source / target)
+    return np.minimum(pixels.astype(np.int64), source - 1)
+
+
+@lru_cache(4096)
+def needed_part(
+    crop: Box, size: tuple[int, int], window: Box, interpolation: Interpolation
+) -> tuple[Box, tuple[int, int], Box]:
+    """The smallest (crop, size, window) with the same pixels in the window, at exactly the same scale.
+
+    Both pictures are cut where a border between two pixels of the one falls on a border of the other, far enough
+    from the window that the cut does not show there.
+    """
+    parts = [
+        _needed_length(crop[2 + axis], size[axis], window[axis], window[axis] + window[2 + axis], interpolation)
+        for axis in (0, 1)
+    ]
+    (top, bottom, first_row, last_row), (left, right, first_column, last_column) = parts
+    return (
+        (crop[0] + top, crop[1] + left, bottom - top, right - left),
+        (last_row - first_row, last_column - first_column),
+        (window[0] - first_row, window[1] - first_column, window[2], window[3]),
+    )
+
+
+def _needed_length(
+    source: int, target: int, start: int, stop: int, interpolation: Interpolation
+) -> tuple[int, int, int, int]:
+    """Of one axis: (start, stop) in the source and (start, stop) in the target."""
+    if interpolation == "nearest":
+        return 0, source, 0, target
+    divisor = math.gcd(source, target)
+    block_of_source, block = source // divisor, target // divisor
+    reach = math.ceil(_REACH[interpolation] * max(1, target / source)) + 1
+    first = max(start - reach, 0) // block
+    last = min(-(-(stop + reach) // block), divisor)
+    return first * block_of_source, last * block_of_source, first * block, last * block
