@@ -62,7 +62,7 @@ def test_only_packets_that_nothing_wanted_depends_on_are_left_out(drawn):
     for run in plan_frames(index, frames).runs:
         first, last = int(run.packets[0]), int(run.packets[-1])
         for packet in set(range(first, last + 1)) - set(run.packets.tolist()):
-            leading = index.stream.codec == "hevc" and index.packet_pts[packet] < index.packet_pts[first]
+            leading = index.method != "decoded" and index.packet_pts[packet] < index.packet_pts[first]
             assert index.packet_disposable[packet] == DISPOSABLE_YES or leading
             assert packet not in run.wanted
 
