@@ -64,7 +64,7 @@ class ClipReader:
         self._stream: torch.cuda.Stream | None = None
         self._nvdec: NvdecDecoder | None = None
         if device.type == "cuda":
-            self._stream = own_stream(device)
+            self._stream = own_stream(device, self)
             self._nvdec = NvdecDecoder(gpu=device.index)
 
     def read(

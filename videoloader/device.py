@@ -56,8 +56,11 @@ def resolve_device(device: str | torch.device) -> torch.device:
 _spare_streams: defaultdict[int, list[Any]] = defaultdict(list)
 
 
-def own_stream(device: torch.device) -> torch.cuda.Stream:
-    """A CUDA stream that nothing else runs on. PyTorch's own come from a pool of 32, which it hands out again."""
+def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
+    """A CUDA stream that nothing else runs on, as long as its owner lives.
+
+    PyTorch's own come from a pool of 32, which it hands out again.
+    """
     import cupy
 
     try:
@@ -65,14 +68,14 @@ def own_stream(device: torch.device) -> torch.cuda.Stream:
     except IndexError:
         with cupy.cuda.Device(device.index):
             stream = cupy.cuda.Stream(non_blocking=True)
-    own = torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]
-    weakref.finalize(own, _spare_streams[device.index].append, stream).atexit = False
-    return own
+    # Of the owner, since weak references to PyTorch's streams outlive them and point nowhere (version 2.11).
+    weakref.finalize(owner, _spare_streams[device.index].append, stream).atexit = False
+    return torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]
 
 
 @cache
 def _idle_stream(device: torch.device) -> torch.cuda.Stream:
-    return own_stream(device)
+    return own_stream(device, _idle_stream)
 
 
 def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

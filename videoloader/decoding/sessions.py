@@ -101,7 +101,7 @@ class Session:
         self._packet = nvc.PacketData
         # PyNvVideoCodec takes the context that is current in this thread, whatever gpuid says.
         with torch.cuda.device(gpu):
-            self.stream = own_stream(torch.device("cuda", gpu))
+            self.stream = own_stream(torch.device("cuda", gpu), self)
             try:
                 self._decoder = nvc.CreateDecoder(
                     gpuid=gpu,
