@@ -284,7 +284,7 @@ class SessionPool:
     def _find(self, key: SessionKey, picture: PictureFormat) -> Session | None:
         """An idle session: set up already, else the one used longest ago that fits, else one that can be made to.
 
-        Setting up anew costs less than a millisecond, a new session 45 ms and closing it 65 ms.
+        Setting up anew costs a millisecond at most, a new session 45 ms and closing it 65 ms (1080p, H200).
         """
         same = [session for session in self._idle if session.key == key]
         for session in reversed(same):
