@@ -10,7 +10,7 @@ from synthetic_index import indexes_and_frames, make_index
 
 from videoloader.errors import FrameRangeError
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_YES
-from videoloader.planning import gops_in_common, plan_frames, split_at_keyframes
+from videoloader.planning import gops_in_common, plan_frames, split_at_keyframes, with_all_frames
 
 
 def packets_of(index, frames):
@@ -182,3 +182,13 @@ def test_clips_are_in_one_group_just_if_gops_in_common_join_them(drawn, data):
             reached = set().union(*(index.start_packet(clips[clip]).tolist() for clip in joined))
             joined |= {clip for clip in group if reached & set(index.start_packet(clips[clip]).tolist())}
         assert joined == set(group)
+
+
+@given(indexes_and_frames())
+def test_a_run_with_all_frames_has_those_that_were_wanted_and_every_packet_that_decodes(drawn):
+    index, frames = drawn
+    for run in plan_frames(index, frames).runs:
+        whole = with_all_frames(index, run)
+        assert set(run.packets.tolist()) <= set(whole.packets.tolist())
+        assert set(run.wanted.tolist()) <= set(whole.wanted.tolist()) <= set(whole.packets.tolist())
+        assert (index.packet_pts[whole.wanted] >= index.packet_pts[whole.packets[0]]).all()

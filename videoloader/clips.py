@@ -14,14 +14,14 @@ import torch
 
 from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_transfer
 from videoloader.decoding import CpuDecoder, Decode, NvdecDecoder, leave_to_cpu, nvdec_decodes
-from videoloader.decoding.frame_cache import FrameCache, whole_run
+from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
 from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.packets import PacketBytes, read_packets
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.planning import Run, plan_frames
+from videoloader.planning import Run, plan_frames, with_all_frames
 from videoloader.slots import ClipSink, ClipSlots
 
 
@@ -149,7 +149,7 @@ class ClipReader:
             try:
                 for run in plan_frames(index, remaining).runs:
                     if cache is not None:
-                        run = whole_run(index, run)
+                        run = with_all_frames(index, run)
                     data = _check_start(index, run, read_packets(source, index, run))
                     if nvdec is None:
                         packets += self._cpu.decode(index, data, sink.put_frame)

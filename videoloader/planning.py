@@ -158,10 +158,26 @@ def _stop_after_rest(index: VideoIndex, stop: npt.NDArray[np.int64]) -> npt.NDAr
 def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]) -> Run:
     wanted = np.unique(wanted)
     needed = index.packet_disposable[start:stop] != DISPOSABLE_YES
-    if index.stream.codec in _LEADING_ALONE and index.method != "decoded" and index.packet_key[start]:
-        # Pictures shown before the one decoding starts at refer to pictures before it. Decoders skip them,
-        # and NVDEC then gives their timestamps to other pictures. Nothing else may refer to them.
+    if _leading_alone(index, start):
         needed &= index.packet_pts[start:stop] >= index.packet_pts[start]
     needed[0] = True  # some containers call keyframes disposable
     needed[wanted - start] = True
     return Run(start + np.flatnonzero(needed), wanted)
+
+
+def _leading_alone(index: VideoIndex, start: int) -> bool:
+    """Whether what is shown before the packet that decoding starts at should be left out.
+
+    Such pictures refer to what comes before that packet. Decoders skip them, and NVDEC then gives their timestamps
+    to other pictures. Where a packet may be half a frame, it cannot be told which they are.
+    """
+    return index.stream.codec in _LEADING_ALONE and index.method != "decoded" and bool(index.packet_key[start])
+
+
+def with_all_frames(index: VideoIndex, run: Run) -> Run:
+    """The run with all packets up to its end, and all frames that come out of it wanted."""
+    packets = np.arange(run.packets[0], run.packets[-1] + 1)
+    from_start = index.packet_pts[packets] >= index.packet_pts[packets[0]]
+    wanted = from_start & index.packet_has_frame[packets]
+    kept = from_start if _leading_alone(index, int(packets[0])) else np.ones_like(from_start)
+    return Run(packets[kept], packets[wanted])

@@ -12,7 +12,6 @@ import torch
 
 from videoloader.convert.surface import CudaSurface
 from videoloader.indexing.index import VideoIndex
-from videoloader.planning import Run
 
 
 class _Kept(NamedTuple):
@@ -69,15 +68,3 @@ class FrameCache:
             while self._bytes > self._budget:
                 _, oldest = self._gops.popitem(last=False)
                 self._bytes -= sum(kept.memory.nbytes for kept in oldest.values())
-
-
-def whole_run(index: VideoIndex, run: Run) -> Run:
-    """The run with all packets up to its end, and all frames that come out of it: what a cache keeps."""
-    first, last = int(run.packets[0]), int(run.packets[-1])
-    packets = np.arange(first, last + 1)
-    # What is shown before the packet that decoding starts at may refer to what is not there.
-    sound = index.packet_pts[packets] >= index.packet_pts[first]
-    if index.stream.codec == "hevc":
-        packets = packets[sound]
-        sound = np.ones(len(packets), np.bool_)
-    return Run(packets, packets[sound & index.packet_has_frame[packets]])
