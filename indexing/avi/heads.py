@@ -55,10 +55,8 @@ class ChunkHeads:
     def _check(self, headers: npt.NDArray[np.void], size: npt.NDArray[np.int64]) -> None:
         """Raise ValueError unless chunks with these headers are the stream's, and of these sizes."""
         names, stated = headers.view("<u4").reshape(-1, 2).T
-        others = np.unique(names[names != names[0]])
-        if (stated != size).any() or not all(
-            is_packet(name.to_bytes(4, "little"), self._number) for name in (int(names[0]), *others.tolist())
-        ):
+        kinds = {int(names[0]), *names[names != names[0]].tolist()}
+        if (stated != size).any() or not all(is_packet(name.to_bytes(4, "little"), self._number) for name in kinds):
             raise ValueError("a chunk is not what the index says")
 
     def _batches(self) -> Iterator[tuple[int, int]]:
