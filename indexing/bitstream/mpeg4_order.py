@@ -237,7 +237,7 @@ class _HeaderReader:
 def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
     """The order where every VOP that is coded is shown when it is decoded, and there are no B-VOPs."""
     layer, rows = headers.layer, packets.rows
-    place = _places_of_vops(rows)
+    place = _places_of_vops(packets)
     # The eight bytes after each VOP's start code.
     eights = np.ndarray(rows.size - 7, ">u8", rows, strides=(1,))
     value = eights[np.arange(0, rows.size, rows.shape[1]) + place + 4].astype(np.uint64)
@@ -265,16 +265,17 @@ def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder
     return PictureOrder(np.flatnonzero(coded), coded & (kind == _I), np.zeros(len(coded), np.bool_))
 
 
-def _places_of_vops(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """int64[P]: where packets with these first bytes have their VOP; -1 where their headers are to be read.
+def _places_of_vops(packets: PacketHeads) -> npt.NDArray[np.int64]:
+    """int64[P]: where the VOP of each packet begins; -1 where its headers are to be read.
 
     Where headers stand before keyframes, most often they are always the same, but for the time in the group header:
     they are to be read of the first such packet only.
     """
+    rows = packets.rows
     place: npt.NDArray[np.int64] = np.where(rows.view(">u4")[:, 0] == int.from_bytes(_VOP, "big"), 0, -1)
     others = place.nonzero()[0]
     if len(others) > 1:
-        head = rows[others[0]].tobytes()
+        head = rows[others[0]].tobytes()[: packets.size[others[0]]]
         vop, group = head.find(_VOP), head.find(_GROUP_START)
         if 0 <= vop <= len(head) - 12:
             compared = np.arange(rows.shape[1]) < vop + 4
