@@ -14,6 +14,9 @@ def reorder_depth(packet_pts: npt.NDArray[np.int64]) -> int:
     """
     if len(packet_pts) < 2 or (packet_pts[1:] >= packet_pts[:-1]).all():
         return 0
-    rank = np.empty(len(packet_pts), np.int64)
-    rank[np.argsort(packet_pts, kind="stable")] = np.arange(len(packet_pts))
-    return int(np.max(np.arange(len(rank)) - rank))
+    return depth_of(np.argsort(packet_pts, kind="stable"))
+
+
+def depth_of(order: npt.NDArray[np.int64]) -> int:
+    """The same of packet numbers in display order, int64[P]; one at least."""
+    return int((order - np.arange(len(order))).max())

@@ -53,7 +53,7 @@ def _first_true_keyframe(index: VideoIndex, source: ByteSource) -> tuple[int, li
     """The first packet that decoding can start at, and those before it that are called so wrongly."""
     false: list[int] = []
     looked_at = 0
-    for packet in np.flatnonzero(index.packet_key).tolist():
+    for packet in map(int, index.packet_key.nonzero()[0]):
         if _is_keyframe(index, packet, source, _PACKET_HEAD) or _is_keyframe(index, packet, source, None):
             return packet, false
         false.append(packet)
@@ -71,7 +71,8 @@ def _is_keyframe(index: VideoIndex, packet: int, source: ByteSource, most: int |
 
 
 def _shown_first(index: VideoIndex, keyframe: int) -> bool:
-    return bool((index.packet_pts[index.frame_packet] >= index.packet_pts[keyframe]).all())
+    pts, first = index.packet_pts, index.packet_pts[keyframe]
+    return bool(pts.min() == first or (pts[index.frame_packet] >= first).all())
 
 
 def _shown_leading(index: VideoIndex, source: ByteSource, pts: int) -> set[int]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from videoloader.indexing.avi.chunks import Chunks, is_packet
 from videoloader.indexing.sources import ByteSource
 
-HEAD_SIZE = 64
+HEAD_SIZE = 72
 _CHUNK_HEADER = 8
 # What lies between two heads is read along when it is shorter: about what one more read costs.
 _READ_THROUGH = 6 << 10
@@ -44,17 +44,20 @@ class ChunkHeads:
 
     def wholes(self) -> Iterator[bytes]:
         """All bytes of each packet."""
-        begin = self._offset - _CHUNK_HEADER
-        end = self._offset + self.size
         for first, last in self._batches():
-            base = int(begin[first])
-            block = self._source.read(base, int(end[last - 1]) - base)
-            for start, stop in zip((begin[first:last] - base).tolist(), (end[first:last] - base).tolist(), strict=True):
-                payload = start + _CHUNK_HEADER
-                stated = int.from_bytes(block[start + 4 : payload], "little")
-                if stated != stop - payload or not is_packet(block[start : start + 4], self._number):
-                    raise ValueError("a chunk is not what the index says")
-                yield block[payload:stop]
+            base = int(self._offset[first]) - _CHUNK_HEADER
+            start = self._offset[first:last] - base
+            stop = start + self.size[first:last]
+            block = self._source.read(base, int(stop[-1])).ljust(int(stop[-1]), b"\0")
+            self._check(_items(block, start - _CHUNK_HEADER, _CHUNK_HEADER), self.size[first:last])
+            yield from map(block.__getitem__, map(slice, start.tolist(), stop.tolist()))
+
+    def _check(self, headers: npt.NDArray[np.void], size: npt.NDArray[np.int64]) -> None:
+        """Raise ValueError unless chunks with these headers are the stream's, and of these sizes."""
+        names, stated = headers.view("<u4").reshape(-1, 2).T
+        kinds = {int(names[0]), *names[names != names[0]].tolist()}
+        if (stated != size).any() or not all(is_packet(name.to_bytes(4, "little"), self._number) for name in kinds):
+            raise ValueError("a chunk is not what the index says")
 
     def _batches(self) -> Iterator[tuple[int, int]]:
         """Ranges of packets that begin close to each other."""
@@ -71,31 +74,25 @@ class ChunkHeads:
     def rows(self) -> npt.NDArray[np.uint8]:
         """uint8[P, HEAD_SIZE]; behind the end of a shorter packet stands what follows in the file, or zeros."""
         rows = np.empty((len(self.size), HEAD_SIZE), np.uint8)
-        headers = np.empty((len(self.size), 2), "<u4")
         for first, last in self._batches():
-            self._read(self._offset[first:last], headers[first:last], rows[first:last])
-        names = {name.to_bytes(4, "little") for name in np.unique(headers[:, 0]).tolist()}
-        if (headers[:, 1] != self.size).any() or not all(is_packet(name, self._number) for name in names):
-            raise ValueError("a chunk is not what the index says")
+            self._read(self._offset[first:last], self.size[first:last], rows[first:last])
         return rows
 
-    def _read(
-        self, offset: npt.NDArray[np.int64], headers: npt.NDArray[np.uint32], rows: npt.NDArray[np.uint8]
-    ) -> None:
-        """Put the headers of chunks with payloads at these offsets, and the first bytes of those, into the arrays."""
+    def _read(self, offset: npt.NDArray[np.int64], size: npt.NDArray[np.int64], rows: npt.NDArray[np.uint8]) -> None:
+        """Put the first bytes of packets at these offsets, and of these sizes, into the rows."""
         begin, end = offset - _CHUNK_HEADER, offset + HEAD_SIZE
-        breaks = np.flatnonzero(begin[1:] - end[:-1] > _READ_THROUGH) + 1
-        starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), len(begin)]
-        bases, limits = begin[starts], end[np.array(stops) - 1]
+        lasts = [*np.flatnonzero(begin[1:] - end[:-1] > _READ_THROUGH).tolist(), len(begin) - 1]
+        firsts = [0, *(last + 1 for last in lasts[:-1])]
+        bases, lengths = begin[firsts], end[lasts] - begin[firsts]
         read = self._source.read
         pieces = [
             read(base, length).ljust(length, b"\0")
-            for base, length in zip(bases.tolist(), (limits - bases).tolist(), strict=True)
+            for base, length in zip(bases.tolist(), lengths.tolist(), strict=True)
         ]
         data = b"".join(pieces)
-        shift = np.cumsum(limits - bases) - limits
-        position = begin + np.repeat(shift, np.diff([*starts, len(begin)]))
-        headers[:] = _items(data, position, _CHUNK_HEADER).view("<u4").reshape(headers.shape)
+        shift = np.cumsum(lengths) - lengths - bases
+        position = begin + shift.repeat(np.diff([*firsts, len(begin)]))
+        self._check(_items(data, position, _CHUNK_HEADER), size)
         rows[:] = _items(data, position + _CHUNK_HEADER, HEAD_SIZE).view(np.uint8).reshape(rows.shape)
 
 

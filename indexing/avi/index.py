@@ -23,7 +23,7 @@ from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
 
 # libavformat counts the last frame's duration otherwise where there are more time units a second.
-_HIGHEST_RATE = 1000
+_SHORTEST_UNIT = Fraction(1, 1000)
 _LARGEST_RATIO = (1 << 31) - 1
 
 
@@ -91,18 +91,21 @@ def _find_frames(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> _Frames
 
 def _in_order(order: PictureOrder, time: npt.NDArray[np.int64], time_base: Fraction) -> _Frames | None:
     late, packet = order.late, order.frames
-    if late.any() and 1 / time_base >= _HIGHEST_RATE:
+    if time_base <= _SHORTEST_UNIT and late.any():
         return None
     # libavformat gives a frame that is shown late the time of the next such packet.
+    held = late.nonzero()[0]
     shown = time.copy()
-    shown[late] = np.append(time[late][1:], time[-1] + 1)[: late.sum()]
+    shown[held[:-1]] = time[held[1:]]
+    shown[held[-1:]] = time[-1] + 1
     pts = np.sort(shown[packet])
-    # Packets without a frame count as shown with the frame before them.
     packet_pts = np.full(len(time), pts[0])
     packet_pts[packet] = pts
-    with_frame = np.zeros(len(time), np.bool_)
-    with_frame[packet] = True
-    packet_pts = packet_pts[np.maximum.accumulate(np.where(with_frame, np.arange(len(time)), 0))]
+    if len(packet) < len(time):
+        # Packets without a frame count as shown with the frame before them.
+        with_frame = np.zeros(len(time), np.int64)
+        with_frame[packet] = packet
+        packet_pts = packet_pts[np.maximum.accumulate(with_frame)]
     return _Frames(packet_pts, order.keys, packet, pts, order.packed)
 
 

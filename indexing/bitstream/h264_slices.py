@@ -11,7 +11,7 @@ import numpy.typing as npt
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Pps, Sps, read_pps, read_sps
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
-from videoloader.indexing.bitstream.picture_order import PacketHeads
+from videoloader.indexing.bitstream.picture_order import PacketHeads, alike
 from videoloader.indexing.bitstream.random_access import is_random_access
 
 _SLICE, _IDR_SLICE, _SEI, _SPS, _PPS = 1, 5, 6, 7, 8
@@ -207,10 +207,7 @@ class _SliceReader:
 
     def _beginning_like(self, number: int, length: int, others: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Those of the packets that begin with the same bytes as one, and are longer than those."""
-        rows = self._packets.rows
-        for start in range(0, length, 8):
-            stop = min(start + 8, length)
-            others = others[_as_numbers(rows[others, start:stop]) == _as_numbers(rows[number : number + 1, start:stop])]
+        others = alike(self._packets.rows, number, np.arange(self._row_size) < length, others)
         return others[self._packets.size[others] > length]
 
     def _read_at(

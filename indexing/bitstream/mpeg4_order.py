@@ -13,14 +13,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder
+from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder, alike
 
 _START = b"\0\0\1"
 _VOP = b"\0\0\1\xb6"
 _VISUAL_SEQUENCE = b"\0\0\1\xb0"
-_USER_DATA, _GROUP, _FIRST_LAYER, _LAST_LAYER = 0xB2, 0xB3, 0x20, 0x2F
+_GROUP_START = b"\0\0\1\xb3"
+_USER_DATA, _FIRST_LAYER, _LAST_LAYER = 0xB2, 0x20, 0x2F
 _I, _B = 0, 2
 _SIMPLE, _ADVANCED_SIMPLE = 1, 17
 _ASPECTS = {2: Fraction(12, 11), 3: Fraction(10, 11), 4: Fraction(16, 11), 5: Fraction(40, 33)}
@@ -172,28 +174,40 @@ class _HeaderReader:
         self.layer, self.packed = layer, False
         self.may_skip_bytes = tag.upper() in _XVID_TAGS and not _SIGNATURES.search(config)
         self._settled = False
+        self._last_read = b""
         self._read_signature(config)
         self.first = self.read(first)
-        self._settled = True
+        self._settled, self._last_read = True, b""
 
     def read(self, packet: bytes) -> _Vop | None:
         """The first VOP of a packet; None where it has none."""
-        if packet[:4] == _VOP:
-            return _read_vop(packet, 0, self.layer, None)
+        vop = packet.find(_VOP)
+        clock = self._read_headers(packet[:vop] if vop >= 0 else packet) if vop else None
+        return _read_vop(packet, vop, self.layer, clock) if vop >= 0 else None
+
+    def _read_headers(self, headers: bytes) -> int | None:
+        """Seconds, by the last group header that tells them."""
+        group = headers.find(_GROUP_START)
+        before_group = headers[:group] if group >= 0 else headers
+        # Many writers repeat the same before every keyframe.
+        if before_group != self._last_read:
+            self._read_sections(before_group)
+            self._last_read = before_group
+        return self._read_sections(headers[group:]) if group >= 0 else None
+
+    def _read_sections(self, headers: bytes) -> int | None:
         clock = None
-        for code, start, stop in _sections(packet):
-            if code == _VOP[3]:
-                return _read_vop(packet, start - 4, self.layer, clock)
+        for code, start, stop in _sections(headers):
             if code == _USER_DATA:
-                self._read_signature(packet[start:stop])
+                self._read_signature(headers[start:stop])
             elif _FIRST_LAYER <= code <= _LAST_LAYER:
-                if _read_layer(packet[start:stop]) != self.layer:
+                if _read_layer(headers[start:stop]) != self.layer:
                     raise ValueError("the video object layer changes")
-            elif code == _GROUP and any(packet[start : start + 3]):
-                bits = int.from_bytes(packet[start : start + 3], "big")
+            elif code == _GROUP_START[3] and any(headers[start : start + 3]):
+                bits = int.from_bytes(headers[start : start + 3], "big")
                 hours, minutes, seconds = bits >> 19, bits >> 13 & 63, bits >> 6 & 63
                 clock = seconds + 60 * (minutes + 60 * hours)
-        return None
+        return clock
 
     def read_all(self, packets: PacketHeads) -> Iterator[tuple[_Vop | None, bytes]]:
         """The first VOP of each packet, and as much of the packet as was read."""
@@ -223,7 +237,10 @@ class _HeaderReader:
 def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
     """The order where every VOP that is coded is shown when it is decoded, and there are no B-VOPs."""
     layer, rows = headers.layer, packets.rows
-    value = np.ascontiguousarray(rows[:, 4:12]).view(">u8")[:, 0].astype(np.uint64)
+    place = _places_of_vops(packets)
+    # The eight bytes after each VOP's start code.
+    eights = np.ndarray(rows.size - 7, ">u8", rows, strides=(1,))
+    value = eights[np.arange(0, rows.size, rows.shape[1]) + place + 4].astype(np.uint64)
     kind = value >> np.uint64(62)
     left = np.full(len(value), 61, np.uint64)
     for _ in range(16):
@@ -233,8 +250,7 @@ def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder
         left -= more
     fields = value >> (left - np.uint64(layer.increment_bits + 3))
     coded, marked = (fields & np.uint64(1)).astype(np.bool_), (fields & np.uint64(2)).astype(np.bool_)
-    plain = (np.ascontiguousarray(rows[:, :4]).view(">u4")[:, 0] == int.from_bytes(_VOP, "big")) & (packets.size >= 12)
-    plain &= marked & (more == 0)
+    plain = (place >= 0) & (packets.size >= place + 12) & marked & (more == 0)
     last = None
     for number in np.flatnonzero(~plain).tolist():
         packet = _headers_of(packets, number)
@@ -247,6 +263,26 @@ def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder
     if not coded[-1] and (plain[-1] or last is not None):
         raise ValueError("a decoder repeats the last frame for one that is not coded")
     return PictureOrder(np.flatnonzero(coded), coded & (kind == _I), np.zeros(len(coded), np.bool_))
+
+
+def _places_of_vops(packets: PacketHeads) -> npt.NDArray[np.int64]:
+    """int64[P]: where the VOP of each packet begins; -1 where its headers are to be read.
+
+    Where headers stand before keyframes, most often they are always the same, but for the time in the group header:
+    they are to be read of the first such packet only.
+    """
+    rows = packets.rows
+    place: npt.NDArray[np.int64] = np.where(rows.view(">u4")[:, 0] == int.from_bytes(_VOP, "big"), 0, -1)
+    others = place.nonzero()[0]
+    if len(others) > 1:
+        head = rows[others[0]].tobytes()[: packets.size[others[0]]]
+        vop, group = head.find(_VOP), head.find(_GROUP_START)
+        if 0 <= vop <= len(head) - 12:
+            compared = np.arange(rows.shape[1]) < vop + 4
+            if 0 <= group < vop:
+                compared[group + 4 : group + 7] = False
+            place[alike(rows, int(others[0]), compared, others[1:])] = vop
+    return place
 
 
 def _order_late(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
@@ -377,4 +413,7 @@ def _second_vop(packet: bytes, start: int) -> bytes | None:
     if len(packet) - start <= 7:
         return None
     second = packet.find(_VOP, start, len(packet) - 1)
-    return packet[start:] if second >= 0 and not packet[second + 4] & 0x40 else None
+    if second < 0 or packet[second + 4] & 0x40:
+        return None
+    # Where it begins at once, its own header is all that counts.
+    return packet[second : second + 24] if packet.find(_START, start) == second else packet[start:]

@@ -14,7 +14,8 @@ class PacketHeads(Protocol):
 
     Attributes:
         size: int64[P], bytes.
-        rows: uint8[P, H], the first bytes of each packet; what stands behind the end of a shorter one means nothing.
+        rows: uint8[P, H], the first bytes of each packet, H a multiple of 8; what stands behind the end of a
+            shorter one means nothing.
     """
 
     @property
@@ -54,6 +55,24 @@ class PictureOrder(NamedTuple):
     keys: npt.NDArray[np.bool_]
     late: npt.NDArray[np.bool_]
     packed: bool = False
+
+
+def alike(
+    rows: npt.NDArray[np.uint8], one: int, compared: npt.NDArray[np.bool_], others: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Those of the packets that begin with the same bytes as one of them.
+
+    Args:
+        rows: as in PacketHeads.
+        one: number of the packet.
+        compared: bool[H], which bytes must be the same.
+        others: numbers of packets.
+    """
+    words = rows.view(np.uint64)
+    mask = (compared * np.uint8(255)).view(np.uint64)
+    for place in mask.nonzero()[0].tolist():
+        others = others[(words[others, place] ^ words[one, place]) & mask[place] == 0]
+    return others
 
 
 def shown_late(late: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

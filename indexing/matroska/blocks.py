@@ -34,9 +34,10 @@ _OTHERS_IN_GROUP = {VOID, CRC32, 0xA2, 0x75A1, 0xFA, 0xFD, 0xA4, 0x75A2, 0x8E}
 _XIPH, _FIXED = 0x02, 0x04
 # The header of an element, of the block in it, and the first byte of the frame in that.
 _ENOUGH = LONGEST_HEADER + 12
-_SHORTEST_READ, _LONGEST_READ = 256, 64 << 10
-# A header so close behind the last read is worth reading through to: a read costs more than its bytes.
-_NEAR = 2048
+_SHORTEST_READ, _LONGEST_READ = 256, 256 << 10
+# A header so close behind the last read, by bytes or by its share of that read, is worth reading through to: a read
+# costs more than its bytes.
+_NEAR, _NEAR_SHARE = 2048, 16
 # From so many bytes on, and with blocks so short, reading all headers at once costs less than one after the other.
 _DENSE_READ, _DENSE_BLOCK = 16 << 10, 1024
 _LONGEST_LACE_TABLE = 64 << 10
@@ -80,7 +81,7 @@ def read_packets(
     window, collected, found = _Window(source), _Collected(source, wanted, tracks, frame_duration), set()
     end = source.size if stop is None else min(stop, source.size)
     position = start
-    while position < end:
+    while (position := collected.add_dense_clusters(window, position, end)) < end:
         at = window.seek(position)
         identifier, body, element_stop = read_header(window.data, at, window.base)
         found.add(identifier)
@@ -166,7 +167,7 @@ class _Window:
         """Where in ``data`` the position is; at least ``_ENOUGH`` bytes follow, zeros where the file has none."""
         at = position - self.base
         if at + _ENOUGH > len(self.data):
-            near = at - len(self.data) < _NEAR
+            near = at - len(self.data) < max(_NEAR, len(self.data) // _NEAR_SHARE)
             self._read_size = min(2 * self._read_size, _LONGEST_READ) if near else self._read_size // 2
             self._read_size = max(self._read_size, _SHORTEST_READ)
             self.data, self.base, at = self._source.read(position, self._read_size), position, 0
@@ -203,6 +204,12 @@ class _Collected:
             self._dense_columns.append(self._dense.columns())
             self._dense = DenseBlocks(window.data, window.base, start - window.base, self._kinds)
         return window.base + self._dense.take(start - window.base, limit - window.base, self.cluster_time)
+
+    def add_dense_clusters(self, window: _Window, start: int, limit: int) -> int:
+        """Take the clusters of plain blocks that follow each other in the window; where the last one taken ends."""
+        if self._dense.data is not window.data:
+            return start
+        return window.base + self._dense.take_clusters(start - window.base, limit - window.base)
 
     def add_block(self, data: bytes, at: int, start: int, stop: int, key: bool | None, duration: int) -> None:
         """Take the frames of a block if it is the wanted track's.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +20,14 @@ _HEADER = 4  # track, time and flags
 _LENGTH = np.frombuffer(VINT_LENGTH, np.uint8).astype(np.int64)
 _SHIFT = np.array([8 * max(_LONGEST_SIZE - length, 0) for length in VINT_LENGTH], np.uint32)
 _MASK = np.array([VINT_MASK[length] if length <= _LONGEST_SIZE else 0 for length in VINT_LENGTH], np.uint32)
+# The head of a cluster as writers make it, up to its first simple block: id and size, perhaps a checksum; Timestamp;
+# Position and PrevSize.
+_SIZE = b"|".join(b"[\\x%02x-\\x%02x].{%d}" % (0x80 >> n, 0xFF >> n, n) for n in range(8))
+_PAYLOAD = b"|".join(b"\\x%02x.{%d}" % (0x80 | n, n) for n in range(1, 8))
+_CLUSTER_HEAD = re.compile(
+    rb"\x1f\x43\xb6\x75(%b)(?:\xbf\x84.{4})?\xe7(%b)(?:[\xa7\xab](?:%b)){0,3}(?=\xa3)" % (_SIZE, _PAYLOAD, _PAYLOAD),
+    re.DOTALL,
+)
 
 
 def track_kinds(wanted: int, tracks: set[int]) -> npt.NDArray[np.uint8]:
@@ -72,6 +82,22 @@ class DenseBlocks:
             if stop > limit:
                 break
             self._cluster_time[number:after] = cluster_time
+            at = stop
+        return at
+
+    def take_clusters(self, at: int, limit: int) -> int:
+        """Take the clusters that follow each other from ``at`` to ``limit`` and hold such blocks only.
+
+        Returns:
+            Where the last one taken ends.
+        """
+        while head := _CLUSTER_HEAD.match(self.data, at):
+            mask = VINT_MASK[len(head[1])]
+            size = int.from_bytes(head[1], "big") & mask
+            number, after, stop = self._runs.get(head.end(), (0, 0, -1))
+            if size == mask or stop != head.end(1) + size or stop > limit:
+                break  # of unknown size, or not all of such blocks
+            self._cluster_time[number:after] = int.from_bytes(head[2][1:], "big")
             at = stop
         return at
 

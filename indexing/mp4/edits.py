@@ -9,6 +9,7 @@ presentation time is not after the span's start.
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from videoloader.indexing.mp4.boxes import Box
 from videoloader.indexing.mp4.samples import Samples
 
 EMPTY = -1
+_ROW, _WIDE_ROW = struct.Struct(">Ii4x"), struct.Struct(">Qq4x")  # duration, media time; the rate is not used
+_LATEST = (1 << 63) - 1
 # A long list of long spans is a small file's way to ask for more memory than there is.
 _MOST_FRAMES = 1 << 22
 
@@ -33,15 +36,14 @@ def read_edits(data: bytes, elst: Box, media_scale: int, movie_scale: int) -> li
     """The entries of an ``elst`` box; durations are converted from the movie's to the media's time scale."""
     if movie_scale <= 0:
         return []
-    wide = data[elst.start] == 1
-    row = np.dtype([("duration", ">u8" if wide else ">u4"), ("time", ">i8" if wide else ">i4"), ("rate", ">i4")])
+    row = _WIDE_ROW if data[elst.start] == 1 else _ROW
     # As many entries as there are bytes: the stated count is wrong in some files.
-    count = max(elst.stop - elst.start - 8, 0) // row.itemsize
-    table = np.frombuffer(data, row, count, elst.start + 8)
+    count = max(elst.stop - elst.start - 8, 0) // row.size
+    table = data[elst.start + 8 : elst.start + 8 + count * row.size]
     return [
         # Rounded to nearest, halves up, as av_rescale does.
         Edit(time, (duration * media_scale + movie_scale // 2) // movie_scale)
-        for duration, time, _ in table.tolist()
+        for duration, time in row.iter_unpack(table)
     ]
 
 
@@ -56,11 +58,15 @@ def leading_offset(edits: list[Edit]) -> int:
     return start - gap
 
 
-def shown_frames(samples: Samples, edits: list[Edit]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def shown_frames(
+    samples: Samples, pts: npt.NDArray[np.int64], order: npt.NDArray[np.int64], edits: list[Edit]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Which samples are shown and when.
 
     Args:
-        samples: of the track, decode order.
+        samples: of the track, decode order; one at least.
+        pts: of the samples.
+        order: int64[P], the samples in the order of their pts.
         edits: the edit list; empty when the track has none.
 
     Returns:
@@ -69,11 +75,28 @@ def shown_frames(samples: Samples, edits: list[Edit]) -> tuple[npt.NDArray[np.in
     Raises:
         ValueError: the list shows more frames than any video has.
     """
-    pts = samples.dts + samples.composition
-    if not edits or not len(pts):
-        shown = np.flatnonzero(~samples.discarded)
-        return _in_display_order(shown, pts[shown])
+    shown, shown_at = order, pts[order]
+    if edits:
+        shown, shown_at = _shown_in_spans(samples, pts, order, shown_at, edits)
+    if samples.discarded.any():
+        kept = ~samples.discarded[shown]
+        shown, shown_at = shown[kept], shown_at[kept]
+    if len(edits) > 1:
+        # Spans are shown one after another, even where reordering makes libavformat start one before the last's end.
+        shown_at = np.maximum.accumulate(shown_at)
+    return shown, shown_at
+
+
+def _shown_in_spans(
+    samples: Samples,
+    pts: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+    ordered_pts: npt.NDArray[np.int64],
+    edits: list[Edit],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     key = np.flatnonzero(samples.key)
+    # When each keyframe is both decoded and presented: a span is decoded from the last that is at its start.
+    ready = np.maximum(pts[key], samples.dts[key])
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
     clock, gap, first_span, frames = 0, 0, True, 0
     for media_time, duration in edits:
@@ -83,40 +106,37 @@ def shown_frames(samples: Samples, edits: list[Edit]) -> tuple[npt.NDArray[np.in
             gap += duration if first_span else 0
             continue
         first_span = False
-        begin = _span_start(samples, pts, key, media_time)
-        in_span = begin + np.flatnonzero((pts[begin:] >= media_time) & (pts[begin:] < media_time + duration))
+        first, stop = ordered_pts.searchsorted((media_time, min(media_time + duration, _LATEST)))
+        in_span, times = order[first:stop], ordered_pts[first:stop]
+        fits = key[ready <= media_time]
+        if len(fits) and fits[-1]:
+            decoded = in_span >= fits[-1]
+            in_span, times = in_span[decoded], times[decoded]
         if not len(in_span):
             continue
         frames += len(in_span)
         if frames > max(_MOST_FRAMES, len(pts)):
             raise ValueError(f"the edit list shows more than {_MOST_FRAMES} frames")
         # The span's first sample in decode order starts the span's decode clock.
-        shown_pts = start_clock + samples.dts[in_span] - samples.dts[in_span[0]] + samples.composition[in_span]
-        parts.append((in_span, shown_pts))
+        parts.append((in_span, times + (start_clock - int(samples.dts[in_span.min()]))))
     if not parts:
         none = np.empty(0, np.int64)
         return none, none
-    # A composition delay must not look like a late start: without a gap the first frame lies at zero. Times before
-    # zero come from negative composition offsets; libavformat's minimum forgets all up to the last of them.
-    times = np.concatenate([times for _, times in parts])
-    times = times[np.flatnonzero(np.append(-1, times) < 0)[-1] :]
-    delay = max(int(times.min(initial=2**62)) - gap, 0) if len(times) else 0
-    parts = [_in_display_order(*part) for part in parts]
-    shown = np.concatenate([part[0] for part in parts])
-    shown_at = np.concatenate([part[1] for part in parts]) - delay
-    kept = ~samples.discarded[shown]
-    # Spans are shown one after another, even where reordering makes libavformat start one before the last one's end.
-    return shown[kept], np.maximum.accumulate(shown_at[kept])
+    shown = np.concatenate([in_span for in_span, _ in parts])
+    shown_at = np.concatenate([times for _, times in parts])
+    # A composition delay must not look like a late start: without a gap the first frame lies at zero.
+    shown_at -= max(_earliest(parts) - gap, 0)
+    return shown, shown_at
 
 
-def _span_start(samples: Samples, pts: npt.NDArray[np.int64], key: npt.NDArray[np.int64], media_time: int) -> int:
-    """The sample a span is decoded from: the last keyframe presented, and decoded, at or before its start."""
-    fits = key[(pts[key] <= media_time) & (samples.dts[key] <= media_time)]
-    return int(fits[-1]) if len(fits) else 0
+def _earliest(parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]) -> int:
+    """When the first frame is shown, as libavformat counts it.
 
-
-def _in_display_order(
-    shown: npt.NDArray[np.int64], pts: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    order = np.argsort(pts, kind="stable")
-    return shown[order], pts[order]
+    Times before zero come from negative composition offsets; its minimum forgets all up to the last of them.
+    """
+    earliest = min(int(times[0]) for _, times in parts)
+    if earliest >= 0:
+        return earliest
+    decoded = np.concatenate([times[np.argsort(in_span)] for in_span, times in parts])
+    later = decoded[np.flatnonzero(decoded < 0)[-1] + 1 :]
+    return int(later.min()) if len(later) else 0

@@ -17,7 +17,7 @@ from videoloader.indexing.mp4.description import Description, read_descriptions
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
 from videoloader.indexing.mp4.fragments import read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, read_samples
-from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.reordering import depth_of
 from videoloader.indexing.sources import ByteSource
 
 
@@ -59,7 +59,7 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
     ]
     if not tracks:
         raise UnsupportedError("has no video track", source.name)
-    track = max(tracks, key=_rank)
+    track = max(tracks, key=_rank) if len(tracks) > 1 else tracks[0]
     description = track.descriptions[0] if track.descriptions else None
     if description is None or not description.codec or not description.width or not description.height:
         return None
@@ -146,17 +146,19 @@ def _orientation(data: bytes, at: int) -> tuple[int, bool]:
 
 def _assemble(source: ByteSource, track: _Track, description: Description) -> VideoIndex:
     samples = track.samples
+    count = len(samples.offset)
     # Subtracted, not added: offsets may be so large that a sum would wrap around.
-    beyond = (samples.offset < 0) | (samples.offset > source.size - samples.size.astype(np.int64))
-    if beyond.any():
+    room = source.size - samples.offset - samples.size
+    if samples.offset.min() < 0 or room.min() < 0:
+        beyond = (samples.offset < 0) | (room < 0)
         raise IndexingError(
-            f"is cut off: {int(beyond.sum())} of {len(beyond)} packets lie beyond its end at byte {source.size} "
+            f"is cut off: {int(beyond.sum())} of {count} packets lie beyond its end at byte {source.size} "
             f"(the first is packet {int(beyond.argmax())}, at byte {int(samples.offset[beyond.argmax()])})",
             source.name,
         )
-    frame_packet, frame_pts = shown_frames(samples, track.edits)
-    count = len(samples.offset)
     packet_pts = samples.dts + samples.composition
+    order = packet_pts.argsort(kind="stable")
+    frame_packet, frame_pts = shown_frames(samples, packet_pts, order, track.edits)
     key, disposable = samples.key, samples.disposable
     if description.facts["encrypted"]:
         # What a decoder makes of noise depends on all that it decoded before.
@@ -164,7 +166,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
     elif description.codec == "av1":
         # Writers copy an AV1 encoder's own idea of "disposable" into sdtp; frames do depend on such packets.
         disposable = np.zeros(count, np.uint8)
-    seconds = Fraction(int(samples.dts[-1] - samples.dts[0]), track.time_scale)
+    span = int(samples.dts[-1] - samples.dts[0])
     stream = StreamInfo(
         codec=description.codec,
         codec_configs=tuple(each.config for each in track.descriptions),
@@ -173,12 +175,13 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
         height=description.height,
         rotation=track.rotation,
         mirrored=track.mirrored,
-        frame_rate=(count - 1) / seconds if seconds else Fraction(0),
-        reorder_depth=reorder_depth(packet_pts),
+        frame_rate=Fraction((count - 1) * track.time_scale, span) if span else Fraction(0),
+        reorder_depth=depth_of(order),
         **description.facts,
     )
-    # Decoders go by the codec's own header, whatever size the sample description tells of.
-    if picture := picture_format(stream):
+    picture = picture_format(stream)
+    if picture and (picture.width, picture.height) != (stream.width, stream.height):
+        # Decoders go by the codec's own header, whatever size the sample description tells of.
         stream = replace(stream, width=picture.width, height=picture.height)
     return VideoIndex(
         source=source.name,

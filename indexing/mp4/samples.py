@@ -34,16 +34,18 @@ DISPOSABLE_FROM_DEPENDED_ON = np.array(
     [DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES, DISPOSABLE_UNKNOWN], np.uint8
 )
 
+_UINT32, _INT64 = np.dtype(">u4"), np.dtype(">i8")
 _TIME_TO_SAMPLE = np.dtype([("count", ">u4"), ("value", ">i4")])
-_SAMPLE_TO_CHUNK = np.dtype([("first", ">u4"), ("count", ">u4"), ("description", ">u4")])
+_SAMPLE_TO_CHUNK = np.dtype((">u4", 3))  # first chunk, samples a chunk, description
+_COMPOSITION_OFFSET = np.dtype([("count", ">i4"), ("value", ">i4")])
 
 
-def _entries(data: bytes, box: Box, dtype: str | np.dtype[np.void], header: int = 4) -> npt.NDArray[Any]:
+def _entries(data: bytes, box: Box, kind: np.dtype[Any], header: int = 4) -> npt.NDArray[Any]:
     """The rows after a table's version, flags and row count; as many as are really there."""
-    count = int.from_bytes(data[box.start + header : box.start + header + 4], "big")
-    kind = np.dtype(dtype)
-    fit = max(box.stop - box.start - header - 4, 0) // kind.itemsize
-    return np.frombuffer(data, kind, min(count, fit), min(box.start + header + 4, len(data)))
+    start = box.start + header + 4
+    count = int.from_bytes(data[start - 4 : start], "big")
+    fit = max(box.stop - start, 0) // kind.itemsize
+    return np.frombuffer(data, kind, min(count, fit), min(start, len(data)))
 
 
 def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str) -> npt.NDArray[np.int32]:
@@ -55,16 +57,16 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
             if count * uniform > file_size:
                 raise IndexingError(f"stsz tells of {count} samples of {uniform} bytes, more than the file has", name)
             return np.full(count, uniform, np.int32)
-        sizes = _entries(data, box, ">u4", header=8)
+        sizes = _entries(data, box, _UINT32, header=8)
     elif b"stz2" in stbl:
         box = stbl[b"stz2"]
         bits = int.from_bytes(data[box.start + 7 : box.start + 8], "big")
         if bits == 4:
-            packed = _entries(data, box, ">u1", header=8)
+            packed = _entries(data, box, np.dtype(np.uint8), header=8)
             count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
             sizes = np.stack([packed >> 4, packed & 15], 1).ravel()[:count]
         elif bits in (8, 16):
-            sizes = _entries(data, box, f">u{bits // 8}", header=8)
+            sizes = _entries(data, box, np.dtype(f">u{bits // 8}"), header=8)
         else:
             raise IndexingError(f"stz2 has a field size of {bits} bits", name)
     else:
@@ -74,17 +76,13 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
     return sizes.astype(np.int32)
 
 
-def _expand(table: npt.NDArray[np.void], count: int, value: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """A run-length table as one value a sample; the last value goes on where the runs end early."""
-    if len(value) == 1:
-        return np.full(count, value[0])
-    runs = table["count"].astype(np.int64)
-    # Runs are clipped to what is left, so that a wild count cannot ask for more than the samples there are.
-    ends = np.minimum(np.cumsum(np.minimum(runs, count)), count)
-    expanded = np.repeat(value, np.diff(ends, prepend=0))
-    if len(expanded) < count:
-        expanded = np.concatenate([expanded, np.full(count - len(expanded), value[-1])])
-    return expanded
+def _expand(runs: npt.NDArray[np.int64], value: npt.NDArray[np.int64], count: int, rest: int) -> npt.NDArray[np.int64]:
+    """A run-length table as one value a sample; ``rest`` is that of samples after the last run."""
+    if runs.sum() != count:
+        # Runs are clipped to what is left, so that a wild count cannot ask for more than the samples there are.
+        ends = np.minimum(np.cumsum(np.minimum(runs, count)), count)
+        runs, value = np.diff(ends, prepend=0, append=count), np.append(value, rest)
+    return value.repeat(runs)
 
 
 def _decode_times(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.int64]:
@@ -97,10 +95,11 @@ def _decode_times(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.in
     if len(delta) == 1 and delta[0] >= 0:
         regular: npt.NDArray[np.int64] = np.arange(count) * delta[0]
         return regular
+    runs = table["count"].astype(np.int64)
     if delta.min() < 0:
-        delta = _correct_negative_deltas(table["count"].astype(np.int64), delta)
+        delta = _correct_negative_deltas(runs, delta)
     dts = np.zeros(count, np.int64)
-    np.cumsum(_expand(table, count, delta)[:-1], out=dts[1:])
+    np.cumsum(_expand(runs, delta, count, int(delta[-1]))[:-1], out=dts[1:])
     return dts
 
 
@@ -129,19 +128,13 @@ def _correct_negative_deltas(counts: npt.NDArray[np.int64], deltas: npt.NDArray[
 def _composition_offsets(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.int64]:
     if box is None:
         return np.zeros(count, np.int64)
-    # Version 0 is unsigned by the standard, but writers store negative offsets there too; no real offset
-    # needs the top bit.
-    table = _entries(data, box, _TIME_TO_SAMPLE)
-    table = table[(table["count"] > 0) & (table["count"] < 2**31)]
-    if not len(table):
-        return np.zeros(count, np.int64)
-    value = table["value"].astype(np.int64)
-    if len(value) == count and (table["count"] == 1).all():
-        return value
-    expanded = _expand(table, count, value)
-    covered = int(np.minimum(table["count"].astype(np.int64), count).sum())
-    expanded[covered:] = 0
-    return expanded
+    # Version 0 is unsigned by the standard, but writers store negative offsets there too; no real offset, and no
+    # real count, needs the top bit.
+    table = _entries(data, box, _COMPOSITION_OFFSET)
+    runs, value = table["count"].astype(np.int64), table["value"].astype(np.int64)
+    if runs.min(initial=1) <= 0:
+        runs, value = runs[runs > 0], value[runs > 0]
+    return _expand(runs, value, count, 0)
 
 
 def _chunk_layout(
@@ -150,43 +143,43 @@ def _chunk_layout(
     """Offset and sample description of each sample, from stco/co64 and stsc."""
     count = len(sizes)
     large = b"co64" in stbl
-    box = stbl.get(b"co64") if large else stbl.get(b"stco")
-    chunks = _entries(data, box, ">i8" if large else ">u4").astype(np.int64) if box else np.empty(0, np.int64)
-    to_chunk = _entries(data, stbl[b"stsc"], _SAMPLE_TO_CHUNK) if b"stsc" in stbl else np.empty(0, _SAMPLE_TO_CHUNK)
-    if not len(chunks) or not len(to_chunk):
+    box = stbl.get(b"co64" if large else b"stco")
+    if box is None or b"stsc" not in stbl:
         raise IndexingError("samples without chunk tables (stco/co64, stsc)", name)
-    first = to_chunk["first"].astype(np.int64) - 1
-    if first[0] != 0 or (len(first) > 1 and np.diff(first).min() <= 0) or first[-1] >= len(chunks):
+    chunks = _entries(data, box, _INT64 if large else _UINT32).astype(np.int64)
+    to_chunk = _entries(data, stbl[b"stsc"], _SAMPLE_TO_CHUNK).astype(np.int64)
+    if not len(chunks) or not len(to_chunk):
+        raise IndexingError("samples with empty chunk tables (stco/co64, stsc)", name)
+    first, in_chunk, description = to_chunk.T
+    run_chunks = np.append(first[1:], len(chunks) + 1) - first
+    if first[0] != 1 or run_chunks.min() <= 0:
         raise IndexingError("the sample-to-chunk table (stsc) contradicts the chunk offsets", name)
-    description = np.clip(to_chunk["description"].astype(np.int64) - 1, 0, 255).astype(np.uint8)
-    sizes64 = sizes.astype(np.int64)
-    before = np.cumsum(sizes64) - sizes64
-    if len(to_chunk) == 1 and to_chunk["count"][0] == 1 and count <= len(chunks):
-        return chunks[:count], np.full(count, description[0])
-    run_chunks = np.diff(first, append=len(chunks))
-    per_chunk = np.repeat(np.minimum(to_chunk["count"].astype(np.int64), count), run_chunks)
-    last = np.minimum(np.cumsum(per_chunk), count)
-    if last[-1] < count:
-        raise IndexingError(f"the chunks hold {int(last[-1])} samples of {count}", name)
-    in_chunk = np.diff(last, prepend=0)
-    used = in_chunk > 0
-    first_sample = (last - in_chunk)[used]
-    base = chunks[used] - before[first_sample]
-    offsets = np.repeat(base, in_chunk[used]) + before
-    if len(to_chunk) == 1 or (description == description[0]).all():
-        return offsets, np.full(count, description[0])
-    return offsets, np.repeat(np.repeat(description, run_chunks), in_chunk)
+    in_chunk = np.minimum(in_chunk, count).repeat(run_chunks)
+    stop = in_chunk.cumsum()
+    if stop[-1] != count:
+        if stop[-1] < count:
+            raise IndexingError(f"the chunks hold {int(stop[-1])} samples of {count}", name)
+        stop = np.minimum(stop, count)
+        in_chunk = np.diff(stop, prepend=0)
+    before = np.zeros(count + 1, np.int64)
+    sizes.cumsum(out=before[1:])
+    offsets = (chunks - before[stop - in_chunk]).repeat(in_chunk) + before[:-1]
+    if (description == description[0]).all():
+        return offsets, np.full(count, min(max(int(description[0]) - 1, 0), 255), np.uint8)
+    numbers = np.clip(description - 1, 0, 255).astype(np.uint8)
+    return offsets, numbers.repeat(run_chunks).repeat(in_chunk)
 
 
 def _key_mask(data: bytes, stbl: dict[bytes, Box], count: int) -> npt.NDArray[np.bool_]:
     if b"stss" not in stbl:
         return np.ones(count, np.bool_)
-    key = np.zeros(count, np.bool_)
+    # Samples count from one; numbers that none has fall on a border.
+    key = np.zeros(count + 2, np.bool_)
     for kind in (b"stss", b"stps"):  # stps: QuickTime's partial sync samples, the open-GOP keyframes
         if kind in stbl:
-            numbers = _entries(data, stbl[kind], ">u4").astype(np.int64) - 1
-            key[numbers[(numbers >= 0) & (numbers < count)]] = True
-    if not key.any() and count:
+            key[np.minimum(_entries(data, stbl[kind], _UINT32), count + 1)] = True
+    key = key[1:-1]
+    if not key.any():
         key[0] = True
     return key
 

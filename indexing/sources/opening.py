@@ -81,6 +81,8 @@ def open_source(source: Openable) -> ByteSource:
 
 
 def _open_name(name: str) -> ByteSource:
+    if os.path.isfile(name):
+        return FileSource(name)
     if is_frame_folder(name):
         return FolderSource(name)
     if os.path.exists(name):

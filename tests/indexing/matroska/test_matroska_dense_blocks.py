@@ -36,6 +36,8 @@ from videoloader.indexing.matroska.ebml import MalformedError
 from videoloader.indexing.matroska.headers import read_headers
 
 WANTED = 1
+POSITION, PREVIOUS_SIZE = 0xA7, 0xAB
+CLUSTER_HEADS = [uint(POSITION, 70_000), uint(PREVIOUS_SIZE, 0), element(CRC32, b"abcd")]
 FEW_BYTES = 48  # as many as the headers of a block may need
 
 
@@ -98,8 +100,9 @@ def files(draw) -> bytes:
         times = [uint(TIMESTAMP, draw(st.sampled_from([500, 40_000, 70_000, 1 << 62])))] * (
             sound or draw(st.integers(0, 1))
         )
-        parts = [*times, *draw(st.lists(elements(sound), min_size=1, max_size=12))]
-        clusters.append(draw(st.sampled_from([element, endless]))(CLUSTER, *parts))
+        head = draw(st.permutations([*times, *draw(st.sets(st.sampled_from(CLUSTER_HEADS)))]))
+        parts = [*head, *draw(st.lists(elements(sound), min_size=1, max_size=12))]
+        clusters.append(draw(st.sampled_from([element, element, endless]))(CLUSTER, *parts))
         clusters.append(draw(st.sampled_from([b"", b"", element(CUES, bytes(50))])))
     return matroska(*clusters, tracks=[track(WANTED, *AV1), *(track(n, "A_OPUS", kind=2) for n in (2, 127, 300))])
 
@@ -143,6 +146,24 @@ def test_hardly_any_block_of_a_dense_file_is_looked_at_alone():
     with patch.object(blocks._Collected, "add_block") as alone:
         walk(data, WANTED, blocks._DENSE_READ)
     assert alone.call_count < 500
+
+
+def test_hardly_any_cluster_of_a_dense_file_is_walked_through():
+    data = many_blocks(40, 100, clusters=250)
+    with patch.object(blocks, "_read_cluster", wraps=blocks._read_cluster) as walked:
+        walk(data, WANTED, blocks._DENSE_READ)
+    assert walked.call_count < 25
+
+
+def test_a_cluster_of_unknown_size_goes_on_behind_blocks_that_would_fill_it_if_that_were_its_size():
+    plain = element(CLUSTER, uint(TIMESTAMP, 1), element(SIMPLE_BLOCK, block(WANTED, 0, [b"first"])))
+    blocks_in_it = uint(TIMESTAMP, 2) + element(SIMPLE_BLOCK, block(WANTED, 0, [bytes(118)]))
+    assert len(blocks_in_it) == 0x7F  # its size, 0xFF, without the marker
+    unknown = CLUSTER.to_bytes(4, "big") + b"\xff" + blocks_in_it
+    data = matroska(plain, unknown + element(BLOCK_GROUP, element(BLOCK, block(WANTED, 9, [b"last"]))))
+    found = walk(data, WANTED, FEW_BYTES)
+    assert found == walk(data, WANTED, len(data) + 1)
+    assert found[0][2] == [1, 2, 11]
 
 
 def test_a_buffer_of_nothing_but_the_beginnings_of_blocks():
