@@ -149,6 +149,20 @@ def test_any_picture_geometry_and_output(data: st.DataObject) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("full_range", [False, True])
+@pytest.mark.parametrize("size", [(199, 299), (180, 170), (100, 150), (210, 40)])
+def test_roundings_do_not_add_up_to_more_than_two_codes(full_range: bool, size: tuple[int, int]) -> None:
+    for seed in range(10):
+        planes = reference.random_planes(np.random.default_rng(seed), 200, 300, factors=(2, 2))
+        slot = poisoned(size, torch.uint8)
+        convert_frame(
+            reference.video_frame(planes, "yuv420p"), ColorSpec("bt2020", full_range), 0, False,
+            Geometry((0, 0, 200, 300), size), OutputSpec(), slot,
+        )  # fmt: skip
+        image = reference.rgb(planes, matrix="bt2020", full_range=full_range, factors=(2, 2))
+        check(slot, reference.picture(image, size=size))
+
+
 @pytest.mark.parametrize(("pixels", "bits", "step_x", "step_y"), FORMATS)
 @pytest.mark.parametrize("color", ["rgb", "ycbcr"])
 @pytest.mark.parametrize("size", [(48, 64), (96, 80)])
