@@ -20,7 +20,7 @@ from videoloader.errors import FrameRangeError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import split_at_keyframes
-from videoloader.sampling import FrameList, FrameMode, clip_frames, clip_rng
+from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
 from videoloader.slots import ClipSlots, split_clips
 from videoloader.workers import workers_of_device
 
@@ -149,7 +149,7 @@ class Video:
             >>> [int(view.frame_numbers[0]) for view in views]  # doctest: +SKIP
             [0, 64, 128, 192]
         """
-        return self._read(mode, range(mode.num_clips(WholeVideo(self.index))), seed)
+        return self._read(mode, range(mode.num_clips(AllFrames(self.index))), seed)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         """All frames in order, each uint8[3, H, W]; see ``stream``."""
@@ -201,7 +201,7 @@ class Video:
             wait([job for _, _, job in making if not job.cancel()])
 
     def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
-        chosen = [clip_frames(mode, WholeVideo(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
+        chosen = [clip_frames(mode, AllFrames(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
         made = self._decode_clips([numbers for numbers, _ in chosen])
         result = []
         for (numbers, mask), (frames, corrupt) in zip(chosen, made, strict=True):
@@ -257,20 +257,3 @@ class Video:
 def _consecutive(parts: list[npt.NDArray[np.int64]], most: int) -> deque[npt.NDArray[np.int64]]:
     """The parts, each in order and none with more frames than ``most``."""
     return deque(some for part in parts for some in np.array_split(np.sort(part), -(-len(part) // most)))
-
-
-@dataclass(frozen=True, eq=False)
-class WholeVideo:
-    """What a frame mode sees of a whole video."""
-
-    index: VideoIndex
-
-    @property
-    def first(self) -> int:
-        """0."""
-        return 0
-
-    @property
-    def stop(self) -> int:
-        """Number of frames."""
-        return len(self.index)
