@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.clips import ClipReader, ClipsReport, reader_of_thread
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert import Geometry, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import allocate, resolve_device
 from videoloader.errors import FrameRangeError
@@ -58,6 +58,7 @@ class Video:
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` to decode by that alone; ``"auto"`` leaves to the CPU what
             NVDEC cannot decode. The pixels are the same.
         index: of the same file, where it is known already.
+        fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255.
 
     Attributes:
         index: the table of its packets and frames.
@@ -79,7 +80,9 @@ class Video:
         device: str | torch.device = "auto",
         decode: Decode = "auto",
         index: VideoIndex | None = None,
+        fill_value: float | Sequence[float] = 0,
     ) -> None:
+        self._output = OutputSpec(fill_value=fill_color(fill_value))
         self.device, self._decode = resolve_device(device), decode
         self._source = open_source(source)
         self.index = build_index(self._source) if index is None else index
@@ -240,7 +243,7 @@ class Video:
         return pixels, ClipSlots(numbers, Geometry((0, 0, height, width), (height, width)), pixels.unbind(0))
 
     def _decode_job(self, clips: list[ClipSlots], reader: ClipReader, decode: Decode) -> ClipsReport:
-        return reader.read(self._source, self.index, clips, OutputSpec(), decode=decode)
+        return reader.read(self._source, self.index, clips, self._output, decode=decode)
 
     def _accept(self, reports: Sequence[ClipsReport], pixels: Sequence[torch.Tensor]) -> None:
         """Let the caller's CUDA stream wait for pixels, and remember what was learned of the index."""

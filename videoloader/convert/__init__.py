@@ -2,7 +2,16 @@
 
 from videoloader.convert.cpu import convert_frame
 from videoloader.convert.cuda import convert_surface
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, color_spec, full_geometry, hdr_transfer
+from videoloader.convert.spec import (
+    ColorSpec,
+    Geometry,
+    OutputSpec,
+    color_spec,
+    fill_color,
+    fill_pixel,
+    full_geometry,
+    hdr_transfer,
+)
 from videoloader.convert.surface import CudaSurface, nvdec_surface
 from videoloader.convert.upload import copy_surface, upload_frame
 
@@ -15,6 +24,8 @@ __all__ = [
     "convert_frame",
     "convert_surface",
     "copy_surface",
+    "fill_color",
+    "fill_pixel",
     "full_geometry",
     "hdr_transfer",
     "nvdec_surface",
