@@ -18,7 +18,7 @@ from videoloader.indexing.index import VideoIndex
 Time: TypeAlias = int | float | Fraction
 
 # Nominal rates that are slowed down by 1000/1001 in NTSC countries (SMPTE ST 12-1, 5.2).
-_SLOWED = (15, 24, 30, 48, 60, 90, 96, 120, 240)
+_SLOWED = (15, 24, 30, 48, 60, 90, 120, 240)
 _INT64 = np.iinfo(np.int64)
 
 
@@ -64,7 +64,8 @@ def exact_rate(name: str, value: Any) -> Fraction:
         return rate
     places = -int(Decimal(str(value)).as_tuple().exponent)
     slowed = (Fraction(nominal * 1000, 1001) for nominal in _SLOWED)
-    return next((ntsc for ntsc in slowed if places >= 2 and round(ntsc, places) == rate), rate)
+    meant = (ntsc for ntsc in slowed if (places >= 2 and round(ntsc, places) == rate) or float(ntsc) == value)
+    return next(meant, rate)
 
 
 def as_times(name: str, values: Any) -> tuple[Time, ...]:

@@ -27,9 +27,9 @@ class Triplets:
     Args:
         gap: distance between neighbours, frames.
         step: distance between the first frames of neighbouring triplets, frames.
-        even: leave out triplets with frames that do not come evenly, so that the middle one is not in the middle:
-            the time from frame to frame, all those between included, differs by more than a millisecond (or a unit of
-            the timestamps, or half of the shortest, whichever explains it by rounding).
+        even: leave out triplets whose frames do not come evenly, so that the middle one is not in the middle: where
+            the times from frame to frame, those between included, differ by more than rounding explains. That is a
+            millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the shortest.
         cuts: column of the data set that lists the first frame of each new scene, as numbers in the whole video, in a
             list or as text ``240 381``. Triplets across a cut are left out. It may be empty.
         pad: padding mode, or a ``PadColumn``. With padding also the triplets at the end that begin in the range.
@@ -198,10 +198,8 @@ def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[n
     window = np.append(steps, 0)[column]
     longest, shortest = window.max(1), window.min(1)
     rounding = max(1, int(_ROUNDING / index.stream.time_base))
-    uneven: npt.NDArray[np.bool_] = (longest - shortest > np.minimum(rounding, np.maximum(shortest // 2, 1))) | (
-        shortest == 0
-    )
-    return uneven
+    uneven: npt.NDArray[np.bool_] = (longest - shortest > np.minimum(rounding, shortest // 4)) | (shortest == 0)
+    return uneven & (last > first)
 
 
 def _check_conditions(even: bool, cuts: str | None) -> None:
