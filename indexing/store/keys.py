@@ -18,12 +18,23 @@ class SourceKeys(NamedTuple):
 
     roots: tuple[str, ...]
 
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What stands before the key of a path below each root."""
+        return tuple(root if root.endswith(os.sep) else root + os.sep for root in self.roots)
+
+    @staticmethod
+    def absolute(source: str) -> str:
+        """The one form of a path that all its spellings have."""
+        if os.sep == "/" and source[:1] == "/" and "//" not in source and "/." not in source and source[-1] != "/":
+            return source  # as nearly always; os.path.abspath takes a microsecond to see it
+        return source if "://" in source else os.path.abspath(source)
+
     def key_of(self, source: str) -> str:
         if "://" in source:
             return source
-        absolute = os.path.abspath(source)
-        for root in self.roots:
-            start = root if root.endswith(os.sep) else root + os.sep
+        absolute = self.absolute(source)
+        for start in self.prefixes:
             if absolute.startswith(start):
                 return absolute[len(start) :]
         return absolute

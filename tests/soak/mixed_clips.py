@@ -40,7 +40,7 @@ from soak.random_frames import RandomFrames
 import videoloader as vl
 from videoloader.sampling import clip_frames, clip_rng
 from videoloader.transforms import plan_geometry
-from videoloader.video import WholeVideo
+from videoloader.sampling import AllFrames
 
 WARM_UP = 1000
 # The heap is trimmed before it is measured, but fragments remain; a session of NVDEC, made when it is first needed,
@@ -127,8 +127,8 @@ def _footprint(clips: int, device: torch.device) -> Footprint:
 
 
 @cache
-def _video(path: str) -> WholeVideo:
-    return WholeVideo(vl.build_index(path))
+def _video(path: str) -> AllFrames:
+    return AllFrames(vl.build_index(path))
 
 
 def _wrong_clips(batch: vl.Batch, epoch: int, seed: int) -> list[str]:
