@@ -9,6 +9,9 @@ from numbers import Integral
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
 
+# Longer ones are names: no data set has so many classes.
+_NUMBER = re.compile(r"[+-]?\d{1,18}")
+
 
 def number_labels(
     labels: Sequence[int | str], class_names: Sequence[str] | None, where: Callable[[int], str]
@@ -33,9 +36,11 @@ def parse_labels(
     texts: list[str], class_names: Sequence[str] | None, where: Callable[[int], str]
 ) -> tuple[Sequence[int | None], Sequence[str]]:
     """Labels that are all numbers or all names, or all missing."""
-    if not any(texts):
+    different = set(texts)
+    if different <= {""}:
         return [None] * len(texts), class_names or ()
-    are_names = class_names is not None and set(texts) <= set(class_names)
-    are_numbers = not are_names and all(re.fullmatch(r"[+-]?\d+", text) for text in texts)
-    labels = [int(text) for text in texts] if are_numbers else texts
-    return number_labels(labels, class_names, where)
+    are_names = class_names is not None and different <= set(class_names)
+    if are_names or not all(map(_NUMBER.fullmatch, different)):
+        return number_labels(texts, class_names, where)
+    number = {text: int(text) for text in different}
+    return number_labels([number[text] for text in texts], class_names, where)

@@ -1,0 +1,41 @@
+"""Rows of an Apache Parquet file."""
+
+from __future__ import annotations
+
+from videoloader.dataset.columns import Column, join, pack
+from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
+from videoloader.errors import ConfigurationError, SourceError
+
+
+def read_parquet(source: str) -> RawTable:
+    """The rows of a file.
+
+    Raises:
+        SourceError: the file cannot be read.
+        ConfigurationError: pyarrow is not installed, or does not take the file.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ConfigurationError("needs pyarrow: pip install 'videoloader[parquet]'", source) from None
+    try:
+        with pyarrow.parquet.ParquetFile(source) as file:
+            header = file.schema_arrow.names
+            if len(set(header)) < len(header):
+                raise ConfigurationError(f"the table has a column twice: {header}", source)
+            parts: list[list[Column]] = [[] for _ in header]
+            for batch in file.iter_batches(ROWS_AT_ONCE):
+                for part, values in zip(parts, batch.columns, strict=True):
+                    part.append(pack(values.to_pylist()))
+    # Arrow's errors are among these; what is wrong inside a file is an OSError without a number.
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        if isinstance(error, OSError) and error.errno is not None:
+            raise SourceError(f"the table cannot be read ({error})", source) from error
+        raise ConfigurationError(f"is no Parquet table that can be read ({error})", source) from None
+    if not any(len(part) for part in parts):
+        raise ConfigurationError("the table has no rows", source)
+    columns = {name: join(part) for name, part in zip(header, parts, strict=True)}
+    return RawTable(source, columns, lambda row: f"row {row + 1}")

@@ -1,0 +1,1 @@
+"""Public data sets in the files that they are published in."""
