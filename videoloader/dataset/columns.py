@@ -42,9 +42,10 @@ class PackedStrings(Sequence[str]):
         self._text, self._bounds = bytes(text), np.concatenate(bounds)
 
     @classmethod
-    def _of(cls, text: bytes, bounds: Rows) -> PackedStrings:
+    def of_utf8(cls, text: bytes, bounds: Rows) -> PackedStrings:
+        """The strings that lie in this text, from each of the bounds to the next, without gaps."""
         strings = cls.__new__(cls)
-        strings._text, strings._bounds = text, bounds
+        strings._text, strings._bounds = text, bounds - bounds[0]
         return strings
 
     @property
@@ -61,27 +62,26 @@ class PackedStrings(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+            text, begin, end = self._text, self._bounds[:-1][index].tolist(), self._bounds[1:][index].tolist()
+            return [text[a:b].decode("utf-8", "surrogatepass") for a, b in zip(begin, end, strict=True)]
         begin, end = self._bounds.item(range(len(self))[index]), self._bounds.item(range(1, len(self) + 1)[index])
         return self._text[begin:end].decode("utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:
-        text, begin = self._text, 0
-        for end in self._bounds[1:].tolist():
-            yield text[begin:end].decode("utf-8", "surrogatepass")
-            begin = end
+        for start in range(0, len(self), _PACKED_AT_ONCE):
+            yield from self[start : start + _PACKED_AT_ONCE]
 
     def take(self, rows: Rows) -> PackedStrings:
         """The strings of these rows, in their order."""
         text, begin, end = self._text, self._bounds[rows].tolist(), self._bounds[rows + 1].tolist()
         taken = b"".join([text[a:b] for a, b in zip(begin, end, strict=True)])
-        return self._of(taken, np.append(0, np.cumsum(self.sizes[rows])))
+        return self.of_utf8(taken, np.append(0, np.cumsum(self.sizes[rows])))
 
     @classmethod
     def join(cls, parts: Sequence[PackedStrings]) -> PackedStrings:
         """The strings of all parts, one after the other."""
         sizes = np.concatenate([part.sizes for part in parts])
-        return cls._of(b"".join(part._text for part in parts), np.append(0, np.cumsum(sizes)))
+        return cls.of_utf8(b"".join(part._text for part in parts), np.append(0, np.cumsum(sizes)))
 
 
 Column = PackedStrings | npt.NDArray[Any] | list[Any]

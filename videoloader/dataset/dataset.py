@@ -136,12 +136,15 @@ class VideoDataset(Sequence[VideoEntry]):
         """The rows of which ``keep`` says so.
 
         Raises:
-            ConfigurationError: that are none.
+            ConfigurationError: there are none.
 
         Example:
             ``data.filter(lambda entry: entry.columns["split"] == "val")``
         """
-        return self._take(np.flatnonzero([bool(keep(entry)) for entry in self]))
+        rows = np.flatnonzero([bool(keep(entry)) for entry in self])
+        if not len(rows):
+            raise ConfigurationError(f"none of the {len(self)} videos fulfils the condition")
+        return self._take(rows)
 
     def balanced(self, *, rows_per_class: int | None = None, seed: int = 0) -> VideoDataset:
         """As many rows of each class, by repeating rows; an epoch then sees every class equally often.

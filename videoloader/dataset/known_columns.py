@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from videoloader.dataset.columns import ABSENT, PackedStrings
 from videoloader.dataset.entry import ENDS
 from videoloader.dataset.labels import parse_labels
 from videoloader.dataset.raw_table import RawTable
-from videoloader.dataset.table import EntryTable, make_table
+from videoloader.dataset.table import EntryTable, array_of, make_table
 from videoloader.errors import ConfigurationError
 
 # What ``from_csv`` takes each column for. Frames come before seconds because they are exact.
@@ -51,19 +50,12 @@ def entries_of(
     def where(row: int) -> str:
         return f"{table.source}: {table.where(row)}"
 
-    # A column without a single label is no label column.
-    texts = [_label_text(value, row, where) for row, value in enumerate(_values(table, name_of.get("label")))]
-    labels: Sequence[int | None] = [None] * len(texts)
-    known: Sequence[str] = class_names or ()
-    if any(texts):
-        if "" in texts:
-            raise ConfigurationError(f"{table.where(texts.index(''))}: the label is missing", table.source)
-        labels, known = parse_labels(texts, class_names, where)
-    fields: dict[str, Sequence[Any]] = {"label": labels} if "label" in name_of else {}
+    labels, known = _labels(table, name_of.get("label"), class_names, where)
+    fields = {"label": array_of("label", labels)} if labels else {}
     for end in ENDS:
         if end in name_of:
             values = enumerate(_values(table, name_of[end]))
-            fields[end] = [_number(end, value, row, where) for row, value in values]
+            fields[end] = array_of(end, (_number(end, value, row, where) for row, value in values))
     paths = PackedStrings(_full_paths(_values(table, name_of["path"]), folder, where))
     columns = {name: column for name, column in table.columns.items() if name not in name_of.values()}
     return make_table(paths, fields, columns, where), known
@@ -90,9 +82,24 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
     return found
 
 
-def _values(table: RawTable, name: str | None) -> Iterable[Any]:
-    if name is None:
-        return ()
+def _labels(
+    table: RawTable, name: str | None, class_names: Sequence[str] | None, where: Where
+) -> tuple[Sequence[int | None], Sequence[str]]:
+    """The labels, none where no row has one, and the class names."""
+    # Few different ones: each is kept once.
+    once: dict[str, str] = {}
+    texts = []
+    for row, value in enumerate(_values(table, name) if name else ()):
+        text = _label_text(value, row, where)
+        texts.append(once.setdefault(text, text))
+    if once.keys() <= {""}:
+        return (), class_names or ()
+    if "" in once:
+        raise ConfigurationError(f"{where(texts.index(''))}: the label is missing")
+    return parse_labels(texts, class_names, where)
+
+
+def _values(table: RawTable, name: str) -> Iterable[Any]:
     column = table.columns[name]
     return column.tolist() if isinstance(column, np.ndarray) else column
 
@@ -108,8 +115,7 @@ def _full_paths(values: Iterable[Any], folder: str, where: Where) -> Iterator[st
             found = "nothing" if _is_missing(value) else repr(value)
             raise ConfigurationError(f"{where(row)}: path must be a non-empty string, got {found}")
         path = value.strip()
-        # As os.path.join does, for the million paths that are not the exceptions.
-        yield path if not path or path[0] == "/" or "://" in path or os.path.isabs(path) else start + path
+        yield path if not path or "://" in path or os.path.isabs(path) else start + path
 
 
 def _label_text(value: Any, row: int, where: Where) -> str:
@@ -132,16 +138,18 @@ def _number(end: str, value: Any, row: int, where: Where) -> int | float | None:
         return None
     in_seconds = end.endswith("_seconds")
     try:
-        if isinstance(given, str):
-            return float(given) if in_seconds else int(given)
-        if isinstance(given, bool) or not isinstance(given, int | float | Decimal):
-            raise ValueError
-        if in_seconds:
-            return float(given)
-        if given != int(given):
-            raise ValueError
-        return int(given)
-    except (ValueError, OverflowError):
+        number = float(given) if in_seconds else _whole_number(given)
+    except (ValueError, TypeError, OverflowError):
         text = repr(given) if len(str(given)) < _LONGEST_SHOWN else f"{str(given)[:_LONGEST_SHOWN]}…"
-        kind = "number" if in_seconds else "whole number"
+        kind = "number" if in_seconds else "whole number of 64 bits"
         raise ConfigurationError(f"{where(row)}: {end} {text} is no {kind}") from None
+    if number != number:  # which would stand for no number at all
+        raise ConfigurationError(f"{where(row)}: {end} must be a number, got {number}")
+    return number
+
+
+def _whole_number(given: Any) -> int:
+    number = int(given)
+    if (not isinstance(given, str) and number != given) or abs(number) >= 2**63:
+        raise ValueError
+    return number

@@ -57,10 +57,10 @@ def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: in
     values = np.array([_weight(value, table, row) for row, value in enumerate(given)])
     with np.errstate(over="ignore"):
         bounds = np.cumsum(values)
-        total = bounds[-1]
-        bounds = bounds / total * rows if total > 2**53 / rows else bounds * rows / total
+    total = bounds[-1]
     if not 0 < total < math.inf:
         raise ConfigurationError(f"weights must have a positive, finite sum, got {total}")
+    bounds *= rows / total
     # One random offset for all: a row comes as often as whole numbers plus that offset fall into its interval.
     offset = int(permute(np.zeros(1, np.int64), 1 << 48, seed, rows)[0]) / (1 << 48)
     bounds[-1] = rows

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import eq, index
-from types import NoneType
+from operator import eq
 from typing import Any, overload
 
 import numpy as np
@@ -139,14 +138,23 @@ class EntryTable(Sequence[VideoEntry]):
         names = dict.fromkeys(name for row in rows for name in row.columns)
         return EntryTable(
             PackedStrings(row.path for row in rows),
-            **{name: _numbers(name, [getattr(row, name) for row in rows]) for name in _NONE},
+            **{name: array_of(name, (getattr(row, name) for row in rows)) for name in _NONE},
             columns={name: pack([row.columns.get(name, ABSENT) for row in rows]) for name in names},
         )
 
 
+def array_of(name: str, values: Iterable[float | None]) -> npt.NDArray[Any]:
+    """The array of a field, of values where None stands for none."""
+    none = _NONE[name]
+    dtype = np.int64 if isinstance(none, int) else np.float64
+    array = np.fromiter((none if value is None else value for value in values), dtype)
+    empty: np.bool_ = (array == none).all() or np.isnan(array).all()
+    return constant(none, len(array)) if empty else array
+
+
 def make_table(
     path: PackedStrings,
-    fields: Mapping[str, Sequence[Any]],
+    fields: Mapping[str, npt.NDArray[Any]],
     columns: Mapping[str, Column],
     where: Callable[[int], str],
 ) -> EntryTable:
@@ -154,55 +162,28 @@ def make_table(
 
     Args:
         path: of each video.
-        fields: values of other fields of ``VideoEntry``, None where a row has none.
-        columns: of its ``columns``.
+        fields: arrays of other fields, as ``EntryTable`` has them; those not given no row has.
+        columns: the other columns.
         where: says in messages where a row was read.
 
     Raises:
         ConfigurationError: as for ``VideoEntry``, of the first row that makes no sense.
     """
-    try:
-        given = {name: _numbers(name, values) for name, values in fields.items()}
-    except (OverflowError, TypeError, ValueError):
-        given = None
-    if given is not None:
-        rest = {name: constant(none, len(path)) for name, none in _NONE.items() if name not in given}
-        table = EntryTable(path, **given, **rest, columns=columns)
-        if path.sizes.all() and _makes_sense(table, fields):
-            return table
-    for row in range(len(path)):
+    rest = {name: constant(none, len(path)) for name, none in _NONE.items() if name not in fields}
+    table = EntryTable(path, **fields, **rest, columns=columns)
+    for row in np.flatnonzero(_suspect(table)).tolist():
         try:
-            VideoEntry(path[row], **{name: values[row] for name, values in fields.items()})
+            table[row]
         except ConfigurationError as error:
             raise ConfigurationError(f"{where(row)}: {error}") from None
-    raise AssertionError("rows were refused together that are accepted one by one")
+    return table
 
 
-def _makes_sense(table: EntryTable, fields: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether ``VideoEntry`` would take every row."""
-    for name in ("start_seconds", "stop_seconds"):
-        values = getattr(table, name)
-        # Not a number is what stands for none, so it must not have been given.
-        if np.isinf(values).any() or (name in fields and np.isnan(values).sum() != list(fields[name]).count(None)):
-            return False
+def _suspect(table: EntryTable) -> npt.NDArray[np.bool_]:
+    """bool[N]: the rows that ``VideoEntry`` may refuse."""
     started, stopped = table.start != NONE, table.stop != NONE
-    first = np.where(started, table.start, 0)
-    return not (
-        (first < 0).any()
-        or (stopped & (table.stop <= first)).any()
-        or (started & ~np.isnan(table.start_seconds)).any()
-        or (stopped & ~np.isnan(table.stop_seconds)).any()
-        or (table.start_seconds >= table.stop_seconds).any()
-    )
-
-
-def _numbers(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
-    none = _NONE[name]
-    if all(value is None for value in values):
-        return constant(none, len(values))
-    if not isinstance(none, int):
-        return np.array([none if value is None else value for value in values], np.float64)
-    if not set(map(type, values)) <= {int, NoneType}:
-        # Numbers of other types, e.g. numpy's; never a fraction, which an array of integers would cut off.
-        values = [value if value is None else index(value) for value in values]
-    return np.array([none if value is None else value for value in values], np.int64)
+    first, begin, end = np.where(started, table.start, 0), table.start_seconds, table.stop_seconds
+    suspect: npt.NDArray[np.bool_] = (table.path.sizes == 0) | (first < 0) | (stopped & (table.stop <= first))
+    suspect |= (started & ~np.isnan(begin)) | (stopped & ~np.isnan(end))
+    suspect |= (begin >= end) | np.isinf(begin) | np.isinf(end)
+    return suspect
