@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from videoloader import layouts
     from videoloader.batch import Batch, LoaderStats
     from videoloader.dataset import VideoDataset, VideoEntry
     from videoloader.errors import (
@@ -101,11 +102,14 @@ __all__ = [
     "VideoLoaderError",
     "build_index",
     "build_store",
+    "layouts",
     "plan_frames",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "layouts":
+        return importlib.import_module("videoloader.layouts")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'videoloader' has no attribute {name!r}")
     return getattr(importlib.import_module(f"videoloader.{_MODULE_OF[name]}"), name)

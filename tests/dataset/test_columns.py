@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack, take, value_at
+from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack, take, values_of
 
 # Lone surrogates are what Python makes of file names that are not UTF-8.
 texts = st.lists(st.text(st.characters(exclude_categories=[])), max_size=8)
@@ -23,7 +23,7 @@ values = st.one_of(
 
 
 def listed(column: Column) -> list[Any]:
-    return [value_at(column, row) for row in range(len(column))]
+    return values_of(column, slice(None))
 
 
 @given(texts)

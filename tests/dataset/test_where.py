@@ -105,7 +105,7 @@ def test_frames_are_counted_in_the_rows_part_of_the_video(folder: Path) -> None:
 
 def test_errors_say_what_to_do(folder: Path, sample: Callable[[str], Path]) -> None:
     data, store = VideoDataset.from_folder(folder), folder / "index.db"
-    with pytest.raises(ConfigurationError, match="none of the 5 videos fulfils the conditions"):
+    with pytest.raises(ConfigurationError, match="none of the 5 rows is left"):
         data.where("frames > 1000000", store=store)
     with pytest.raises(ConfigurationError, match=r"the query fails .*no such column: breadth"):
         data.where("breadth > 10", store=store)

@@ -99,9 +99,10 @@ def pack(values: Sequence[Any]) -> Column:
     return list(values)
 
 
-def value_at(column: Column, row: int) -> Any:
-    """One value, as Python's own type."""
-    return column.item(row) if isinstance(column, np.ndarray) else column[row]
+def values_of(column: Column, part: slice) -> list[Any]:
+    """Some of the values, as Python's own types."""
+    some: list[Any] = column[part].tolist() if isinstance(column, np.ndarray) else column[part]
+    return some
 
 
 def take(column: Column, rows: Rows) -> Column:

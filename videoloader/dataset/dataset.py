@@ -12,14 +12,9 @@ import numpy.typing as npt
 
 from videoloader.dataset.class_spaces import in_common_classes
 from videoloader.dataset.entry import VideoEntry
-from videoloader.dataset.folders import (
-    VIDEO_EXTENSIONS,
-    entries_of_files,
-    entries_of_frame_folders,
-    file_endings,
-)
+from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
-from videoloader.dataset.labels import number_labels
+from videoloader.dataset.labels import entries_of_paths
 from videoloader.dataset.missing import without_missing
 from videoloader.dataset.reading import read_table
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to
@@ -96,6 +91,8 @@ class VideoDataset(Sequence[VideoEntry]):
         return _joined((self, other))
 
     def _take(self, rows: npt.NDArray[np.int64], left_out: Iterable[tuple[str, str]] = ()) -> VideoDataset:
+        if not len(rows):
+            raise ConfigurationError(f"none of the {len(self)} rows is left")
         return VideoDataset(self.table.take(rows), self.class_names, (*self.left_out, *left_out))
 
     def where(
@@ -117,10 +114,10 @@ class VideoDataset(Sequence[VideoEntry]):
             min_frames: in the row's part of its video.
             min_height: of the displayed picture (after rotation), pixels.
             codec: one, or any of several.
-            fps: (lowest, highest) average rate, or one, which is met to 1 in 1000 (29.97 and 30 are different).
+            fps: (lowest, highest) average rate, or one, which is met to 1 in 2000: 29.97 is not 30.
 
         Raises:
-            ConfigurationError: the condition is no SQL, or no video fulfils it.
+            ConfigurationError: the condition is no SQL, or no row is left.
             NotIndexedError: a video is not in the store.
             SourceError, IndexingError: the store cannot be read.
 
@@ -136,21 +133,17 @@ class VideoDataset(Sequence[VideoEntry]):
         """The rows of which ``keep`` says so.
 
         Raises:
-            ConfigurationError: there are none.
+            ConfigurationError: none is left.
 
         Example:
             ``data.filter(lambda entry: entry.columns["split"] == "val")``
         """
-        rows = np.flatnonzero([bool(keep(entry)) for entry in self])
-        if not len(rows):
-            raise ConfigurationError(f"none of the {len(self)} videos fulfils the condition")
-        return self._take(rows)
+        return self._take(np.flatnonzero([bool(keep(entry)) for entry in self]))
 
     def balanced(self, *, rows_per_class: int | None = None, seed: int = 0) -> VideoDataset:
         """As many rows of each class, by repeating rows; an epoch then sees every class equally often.
 
-        Rows of a class are repeated equally often, and a random choice of them once more: nothing is drawn anew
-        from epoch to epoch. Classes without rows stay empty.
+        Rows of a class are repeated equally often, and a random choice of them once more, the same in every epoch.
 
         Args:
             rows_per_class: unless given, as many as the largest class has, so that no row is lost.
@@ -165,8 +158,8 @@ class VideoDataset(Sequence[VideoEntry]):
         """Rows repeated in proportion to weights: a row of twice the weight comes twice as often in an epoch.
 
         A row comes ``rows · weight / sum of weights`` times, rounded up or down at random such that its expected
-        number is exactly that and the total is ``rows`` (systematic sampling, Madow 1949). This is settled here, not
-        anew for each epoch; shuffling and exact resume work as for any data set.
+        number is exactly that and the total is ``rows`` (systematic sampling; Madow, "On the theory of systematic
+        sampling, II", 1949), the same in every epoch.
 
         Args:
             weights: of each row, or the name of the column that holds them; at least 0, in any scale.
@@ -204,13 +197,12 @@ class VideoDataset(Sequence[VideoEntry]):
     ) -> DatasetSummary:
         """What the data set holds: videos, hours, codecs, sizes, rates, GOPs, and what clips of it cost to decode.
 
+        It is a record of figures; ``print`` it for a table.
+
         Args:
             mode: frame mode of those clips.
             store: where the videos were indexed (``build_index``). Without one they are indexed now.
             videos: how many, chosen at random, the cost is computed from.
-
-        Returns:
-            A record of all that; ``print`` it for a table.
 
         Raises:
             NotIndexedError: a video is not in the store.
@@ -268,16 +260,7 @@ class VideoDataset(Sequence[VideoEntry]):
         Example:
             ``VideoDataset.from_paths(sorted(Path("clips").glob("*.mp4")))``
         """
-        if isinstance(paths, (str, os.PathLike)):
-            raise ConfigurationError(f"paths must be a list of paths, got {paths!r}")
-        names = [os.fspath(path) for path in paths]
-        if labels is None:
-            return cls([VideoEntry(name) for name in names], class_names or ())
-        given = list(labels)
-        if len(given) != len(names):
-            raise ConfigurationError(f"labels must be one for each of {len(names)} paths, got {len(given)}")
-        numbers, known = number_labels(given, class_names, names.__getitem__)
-        return cls([VideoEntry(name, label) for name, label in zip(names, numbers, strict=True)], known)
+        return cls(*entries_of_paths(paths, labels, class_names))
 
     @classmethod
     def from_folder(

@@ -45,14 +45,12 @@ class VideoEntry:
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not self.path:
             raise ConfigurationError(f"path must be a non-empty string, got {self.path!r}")
-        for name in ("label", "start", "stop"):
-            value = getattr(self, name)
-            if value is not None and not (issubclass(type(value), Integral) and abs(value) <= _LARGEST):
+        for name, value in (("label", self.label), ("start", self.start), ("stop", self.stop)):
+            if value is not None and not (isinstance(value, Integral) and abs(value) <= _LARGEST):
                 raise ConfigurationError(f"{name} must be an Integral number of 64 bits, got {value!r}", self.path)
-        for name in ("start_seconds", "stop_seconds"):
-            value = getattr(self, name)
-            if value is not None and not (issubclass(type(value), Real) and abs(value) < math.inf):
-                raise ConfigurationError(f"{name} must be a Real number, got {value!r}", self.path)
+        for name, seconds in (("start_seconds", self.start_seconds), ("stop_seconds", self.stop_seconds)):
+            if seconds is not None and not (isinstance(seconds, Real) and abs(seconds) < math.inf):
+                raise ConfigurationError(f"{name} must be a Real number, got {seconds!r}", self.path)
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
             raise ConfigurationError(f"an end must be given in frames or in seconds, got {self._ends()}", self.path)
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from operator import eq
 from typing import Any, overload
 
@@ -21,11 +22,12 @@ from videoloader.dataset.columns import (
     join,
     pack,
     take,
-    value_at,
+    values_of,
 )
 from videoloader.dataset.entry import VideoEntry
 from videoloader.errors import ConfigurationError
 
+_MADE_AT_ONCE = 1024
 # Stands in integer columns where a row has no value; in seconds it is NaN.
 NONE = -(2**63)
 _NONE: dict[str, int | float] = {
@@ -61,14 +63,18 @@ class EntryTable(Sequence[VideoEntry]):
         return len(self.path)
 
     def __iter__(self) -> Iterator[VideoEntry]:
-        return map(self._entry, range(len(self)))
+        for start in range(0, len(self), _MADE_AT_ONCE):
+            yield from self._entries(slice(start, start + _MADE_AT_ONCE))
 
     @overload
     def __getitem__(self, row: int) -> VideoEntry: ...
     @overload
     def __getitem__(self, row: slice) -> EntryTable: ...
     def __getitem__(self, row: int | slice) -> VideoEntry | EntryTable:
-        return self.take(np.arange(len(self))[row]) if isinstance(row, slice) else self._entry(range(len(self))[row])
+        if isinstance(row, slice):
+            return self.take(np.arange(len(self))[row])
+        place = range(len(self))[row]
+        return self._entries(slice(place, place + 1))[0]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EntryTable):
@@ -81,19 +87,25 @@ class EntryTable(Sequence[VideoEntry]):
     def __repr__(self) -> str:
         return f"<{len(self)} rows from {self.path[0]!r}>" if len(self) else "<no rows>"
 
-    def _entry(self, row: int) -> VideoEntry:
-        label, start, stop = self.label.item(row), self.start.item(row), self.stop.item(row)
-        begin, end = self.start_seconds.item(row), self.stop_seconds.item(row)
-        columns = {name: value_at(column, row) for name, column in self.columns.items()}
-        return VideoEntry(
-            self.path[row],
-            None if label == NONE else label,
-            start=None if start == NONE else start,
-            stop=None if stop == NONE else stop,
-            start_seconds=begin if begin == begin else None,
-            stop_seconds=end if end == end else None,
-            columns={name: value for name, value in columns.items() if value is not ABSENT},
-        )
+    def _entries(self, part: slice) -> list[VideoEntry]:
+        numbers = [
+            [None if value == NONE or value != value else value for value in getattr(self, name)[part].tolist()]
+            for name in _NONE
+        ]
+        columns = [values_of(column, part) for column in self.columns.values()]
+        cells = zip(*columns, strict=True) if columns else repeat(())
+        return [
+            VideoEntry(
+                path,
+                label,
+                start=start,
+                stop=stop,
+                start_seconds=begin,
+                stop_seconds=end,
+                columns={name: value for name, value in zip(self.columns, row, strict=True) if value is not ABSENT},
+            )
+            for path, label, start, stop, begin, end, row in zip(self.path[part], *numbers, cells, strict=False)
+        ]
 
     def column(self, name: str) -> list[Any]:
         """The values of one of the other columns, of all rows.
@@ -103,8 +115,7 @@ class EntryTable(Sequence[VideoEntry]):
         """
         if name not in self.columns:
             raise ConfigurationError(f"there is no column {name!r}: {', '.join(self.columns) or 'none but the path'}")
-        column = self.columns[name]
-        values = column.tolist() if isinstance(column, np.ndarray) else list(column)
+        values = list(values_of(self.columns[name], slice(None)))
         for row, value in enumerate(values):
             if value is ABSENT:
                 raise ConfigurationError(f"has no column {name!r}", self.path[row])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from videoloader.dataset.ranges import entry_range
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import NONE, EntryTable
-from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.errors import FrameRangeError
 from videoloader.indexing import IndexStore
 from videoloader.indexing.store.cache import IndexCache
 
@@ -45,8 +45,6 @@ def rows_where(
         rows, frame_counts = np.array(kept, np.int64).reshape(-1, 2).T
         if min_frames is not None:
             rows = rows[_frames_meant(table, rows, frame_counts, opened) >= min_frames]
-    if not len(rows):
-        raise ConfigurationError(f"none of the {len(table)} videos fulfils the conditions")
     return rows, unreadable
 
 
