@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from videoloader import layouts
     from videoloader.batch import Batch, LoaderStats
     from videoloader.dataset import VideoDataset, VideoEntry
     from videoloader.decoding import set_decoder_memory
@@ -144,12 +145,15 @@ __all__ = [
     "WholeVideo",
     "build_index",
     "build_store",
+    "layouts",
     "plan_frames",
     "set_decoder_memory",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "layouts":
+        return importlib.import_module("videoloader.layouts")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'videoloader' has no attribute {name!r}")
     return getattr(importlib.import_module(f"videoloader.{_MODULE_OF[name]}"), name)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range, numbered_range
+from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex, build_index
 from videoloader.indexing.store.cache import IndexCache
@@ -115,7 +116,7 @@ class ClipTable:
     @cached_property
     def _digest(self) -> bytes:
         digest = blake2b(digest_size=16)
-        paths = _paths(self.dataset)
+        paths = list(self.dataset.table.path)
         for start in range(0, len(self.ranges.rows), _PATHS_AT_ONCE):
             some = [paths[row] for row in self.ranges.rows[start : start + _PATHS_AT_ONCE].tolist()]
             digest.update("\0".join([*some, ""]).encode(errors="surrogatepass"))
@@ -192,14 +193,14 @@ def _index_all(
 def _look_up_all(
     dataset: VideoDataset, store: IndexStore, skip_unreadable: bool, on_indexed: Callable[[], object]
 ) -> FrameRanges:
-    frames, errors = store.frame_counts(_paths(dataset))
+    frames, errors = store.frame_counts(list(dataset.table.path))
     for error in errors.values():
         # A store that was built for other videos is no damaged file.
         if isinstance(error, NotIndexedError) or not skip_unreadable:
             raise error
     # The files were compared with the store just now; a clip must not cost a look at its file again.
     indexes = IndexCache(store.unverified())
-    first, stop, timed = _numbered_ends(dataset, frames)
+    first, stop, timed = _numbered_ends(dataset.table, frames)
     valid = (first < stop) & (stop <= frames)
     for row in np.flatnonzero(timed | ~valid).tolist():
         if row in errors:
@@ -219,22 +220,12 @@ def _look_up_all(
     return _usable(dataset, first, stop, frames, indexes, errors)
 
 
-def _paths(dataset: VideoDataset) -> list[str]:
-    return [entry.path for entry in dataset]
-
-
 def _numbered_ends(
-    dataset: VideoDataset, frames: npt.NDArray[np.int64]
+    table: EntryTable, frames: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The ends that rows give as frame numbers, or those of the video; and which rows give seconds."""
-    first, stop, timed = np.zeros_like(frames), frames.copy(), np.zeros(len(frames), np.bool_)
-    for row, entry in enumerate(dataset):
-        if entry.start is not None:
-            first[row] = entry.start
-        if entry.stop is not None:
-            stop[row] = entry.stop
-        timed[row] = not (entry.start_seconds is entry.stop_seconds is None)
-    return first, stop, timed
+    first, stop = np.where(table.start == NONE, 0, table.start), np.where(table.stop == NONE, frames, table.stop)
+    return first, stop, ~(np.isnan(table.start_seconds) & np.isnan(table.stop_seconds))
 
 
 def _usable(
@@ -247,5 +238,5 @@ def _usable(
 ) -> FrameRanges:
     """The rows without errors, and those of the others in order."""
     rows = np.delete(np.arange(len(dataset), dtype=np.int64), list(errors))
-    unreadable = [(dataset[row].path, str(errors[row])) for row in sorted(errors)]
+    unreadable = [(dataset.table.path[row], str(errors[row])) for row in sorted(errors)]
     return FrameRanges(rows, first[rows], stop[rows], frames[rows], indexes, unreadable)

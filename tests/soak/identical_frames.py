@@ -46,8 +46,7 @@ from videoloader.indexing import FileSource, VideoIndex
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.packets import PacketBytes, read_packets
 from videoloader.planning import plan_frames
-from videoloader.sampling import clip_frames, clip_rng
-from videoloader.sampling import AllFrames
+from videoloader.sampling import AllFrames, clip_frames, clip_rng
 
 IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4")
 _KEYFRAME_TOLERANCE, _TOLERANCE, _MEAN_TOLERANCE = 2, 12, 1.0
