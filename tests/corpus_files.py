@@ -8,16 +8,19 @@ from pathlib import Path
 CORPUS = Path(os.environ.get("VIDEOLOADER_CORPUS", Path(__file__).parents[2] / "shared" / "corpus"))
 
 
-def _manifest() -> list[str]:
+def _manifest() -> list[dict[str, str]]:
     try:
-        rows = (CORPUS / "MANIFEST.tsv").read_text().splitlines()
+        header, *rows = (CORPUS / "MANIFEST.tsv").read_text().splitlines()
     except OSError:
         return []
-    names = [row.split("\t")[0] for row in rows[1:] if row]
-    return [name for name in names if (CORPUS / name).is_file()]
+    files = [dict(zip(header.split("\t"), row.split("\t"), strict=False)) for row in rows if row]
+    return [file for file in files if (CORPUS / file["file"]).is_file()]
 
 
-_FILES = _manifest()
+_MANIFEST = _manifest()
+_FILES = [file["file"] for file in _MANIFEST]
 # Without the corpus one stand-in each, which the fixture `corpus` skips with a message.
 GOOD_FILES = [name for name in _FILES if not name.startswith("corrupt/")] or ["no corpus"]
 CORRUPT_FILES = [name for name in _FILES if name.startswith("corrupt/")] or ["no corpus"]
+# Frames come at varying distances.
+VFR_FILES = [file["file"] for file in _MANIFEST if file["vfr"] == "y" and file["file"] in GOOD_FILES] or ["no corpus"]

@@ -73,6 +73,16 @@ def test_info_tells_of_a_video(folder: Path) -> None:
         assert fact in told
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_data_set_is_described(folder: Path, stored: bool) -> None:
+    options = ("--index", folder / "index.db") if stored else ()
+    if stored:
+        run("index", folder, "-o", folder / "index.db", "--workers", 1)
+    told = run("describe", folder, "--length", 4, "--stride", 2, *options).stdout
+    for fact in ("2 in 2 rows, 2 classes", "120 frames", "h264 50 %", "160×128 100 %", "re-encode with GOP 12"):
+        assert fact in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -80,6 +90,7 @@ def test_info_tells_of_a_video(folder: Path) -> None:
         (("index", "{0}", "-o", "{0}/none/index.db"), "cannot be written"),
         (("index", "{0}", "-o", "{0}/h264_mp4/h264_mp4.mp4"), "is not an index store"),
         (("info", "{0}/none.mp4"), "No such file"),
+        (("describe", "{0}/none.csv"), "No such file"),
     ],
 )
 def test_errors_are_one_line(folder: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from videoloader import layouts
     from videoloader.batch import Batch, LoaderStats
     from videoloader.dataset import VideoDataset, VideoEntry
     from videoloader.decoding import set_decoder_memory
@@ -34,7 +35,22 @@ if TYPE_CHECKING:
     )
     from videoloader.loader import VideoLoader
     from videoloader.planning import DecodePlan, plan_frames
-    from videoloader.sampling import EveryWindow, FrameList, RandomWindow
+    from videoloader.sampling import (
+        AtRate,
+        EvenWindows,
+        EveryWindow,
+        FrameList,
+        FrameTuples,
+        Keyframes,
+        NearKeyframes,
+        PadColumn,
+        RandomWindow,
+        Segments,
+        Timestamps,
+        Triplets,
+        UniformFrames,
+        WholeVideo,
+    )
     from videoloader.transforms import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
     from videoloader.video import Clip, Video
 
@@ -64,7 +80,22 @@ _MODULES = {
     ],
     "loader": ["VideoLoader"],
     "planning": ["DecodePlan", "plan_frames"],
-    "sampling": ["EveryWindow", "FrameList", "RandomWindow"],
+    "sampling": [
+        "AtRate",
+        "EvenWindows",
+        "EveryWindow",
+        "FrameList",
+        "FrameTuples",
+        "Keyframes",
+        "NearKeyframes",
+        "PadColumn",
+        "RandomWindow",
+        "Segments",
+        "Timestamps",
+        "Triplets",
+        "UniformFrames",
+        "WholeVideo",
+    ],
     "transforms": ["CenterCrop", "Normalize", "RandomHorizontalFlip", "RandomResizedCrop", "Resize"],
     "video": ["Clip", "Video"],
 }
@@ -72,6 +103,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "IMAGE_EXTENSIONS",
+    "AtRate",
     "Batch",
     "BuildReport",
     "CenterCrop",
@@ -79,21 +111,30 @@ __all__ = [
     "ConfigurationError",
     "DecodeError",
     "DecodePlan",
+    "EvenWindows",
     "EveryWindow",
     "FolderSource",
     "FrameList",
     "FrameRangeError",
+    "FrameTuples",
     "IndexStore",
     "IndexingError",
+    "Keyframes",
     "LoaderStats",
+    "NearKeyframes",
     "Normalize",
     "NotIndexedError",
+    "PadColumn",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "RandomWindow",
     "Resize",
+    "Segments",
     "SourceError",
     "StaleIndexError",
+    "Timestamps",
+    "Triplets",
+    "UniformFrames",
     "UnsupportedError",
     "Video",
     "VideoDataset",
@@ -101,14 +142,18 @@ __all__ = [
     "VideoIndex",
     "VideoLoader",
     "VideoLoaderError",
+    "WholeVideo",
     "build_index",
     "build_store",
+    "layouts",
     "plan_frames",
     "set_decoder_memory",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "layouts":
+        return importlib.import_module("videoloader.layouts")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'videoloader' has no attribute {name!r}")
     return getattr(importlib.import_module(f"videoloader.{_MODULE_OF[name]}"), name)

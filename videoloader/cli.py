@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 from videoloader.dataset import VideoDataset
+from videoloader.dataset.reading import TABLE_ENDINGS
 from videoloader.errors import SourceError, VideoLoaderError
 from videoloader.indexing import BuildReport, IndexStore, VideoIndex, build_index, build_store
+from videoloader.sampling import RandomWindow
 
 try:
     import typer
@@ -22,7 +24,6 @@ except ImportError:
 
 # Unreadable files that are listed one by one.
 _LISTED = 20
-_TABLE_ENDINGS = (".csv", ".tsv")
 _LIST_ENDINGS = (".txt", ".lst")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -40,7 +41,9 @@ def _describe() -> None:
 def index(
     sources: Annotated[
         list[str],
-        typer.Argument(help="folders of videos, videos, tables (.csv, .tsv) or lists of paths (.txt), any number"),
+        typer.Argument(
+            help="folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet) or lists of paths (.txt), any number"
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="the index store, made or brought up to date")],
     workers: Annotated[int | None, typer.Option(min=1, help="processes; one for each core unless given")] = None,
@@ -83,6 +86,20 @@ def info(file: Annotated[Path, typer.Argument(help="a video or an index store")]
             _print_video(build_index(file))
 
 
+@app.command()
+def describe(
+    source: Annotated[Path, typer.Argument(help="a folder of videos, or a table (.csv, .tsv, .jsonl, .parquet)")],
+    index: Annotated[Path | None, typer.Option(help="their index store; without one they are indexed now")] = None,
+    length: Annotated[int, typer.Option(min=1, help="frames of the clips whose cost is told")] = 16,
+    stride: Annotated[int, typer.Option(min=1, help="from one frame of a clip to the next")] = 4,
+) -> None:
+    """What a data set holds, and what random clips of it cost to decode."""
+    with _errors_told():
+        data = VideoDataset.from_folder(source) if source.is_dir() else VideoDataset.from_csv(source)
+        told = data.describe(RandomWindow(length, stride=stride), store=index)
+        _out.print(str(told), markup=False, highlight=False)
+
+
 @contextmanager
 def _errors_told() -> Iterator[None]:
     """Errors of ours as one line on stderr and exit code 2; Ctrl-C as 130."""
@@ -100,9 +117,9 @@ def _paths_of(argument: str) -> Iterable[str]:
     """The videos that an argument stands for."""
     source = Path(argument)
     if source.is_dir():
-        return (entry.path for entry in VideoDataset.from_folder(source))
-    if source.suffix.lower() in _TABLE_ENDINGS:
-        return (entry.path for entry in VideoDataset.from_csv(source))
+        return VideoDataset.from_folder(source).table.path
+    if source.suffix.lower() in TABLE_ENDINGS:
+        return VideoDataset.from_csv(source).table.path
     if source.suffix.lower() in _LIST_ENDINGS:
         return _listed_paths(source)
     if "://" not in argument and "::" not in argument and not source.exists():

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range, numbered_range
+from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex, build_index
 from videoloader.indexing.store.cache import IndexCache
-from videoloader.sampling import FrameMode
+from videoloader.sampling import CountsByLength, FrameMode
+
+_PATHS_AT_ONCE = 1 << 14
 
 
 class Indexes(Protocol):
@@ -43,6 +47,11 @@ class EntryFrames:
     indexes: Indexes
 
     @property
+    def columns(self) -> Mapping[str, Any]:
+        """The other columns of the entry."""
+        return self.entry.columns
+
+    @property
     def index(self) -> VideoIndex:
         """Of the whole video. May be replaced by one that is known better; the frames it tells of stay the same."""
         return self.indexes[self.entry.path]
@@ -53,18 +62,43 @@ class EntryFrames:
 
 
 @dataclass(frozen=True, eq=False)
-class ClipTable:
-    """The clips of a data set under a frame mode, numbered over all videos.
+class FrameRanges:
+    """The frames that the rows of a data set mean, by columns.
 
     Attributes:
-        videos: the entries that can be used.
-        unreadable: (path, error) of those that cannot.
-        last_clip: int64[V], number of clips in each video and all before it.
+        rows: int64[V], those that can be used.
+        first, stop: int64[V], the frames each means.
+        frames: int64[V], of the whole video.
+        indexes: of the videos.
+        unreadable: (path, error) of the rows that cannot be used.
     """
 
-    videos: list[EntryFrames]
+    rows: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    stop: npt.NDArray[np.int64]
+    frames: npt.NDArray[np.int64]
+    indexes: Indexes
     unreadable: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, eq=False)
+class ClipTable:
+    """The clips of a data set under a frame mode, numbered over all videos. Its rows are made when asked for.
+
+    Attributes:
+        dataset: the entries.
+        ranges: the frames of those that can be used.
+        last_clip: int64[V], number of clips in each of these and all before it.
+    """
+
+    dataset: VideoDataset
+    ranges: FrameRanges
     last_clip: npt.NDArray[np.int64]
+
+    @property
+    def unreadable(self) -> list[tuple[str, str]]:
+        """(path, error) of the entries that cannot be used."""
+        return self.ranges.unreadable
 
     def __len__(self) -> int:
         """Number of clips."""
@@ -72,19 +106,23 @@ class ClipTable:
 
     def __getitem__(self, clip: int) -> tuple[EntryFrames, int]:
         """The video of a clip and the clip's number in it."""
-        row = int(np.searchsorted(self.last_clip, clip, "right"))
-        return self.videos[row], clip - (int(self.last_clip[row - 1]) if row else 0)
+        video = int(np.searchsorted(self.last_clip, clip, "right"))
+        return entry_frames(self.dataset, self.ranges, video), clip - (int(self.last_clip[video - 1]) if video else 0)
 
     def fingerprint(self, *settings: object) -> str:
         """A short name for these clips in this order under these settings; another table has another name."""
+        return blake2b(self._digest + repr(settings).encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def _digest(self) -> bytes:
         digest = blake2b(digest_size=16)
-        for video, last in zip(self.videos, self.last_clip.tolist(), strict=True):
-            digest.update(repr((video.entry.path, video.first, video.stop, video.frames, last)).encode())
-        digest.update(repr(settings).encode())
-        return digest.hexdigest()
-
-
-Rows = list[EntryFrames | tuple[str, str]]
+        paths = list(self.dataset.table.path)
+        for start in range(0, len(self.ranges.rows), _PATHS_AT_ONCE):
+            some = [paths[row] for row in self.ranges.rows[start : start + _PATHS_AT_ONCE].tolist()]
+            digest.update("\0".join([*some, ""]).encode(errors="surrogatepass"))
+        for numbers in (self.ranges.first, self.ranges.stop, self.ranges.frames, self.last_clip):
+            digest.update(numbers.astype("<i8").tobytes())
+        return digest.digest()
 
 
 def build_clip_table(
@@ -111,63 +149,94 @@ def build_clip_table(
         NotIndexedError: a video is not in the store.
     """
     if store is None:
-        rows = _index_all(dataset, workers, skip_unreadable, on_indexed)
+        ranges = _index_all(dataset, workers, skip_unreadable, on_indexed)
     else:
-        rows = _look_up_all(dataset, store, skip_unreadable, on_indexed)
-    videos = [row for row in rows if isinstance(row, EntryFrames)]
-    return ClipTable(
-        videos,
-        [row for row in rows if not isinstance(row, EntryFrames)],
-        np.cumsum([mode.num_clips(video) for video in videos], dtype=np.int64),
-    )
+        ranges = _look_up_all(dataset, store, skip_unreadable, on_indexed)
+    clips = mode.clips_by_length(ranges.stop - ranges.first) if isinstance(mode, CountsByLength) else None
+    if clips is None:
+        videos = (entry_frames(dataset, ranges, video) for video in range(len(ranges.rows)))
+        clips = np.fromiter(map(mode.num_clips, videos), np.int64, len(ranges.rows))
+    return ClipTable(dataset, ranges, np.cumsum(clips, dtype=np.int64))
 
 
-def _index_all(dataset: VideoDataset, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]) -> Rows:
+def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> EntryFrames:
+    """What a frame mode sees of one of the usable rows."""
+    first, stop, frames = int(ranges.first[video]), int(ranges.stop[video]), int(ranges.frames[video])
+    return EntryFrames(dataset[int(ranges.rows[video])], first, stop, frames, ranges.indexes)
+
+
+def _index_all(
+    dataset: VideoDataset, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]
+) -> FrameRanges:
     indexes: dict[str, VideoIndex] = {}
 
-    def row(entry: VideoEntry) -> EntryFrames | tuple[str, str]:
+    def row(entry: VideoEntry) -> tuple[int, int, int] | VideoLoaderError:
         try:
             index = build_index(entry.path)
             indexes[entry.path] = index
-            return EntryFrames(entry, *entry_range(entry, index), len(index), indexes)
+            return *entry_range(entry, index), len(index)
         except VideoLoaderError as error:
             if not skip_unreadable:
                 raise
-            return entry.path, str(error)
+            return error
         finally:
             on_indexed()
 
     with ThreadPoolExecutor(workers, "videoloader-index") as pool:
-        return list(pool.map(row, dataset))
+        made = list(pool.map(row, dataset))
+    errors = {number: each for number, each in enumerate(made) if isinstance(each, VideoLoaderError)}
+    numbers = np.array([(0, 0, 0) if isinstance(each, VideoLoaderError) else each for each in made], np.int64)
+    first, stop, frames = numbers.T
+    return _usable(dataset, first, stop, frames, indexes, errors)
 
 
 def _look_up_all(
     dataset: VideoDataset, store: IndexStore, skip_unreadable: bool, on_indexed: Callable[[], object]
-) -> Rows:
-    paths = list(dict.fromkeys(entry.path for entry in dataset))
-    counts = dict(zip(paths, store.frame_counts(paths), strict=True))
+) -> FrameRanges:
+    frames, errors = store.frame_counts(list(dataset.table.path))
+    for error in errors.values():
+        # A store that was built for other videos is no damaged file.
+        if isinstance(error, NotIndexedError) or not skip_unreadable:
+            raise error
     # The files were compared with the store just now; a clip must not cost a look at its file again.
     indexes = IndexCache(store.unverified())
-
-    def row(entry: VideoEntry) -> EntryFrames:
-        frames = counts[entry.path]
-        if isinstance(frames, VideoLoaderError):
-            raise frames
-        if entry.start_seconds is None and entry.stop_seconds is None:
-            first, stop = numbered_range(entry, frames)
-        else:
-            first, stop = entry_range(entry, indexes[entry.path])
-        return EntryFrames(entry, first, stop, frames, indexes)
-
-    rows: Rows = []
-    for entry in dataset:
+    first, stop, timed = _numbered_ends(dataset.table, frames)
+    valid = (first < stop) & (stop <= frames)
+    for row in np.flatnonzero(timed | ~valid).tolist():
+        if row in errors:
+            continue
+        entry = dataset[row]
         try:
-            rows.append(row(entry))
-        except NotIndexedError:
-            raise  # a store that was built for other videos is no damaged file
+            if timed[row]:
+                first[row], stop[row] = entry_range(entry, indexes[entry.path])
+            else:
+                numbered_range(entry, int(frames[row]))  # says what is wrong
         except VideoLoaderError as error:
             if not skip_unreadable:
                 raise
-            rows.append((entry.path, str(error)))
+            errors[row] = error
+    for _ in range(len(dataset)):
         on_indexed()
-    return rows
+    return _usable(dataset, first, stop, frames, indexes, errors)
+
+
+def _numbered_ends(
+    table: EntryTable, frames: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The ends that rows give as frame numbers, or those of the video; and which rows give seconds."""
+    first, stop = np.where(table.start == NONE, 0, table.start), np.where(table.stop == NONE, frames, table.stop)
+    return first, stop, ~(np.isnan(table.start_seconds) & np.isnan(table.stop_seconds))
+
+
+def _usable(
+    dataset: VideoDataset,
+    first: npt.NDArray[np.int64],
+    stop: npt.NDArray[np.int64],
+    frames: npt.NDArray[np.int64],
+    indexes: Indexes,
+    errors: Mapping[int, VideoLoaderError],
+) -> FrameRanges:
+    """The rows without errors, and those of the others in order."""
+    rows = np.delete(np.arange(len(dataset), dtype=np.int64), list(errors))
+    unreadable = [(dataset.table.path[row], str(errors[row])) for row in sorted(errors)]
+    return FrameRanges(rows, first[rows], stop[rows], frames[rows], indexes, unreadable)

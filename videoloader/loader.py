@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -18,7 +18,7 @@ from videoloader.batch import Batch, LoaderStats, allocate_frames, clip_slots, c
 from videoloader.batch_plan import BatchRow, DecodeJob, PlannedClip, decode_jobs
 from videoloader.clip_table import ClipTable, build_clip_table
 from videoloader.clips import ClipReader, ClipsReport
-from videoloader.convert import Color
+from videoloader.convert import Color, fill_color
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
@@ -78,6 +78,8 @@ class VideoLoader:
         prefetch: batches in the making while one is used. Default: enough for two clips a thread.
         gop_cache: bytes of GPU memory for decoded frames that later clips may want too, least recently used GOPs
             leave first. For long videos sampled often; off by default.
+        fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255 whatever
+            ``dtype`` and normalisation are; they are converted like any other pixel.
         on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out; ``"replace"``
             leaves unreadable files out too, and takes another clip for one that does not decode.
         index: an ``IndexStore``, or its path, that holds the videos' indexes (``dataset.build_index``). Without one
@@ -119,6 +121,7 @@ class VideoLoader:
         cpu_workers: int | None = None,
         prefetch: int | None = None,
         gop_cache: int = 0,
+        fill_value: float | Sequence[float] = 0,
         on_error: OnError = "raise",
         index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
@@ -129,6 +132,7 @@ class VideoLoader:
         if isinstance(dtype, str) and dtype not in _DTYPES:
             raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
         self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype, color)
+        self._output = replace(self._output, fill_value=fill_color(fill_value))
         for name, value, allowed in (
             ("layout", layout, Layout),
             ("on_error", on_error, OnError),

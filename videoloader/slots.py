@@ -17,10 +17,10 @@ from videoloader.convert import (
     CudaSurface,
     Geometry,
     OutputSpec,
-    black,
     color_spec,
     convert_frame,
     convert_surface,
+    fill_pixel,
     upload_frame,
 )
 from videoloader.indexing import VideoIndex
@@ -33,7 +33,7 @@ class ClipSlots:
     """A clip, or a part of one, that is to be made.
 
     Attributes:
-        frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME gives a black frame.
+        frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME gives one of the fill value.
         geometry: which part of the frames, and how large.
         slots: for each of the T frames the [3, H, W] tensor it is written to, of any strides, all on one device.
     """
@@ -113,7 +113,7 @@ class ClipSink:
             positions: dict[int, list[int]] = {}
             for position, frame in enumerate(clip.frame_numbers.tolist()):
                 if frame == CONSTANT_FRAME:
-                    self._fill_black(clip.slots[position])
+                    self._fill(clip.slots[position])
                 else:
                     positions.setdefault(int(index.frame_packet[frame]), []).append(position)
             for packet, at in positions.items():
@@ -179,9 +179,10 @@ class ClipSink:
         for position in positions[1:]:
             slots[position].copy_(slots[positions[0]], non_blocking=True)
 
-    def _fill_black(self, slot: torch.Tensor) -> None:
+    def _fill(self, slot: torch.Tensor) -> None:
+        pixel = fill_pixel(self._stream, self._colors, self._output)
         with _on(self._cuda_stream):
-            slot.copy_(slot.new_tensor(black(self._stream, self._colors, self._output))[:, None, None].expand_as(slot))
+            slot.copy_(slot.new_tensor(pixel)[:, None, None].expand_as(slot))
 
 
 def _on(stream: torch.cuda.Stream | None) -> torch.cuda.StreamContext | nullcontext[None]:

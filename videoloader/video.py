@@ -13,14 +13,14 @@ import numpy.typing as npt
 import torch
 
 from videoloader.clips import ClipReader, ClipsReport, reader_of_thread
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert import Geometry, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import allocate, resolve_device
 from videoloader.errors import FrameRangeError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import split_at_keyframes
-from videoloader.sampling import FrameList, FrameMode, clip_frames, clip_rng
+from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
 from videoloader.slots import ClipSlots, split_clips
 from videoloader.workers import workers_of_device
 
@@ -58,6 +58,7 @@ class Video:
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` to decode by that alone; ``"auto"`` leaves to the CPU what
             NVDEC cannot decode. The pixels are the same.
         index: of the same file, where it is known already.
+        fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255.
 
     Attributes:
         index: the table of its packets and frames.
@@ -79,7 +80,9 @@ class Video:
         device: str | torch.device = "auto",
         decode: Decode = "auto",
         index: VideoIndex | None = None,
+        fill_value: float | Sequence[float] = 0,
     ) -> None:
+        self._output = OutputSpec(fill_value=fill_color(fill_value))
         self.device, self._decode = resolve_device(device), decode
         self._source = open_source(source)
         self.index = build_index(self._source) if index is None else index
@@ -149,7 +152,7 @@ class Video:
             >>> [int(view.frame_numbers[0]) for view in views]  # doctest: +SKIP
             [0, 64, 128, 192]
         """
-        return self._read(mode, range(mode.num_clips(WholeVideo(self.index))), seed)
+        return self._read(mode, range(mode.num_clips(AllFrames(self.index))), seed)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         """All frames in order, each uint8[3, H, W]; see ``stream``."""
@@ -201,7 +204,7 @@ class Video:
             wait([job for _, _, job in making if not job.cancel()])
 
     def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
-        chosen = [clip_frames(mode, WholeVideo(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
+        chosen = [clip_frames(mode, AllFrames(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
         made = self._decode_clips([numbers for numbers, _ in chosen])
         result = []
         for (numbers, mask), (frames, corrupt) in zip(chosen, made, strict=True):
@@ -240,7 +243,7 @@ class Video:
         return pixels, ClipSlots(numbers, Geometry((0, 0, height, width), (height, width)), pixels.unbind(0))
 
     def _decode_job(self, clips: list[ClipSlots], reader: ClipReader, decode: Decode) -> ClipsReport:
-        return reader.read(self._source, self.index, clips, OutputSpec(), decode=decode)
+        return reader.read(self._source, self.index, clips, self._output, decode=decode)
 
     def _accept(self, reports: Sequence[ClipsReport], pixels: Sequence[torch.Tensor]) -> None:
         """Let the caller's CUDA stream wait for pixels, and remember what was learned of the index."""
@@ -257,20 +260,3 @@ class Video:
 def _consecutive(parts: list[npt.NDArray[np.int64]], most: int) -> deque[npt.NDArray[np.int64]]:
     """The parts, each in order and none with more frames than ``most``."""
     return deque(some for part in parts for some in np.array_split(np.sort(part), -(-len(part) // most)))
-
-
-@dataclass(frozen=True, eq=False)
-class WholeVideo:
-    """What a frame mode sees of a whole video."""
-
-    index: VideoIndex
-
-    @property
-    def first(self) -> int:
-        """0."""
-        return 0
-
-    @property
-    def stop(self) -> int:
-        """Number of frames."""
-        return len(self.index)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from videoloader.convert import ColorSpec, OutputSpec, black, hdr_transfer
+from videoloader.convert import ColorSpec, OutputSpec, fill_pixel, hdr_transfer
 from videoloader.convert.spec import Geometry, source_view
 from videoloader.indexing import build_index
 from videoloader.indexing.index import StreamInfo
@@ -38,7 +38,9 @@ def test_hdr_is_told_by_the_transfer_curve(code: int, curve: str | None) -> None
     ],
 )
 def test_black(output: OutputSpec, full_range: bool, depth: int, expected: tuple[float, float, float]) -> None:
-    assert black(replace(STREAM, bit_depth=depth), ColorSpec("bt709", full_range), output) == pytest.approx(expected)
+    assert fill_pixel(replace(STREAM, bit_depth=depth), ColorSpec("bt709", full_range), output) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])

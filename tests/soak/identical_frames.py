@@ -46,8 +46,7 @@ from videoloader.indexing import FileSource, VideoIndex
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.packets import PacketBytes, read_packets
 from videoloader.planning import plan_frames
-from videoloader.sampling import clip_frames, clip_rng
-from videoloader.video import WholeVideo
+from videoloader.sampling import AllFrames, clip_frames, clip_rng
 
 IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4")
 _KEYFRAME_TOLERANCE, _TOLERANCE, _MEAN_TOLERANCE = 2, 12, 1.0
@@ -163,7 +162,7 @@ def compare_clips(file: File, engines: Engines, clips: range, seed: int = 0) -> 
     codec, name = file.index.stream.codec, file.path.name
     for clip in clips:
         mode = RandomFrames(1 + clip % 8)
-        frames = np.unique(clip_frames(mode, WholeVideo(file.index), 0, clip_rng(seed, 0, clip))[0]).tolist()
+        frames = np.unique(clip_frames(mode, AllFrames(file.index), 0, clip_rng(seed, 0, clip))[0]).tolist()
         where = f"{name} clip {clip} {frames}"
         by_cpu, fed = engines.by_cpu(file, frames)
         damaged = {packet for packet, picture in by_cpu.items() if picture.damaged}

@@ -38,9 +38,8 @@ from painted_videos import NUMBERS, PAINTED, read_frames, write_painted
 from soak.random_frames import RandomFrames
 
 import videoloader as vl
-from videoloader.sampling import clip_frames, clip_rng
+from videoloader.sampling import AllFrames, clip_frames, clip_rng
 from videoloader.transforms import plan_geometry
-from videoloader.video import WholeVideo
 
 WARM_UP = 1000
 # The heap is trimmed before it is measured, but fragments remain; a session of NVDEC, made when it is first needed,
@@ -127,8 +126,8 @@ def _footprint(clips: int, device: torch.device) -> Footprint:
 
 
 @cache
-def _video(path: str) -> WholeVideo:
-    return WholeVideo(vl.build_index(path))
+def _video(path: str) -> AllFrames:
+    return AllFrames(vl.build_index(path))
 
 
 def _wrong_clips(batch: vl.Batch, epoch: int, seed: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args
@@ -198,12 +199,15 @@ class OutputSpec:
         mean, std: for the three channels; a float output is ``(value − mean) / std``, torchvision's convention.
         color: ``"rgb"``, or ``"ycbcr"`` for the samples as they are coded, chroma brought to the size of luma: no
             matrix, no change of range. A value is the n-bit code divided by 2ⁿ − 1. RGB sources have no such samples.
+        fill_value: red, green and blue of frames of constant padding, each 0 … 255 whatever the output is: they are
+            converted and normalised like any other pixel.
     """
 
     dtype: torch.dtype = torch.uint8
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
     color: Color = "rgb"
+    fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
         if self.dtype not in (torch.uint8, torch.float16, torch.bfloat16, torch.float32):
@@ -218,6 +222,8 @@ class OutputSpec:
                 raise ConfigurationError(f"{name} has {len(values)} values, not 3")
         if self.std is not None and min(self.std) <= 0:
             raise ConfigurationError(f"std is {self.std}: it must be positive")
+        if len(self.fill_value) != 3 or not all(0 <= value <= 255 for value in self.fill_value):
+            raise ConfigurationError(f"fill_value is {self.fill_value}: it must be three numbers in [0, 255]")
 
     def scale_shift(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """float32[3] each: a float output is ``value · scale + shift`` for a value in [0, 1]."""
@@ -225,14 +231,28 @@ class OutputSpec:
         return (1 / std).astype(np.float32), (-np.array(self.mean or (0, 0, 0)) / std).astype(np.float32)
 
 
-def black(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tuple[float, float, float]:
-    """What a black pixel of a video is in the output's numbers."""
-    value = np.zeros(3)
+def fill_color(value: float | Sequence[float]) -> tuple[float, float, float]:
+    """A fill value given as one number for all channels, or one for each.
+
+    Raises:
+        ConfigurationError: it is neither, or outside [0, 255].
+    """
+    try:
+        values = [float(each) for each in value] if isinstance(value, Iterable) else [float(value)] * 3
+        red, green, blue = OutputSpec(fill_value=tuple(values)).fill_value  # type: ignore[arg-type]
+    except (ConfigurationError, TypeError, ValueError):
+        raise ConfigurationError(f"fill_value must be one or three numbers in [0, 255], got {value!r}") from None
+    return red, green, blue
+
+
+def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tuple[float, float, float]:
+    """What a pixel of constant padding is in the output's numbers, among the frames of a video."""
+    value = np.array(output.fill_value) / 255
     if output.color == "ycbcr":
         header = picture_format(stream)
         depth = (header.bit_depth if header else stream.bit_depth) or 8
-        codes = np.array([0 if color.full_range else 16, 128, 128]) * 2.0 ** (depth - 8)
-        value = codes / (2**depth - 1)
+        matrix, offset = color.rgb_from_codes(depth)
+        value = np.linalg.solve(matrix, value - offset) / (2**depth - 1)
     if output.dtype == torch.uint8:
         value = np.floor(value * 255 + 0.5)
     scale, shift = output.scale_shift()

@@ -60,11 +60,24 @@ def test_a_video_that_was_never_indexed_is_an_error_that_says_what_to_do(store):
 
 
 def test_frame_counts_are_had_without_the_indexes(store, videos):
-    *counts, error, missing = store.frame_counts([*map(str, videos), "missing.mp4"])
-    assert counts == [60] * 5
-    assert isinstance(error, IndexingError)
-    assert isinstance(missing, NotIndexedError)
-    assert store.frame_counts([]) == []
+    counts, errors = store.frame_counts([*map(str, videos), "missing.mp4"])
+    assert counts.tolist() == [60] * 5 + [0] * 2
+    assert {row: type(error) for row, error in errors.items()} == {5: IndexingError, 6: NotIndexedError}
+    counts, errors = store.frame_counts([])
+    assert (counts.tolist(), errors) == ([], {})
+
+
+@pytest.mark.parametrize("part", [0.0, 2.0])
+def test_frame_counts_are_the_same_from_one_pass_and_one_by_one(store, videos, monkeypatch, part):
+    monkeypatch.setattr("videoloader.indexing.store.store._WORTH_A_PASS", part)
+    folder, name = os.path.split(videos[0])
+    asked = [str(videos[1]), "no.mp4", str(videos[5]), f"{folder}/./{name}", str(videos[1]), os.path.relpath(videos[0])]
+    counts, errors = store.frame_counts(asked)
+    assert counts.tolist() == [60, 0, 0, 60, 60, 60]
+    assert {row: (type(error), error.source) for row, error in errors.items()} == {
+        1: (NotIndexedError, "no.mp4"),
+        2: (IndexingError, str(videos[5])),
+    }
 
 
 class TestStaleRows:
@@ -82,15 +95,15 @@ class TestStaleRows:
     def test_a_changed_file_is_an_error(self, store, videos):
         with pytest.raises(StaleIndexError, match=str(videos[0])):
             store.get(videos[0])
-        first, *others = store.frame_counts([str(path) for path in videos[:-1]])
-        assert isinstance(first, StaleIndexError)
-        assert others == [60] * 4
+        counts, errors = store.frame_counts([str(path) for path in videos[:-1]])
+        assert {row: type(error) for row, error in errors.items()} == {0: StaleIndexError}
+        assert counts.tolist() == [0] + [60] * 4
 
     @pytest.mark.usefixtures("change")
     def test_unless_nobody_looks(self, store_path, store, videos):
         for trusting in (IndexStore(store_path, verify=False), store.unverified()):
             assert len(trusting.get(videos[0])) == 60
-            assert trusting.frame_counts([str(videos[0])]) == [60]
+            assert trusting.frame_counts([str(videos[0])])[0].tolist() == [60]
 
 
 class TestMoving:

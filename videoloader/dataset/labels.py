@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
 
+from videoloader.dataset.entry import VideoEntry
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
+
+# Longer ones are names: no data set has so many classes.
+_NUMBER = re.compile(r"[+-]?\d{1,18}")
+
+
+def entries_of_paths(
+    paths: Iterable[str | os.PathLike[str]], labels: Iterable[int | str] | None, class_names: Sequence[str] | None
+) -> tuple[list[VideoEntry], Sequence[str]]:
+    """An entry for each path, and the class names; arguments and errors as of ``VideoDataset.from_paths``."""
+    if isinstance(paths, str | os.PathLike):
+        raise ConfigurationError(f"paths must be a list of paths, got {paths!r}")
+    names = [os.fspath(path) for path in paths]
+    if labels is None:
+        return [VideoEntry(name) for name in names], class_names or ()
+    given = list(labels)
+    if len(given) != len(names):
+        raise ConfigurationError(f"labels must be one for each of {len(names)} paths, got {len(given)}")
+    numbers, known = number_labels(given, class_names, names.__getitem__)
+    return [VideoEntry(name, label) for name, label in zip(names, numbers, strict=True)], known
 
 
 def number_labels(
@@ -33,9 +54,11 @@ def parse_labels(
     texts: list[str], class_names: Sequence[str] | None, where: Callable[[int], str]
 ) -> tuple[Sequence[int | None], Sequence[str]]:
     """Labels that are all numbers or all names, or all missing."""
-    if not any(texts):
+    different = set(texts)
+    if different <= {""}:
         return [None] * len(texts), class_names or ()
-    are_names = class_names is not None and set(texts) <= set(class_names)
-    are_numbers = not are_names and all(re.fullmatch(r"[+-]?\d+", text) for text in texts)
-    labels = [int(text) for text in texts] if are_numbers else texts
-    return number_labels(labels, class_names, where)
+    are_names = class_names is not None and different <= set(class_names)
+    if are_names or not all(map(_NUMBER.fullmatch, different)):
+        return number_labels(texts, class_names, where)
+    number = {text: int(text) for text in different}
+    return number_labels([number[text] for text in texts], class_names, where)

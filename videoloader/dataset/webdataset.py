@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from videoloader.dataset.entry import VideoEntry
+from videoloader.dataset.labels import parse_labels
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.opening import open_archive
 from videoloader.indexing.sources.tar import Member, tar_directory
@@ -23,6 +26,29 @@ class ShardRow(NamedTuple):
 
     path: str
     columns: dict[str, Any]
+
+
+def shard_entries(
+    shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    endings: tuple[str, ...],
+    class_names: Sequence[str] | None,
+) -> tuple[list[VideoEntry], Sequence[str]]:
+    """Entries for the videos of all shards, labelled by their ``.cls`` files, and the class names.
+
+    Raises:
+        SourceError, IndexingError: as ``read_shards``.
+        ConfigurationError: there is no video, one has no label where others do, or as ``read_shards``.
+    """
+    given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
+    rows = read_shards([os.fspath(shard) for shard in given], endings)
+    if not rows:
+        raise ConfigurationError(f"no video in {len(given)} archives: no file ends with {', '.join(endings)}")
+    texts = [row.columns.pop("cls", "") for row in rows]
+    if "" in texts and any(texts):
+        raise ConfigurationError("the label is missing: no .cls file beside it", rows[texts.index("")].path)
+    labels, known = parse_labels(texts, class_names, lambda i: rows[i].path)
+    entries = [VideoEntry(row.path, label, columns=row.columns) for row, label in zip(rows, labels, strict=True)]
+    return entries, known
 
 
 def read_shards(shards: Iterable[str], video_endings: tuple[str, ...]) -> list[ShardRow]:

@@ -1,0 +1,113 @@
+"""Rows chosen by what the indexes of their videos tell."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_videos import RECIPES, write_video
+
+from videoloader.dataset import VideoDataset, VideoEntry
+from videoloader.errors import ConfigurationError, NotIndexedError
+from videoloader.indexing import IndexStore, VideoIndex, build_index
+
+NAMES = ("h264_mp4", "vp9_webm", "h264_mp4_vfr")
+READABLE = (*NAMES, "turned")
+
+
+@pytest.fixture(scope="module")
+def folder(sample: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four videos, a file that is none, and their index store."""
+    folder = tmp_path_factory.mktemp("where")
+    for name in NAMES:
+        shutil.copy(sample(name), folder)
+    wide = write_video(folder / "turned.mp4", replace(RECIPES["h264_mp4"], size=(200, 96), frames=40))
+    wide.write_bytes(turned(wide.read_bytes()))
+    (folder / "text.mp4").write_text("no video")
+    VideoDataset.from_folder(folder).build_index(folder / "index.db", workers=1)
+    return folder
+
+
+def turned(mp4: bytes) -> bytes:
+    """The file with a matrix that turns its picture by 90 degrees (ISO/IEC 14496-12, 8.3.2)."""
+    at = mp4.index(b"tkhd") + 4 + 40
+    matrix = struct.pack(">9i", 0, 1 << 16, 0, -1 << 16, 0, 0, 96 << 16, 0, 1 << 30)
+    return mp4[:at] + matrix + mp4[at + len(matrix) :]
+
+
+def chosen(data: VideoDataset, **conditions: Any) -> set[str]:
+    return {Path(entry.path).stem for entry in data.where(**conditions)}
+
+
+def expected(folder: Path, fulfils: Callable[[VideoIndex], bool]) -> set[str]:
+    indexes = {path.stem: build_index(path) for path in folder.iterdir() if path.stem in READABLE}
+    return {name for name, index in indexes.items() if fulfils(index)}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "fulfils"),
+    [
+        ({"codec": "h264"}, lambda index: index.stream.codec == "h264"),
+        ({"codec": ["vp9", "av1"]}, lambda index: index.stream.codec == "vp9"),
+        ({"fps": 25}, lambda index: round(index.average_fps, 3) == 25),
+        ({"fps": (25.01, 99)}, lambda index: 25.01 <= index.average_fps <= 99),
+        ({"min_height": 129}, lambda index: index.stream.rotation == 90),
+        ({"min_frames": 60}, lambda index: len(index) >= 60),
+        (
+            {"condition": "NOT is_vfr AND keyframes > 1 -- and no more"},
+            lambda i: not i.is_vfr and i.packet_key.sum() > 1,
+        ),
+        ({"condition": "codec = 'vp9' OR is_vfr", "fps": (0, 1000)}, lambda i: i.stream.codec == "vp9" or i.is_vfr),
+        ({}, lambda index: True),
+    ],
+)
+def test_conditions_are_those_of_the_index(
+    folder: Path, conditions: dict[str, Any], fulfils: Callable[[VideoIndex], bool]
+) -> None:
+    data = VideoDataset.from_folder(folder)
+    names = expected(folder, fulfils)
+    assert names, "the condition is to be tested on some video"
+    assert chosen(data, store=folder / "index.db", **conditions) == names
+
+
+def test_without_a_store_videos_are_indexed_now(folder: Path) -> None:
+    assert chosen(VideoDataset.from_folder(folder), codec="vp9") == {"vp9_webm"}
+
+
+def test_unreadable_videos_are_left_out_with_an_account(folder: Path) -> None:
+    data = VideoDataset.from_folder(folder).where(store=IndexStore(folder / "index.db"))
+    ((path, reason),) = data.left_out
+    assert path == str(folder / "text.mp4")
+    assert "libavformat cannot read it" in reason
+
+
+def test_frames_are_counted_in_the_rows_part_of_the_video(folder: Path) -> None:
+    path = str(folder / "h264_mp4.mp4")
+    rows = [
+        VideoEntry(path, start=51),
+        VideoEntry(path, start=50),
+        VideoEntry(path, start=3, stop=13),
+        VideoEntry(path, start=3, stop=12),
+        VideoEntry(path, start=55, stop=70),
+        VideoEntry(path, start_seconds=2.0),
+        VideoEntry(path, start_seconds=2.04),
+        VideoEntry(path, stop_seconds=0.4),
+        VideoEntry(path, start_seconds=9.0),
+    ]
+    kept = VideoDataset(rows).where(store=folder / "index.db", min_frames=10)
+    assert list(kept) == [rows[1], rows[2], rows[5], rows[7]]
+
+
+def test_errors_say_what_to_do(folder: Path, sample: Callable[[str], Path]) -> None:
+    data, store = VideoDataset.from_folder(folder), folder / "index.db"
+    with pytest.raises(ConfigurationError, match="none of the 5 rows is left"):
+        data.where("frames > 1000000", store=store)
+    with pytest.raises(ConfigurationError, match=r"the query fails .*no such column: breadth"):
+        data.where("breadth > 10", store=store)
+    with pytest.raises(NotIndexedError, match=r"other.mp4: is not in the index store .*build_index"):
+        (data + VideoDataset.from_paths([str(folder / "other.mp4")])).where(store=store, codec="h264")

@@ -1,0 +1,137 @@
+"""Frames at given times, against definitions in plain Python over fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sampled_videos import counts_agree, mask_of, only_clip, video
+
+from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.padding import CONSTANT_FRAME
+from videoloader.sampling import Timestamps
+
+bases = st.builds(Fraction, st.integers(1, 1001), st.sampled_from([24, 25, 30, 1000, 12800, 30000, 90000]))
+ordered_pts = st.lists(st.integers(-50, 300), min_size=1, max_size=30).map(sorted)
+
+
+def nearest(times, time):
+    return min(times, key=lambda frame: (abs(times[frame] - time), times[frame]))
+
+
+def before(times, time):
+    return max((frame for frame in times if times[frame] <= time), default=CONSTANT_FRAME)
+
+
+def after(times, time):
+    return min((frame for frame in times if times[frame] >= time), default=CONSTANT_FRAME)
+
+
+DEFINITIONS = {"nearest": nearest, "before": before, "after": after}
+
+
+@st.composite
+def videos_and_times(draw):
+    """A part of a video with any timestamps; and times on them, halfway between two, or anywhere."""
+    pts, base = draw(ordered_pts), draw(bases)
+    first = draw(st.integers(0, len(pts) - 1))
+    stop = draw(st.integers(first + 1, len(pts)))
+    of = video(stop - first, first, after=len(pts) - stop, pts=pts, time_base=base)
+    on = st.sampled_from(pts).map(Fraction)
+    between = st.tuples(on, on).map(lambda pair: sum(pair) / 2)
+    times = draw(st.lists(on | between | st.fractions(-60, 310, max_denominator=50), min_size=1, max_size=9))
+    return of, [time * base for time in times]
+
+
+@pytest.mark.parametrize("at", DEFINITIONS)
+@given(videos_and_times())
+def test_exact_times_find_the_frames_of_the_definition(at, given_video):
+    of, times = given_video
+    base = of.index.stream.time_base
+    stamps = {frame: int(of.index.frame_pts[frame]) * base for frame in range(of.first, of.stop)}
+    expected = [DEFINITIONS[at](stamps, time) for time in times]
+    found = only_clip(Timestamps(times, at=at, pad="constant"), of)
+    if at == "nearest":
+        # Of frames with the same timestamp any one will do.
+        assert [stamps[frame] for frame in found] == [stamps[frame] for frame in expected]
+    else:
+        assert found == expected
+    if CONSTANT_FRAME in expected:
+        with pytest.raises(FrameRangeError, match=rf"talk.mp4: no frame of {of.first} to {of.stop - 1} is at or {at}"):
+            only_clip(Timestamps(times, at=at), of)
+    else:
+        assert only_clip(Timestamps(times, at=at), of) == found
+
+
+@pytest.mark.parametrize("at", DEFINITIONS)
+@pytest.mark.parametrize("fps", [24, 25, 30, 50, 60, Fraction(30000, 1001), Fraction(24000, 1001)])
+def test_the_decimals_of_a_constant_rate_do_not_drift(at, fps):
+    of = video(3000, time_base=1 / Fraction(fps))
+    assert only_clip(Timestamps([0.12], at=at), video(10)) == [3]
+    # The floats that the index tells, and those that people compute.
+    assert only_clip(Timestamps(of.index.timestamps, at=at), of) == list(range(3000))
+    assert only_clip(Timestamps([float(frame / Fraction(fps)) for frame in range(3000)], at=at), of) == list(
+        range(3000)
+    )
+
+
+@pytest.mark.parametrize("at", DEFINITIONS)
+@given(pts=st.lists(st.integers(0, 10**9), min_size=1, max_size=30, unique=True).map(sorted), base=bases)
+def test_every_frame_is_found_by_its_own_timestamp(at, pts, base):
+    of = video(len(pts), pts=pts, time_base=base)
+    frames = range(len(pts))
+    assert only_clip(Timestamps(of.index.timestamps, at=at), of) == list(frames)
+
+
+def test_halfway_is_nearer_to_the_earlier_frame():
+    assert only_clip(Timestamps([0.02, 0.0201, Fraction(1, 50)]), video(10)) == [0, 1, 0]
+
+
+def test_times_are_those_of_the_whole_video():
+    of = video(10, first=25, after=25)
+    assert only_clip(Timestamps([1.0, 1.36]), of) == [25, 34]
+    assert only_clip(Timestamps([0, 5]), of) == [25, 34]
+    assert mask_of(Timestamps([0.96, 1.0], at="before", pad="edge"), of) == [False, True]
+    assert mask_of(Timestamps([1.36, 1.4], at="after", pad="edge"), of) == [True, False]
+
+
+def test_times_far_outside_any_timestamp():
+    assert only_clip(Timestamps([-(10**30), 10**30, 1e300]), video(10)) == [0, 9, 9]
+
+
+@pytest.mark.parametrize(
+    "listed", [[0.12, 0, 0.2], np.array([0.12, 0, 0.2], np.float32), "0.12 0 0.2", "[0.12, 0, .2]"]
+)
+def test_each_row_may_list_its_own(listed):
+    assert only_clip(Timestamps("times", at="before"), video(10, columns={"times": listed})) == [3, 0, 5]
+
+
+@pytest.mark.parametrize("listed", ["", "1 x", "nan", [float("inf")], [], None, 7, [[1], [2, 3]]])
+def test_a_row_that_lists_no_times_is_an_error_that_names_it(listed):
+    with pytest.raises(ConfigurationError, match=r"talk.mp4: column 'times' must be a list of seconds, got"):
+        only_clip(Timestamps("times"), video(10, columns={"times": listed}))
+
+
+def test_clips_are_counted_at_once_as_one_by_one():
+    assert counts_agree(Timestamps([0]), range(1, 5))
+
+
+def test_equal_times_make_equal_modes():
+    assert Timestamps([0.5, 1]) == Timestamps(np.array([0.5, 1.0])) == Timestamps((Fraction(1, 2), 1))
+    assert len({Timestamps([0.5]), Timestamps((0.5,))}) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Timestamps([]), "seconds must be a list of one or more seconds"),
+        (lambda: Timestamps(3), "seconds must be a list of seconds, got 3"),
+        (lambda: Timestamps([float("nan")]), "seconds must be a finite number, got nan"),
+        (lambda: Timestamps([0], at="around"), "at must be one of nearest, before, after, got 'around'"),
+        (lambda: Timestamps([0], pad="mirror"), "got 'mirror'"),
+    ],
+)
+def test_a_bad_argument_is_named_when_the_mode_is_made(make, message):
+    with pytest.raises(ConfigurationError, match=message):
+        make()

@@ -1,0 +1,20 @@
+"""Which videos, or parts of videos, an epoch goes through, and what is known about each."""
+
+from videoloader.dataset.clip_cost import ClipCost
+from videoloader.dataset.dataset import VideoDataset
+from videoloader.dataset.entry import VideoEntry
+from videoloader.dataset.folders import VIDEO_EXTENSIONS
+from videoloader.dataset.ranges import entry_range, numbered_range
+from videoloader.dataset.summary import DatasetSummary
+from videoloader.dataset.table import EntryTable
+
+__all__ = [
+    "VIDEO_EXTENSIONS",
+    "ClipCost",
+    "DatasetSummary",
+    "EntryTable",
+    "VideoDataset",
+    "VideoEntry",
+    "entry_range",
+    "numbered_range",
+]

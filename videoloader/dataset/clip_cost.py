@@ -1,0 +1,117 @@
+"""What the clips of a data set cost to decode, estimated from some of its videos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from videoloader.dataset.ranges import entry_range
+from videoloader.dataset.table import EntryTable
+from videoloader.errors import NotIndexedError, VideoLoaderError
+from videoloader.indexing import IndexStore, VideoIndex
+from videoloader.padding import CONSTANT_FRAME
+from videoloader.planning import plan_frames
+from videoloader.sampling import FrameMode, clip_frames, clip_rng
+from videoloader.sharding import permute
+
+# Costs little to store, and few frames are decoded for nothing: what is advised to re-encode with.
+ADVISED_GOP = 12
+_CLIPS_OF_A_VIDEO = 4
+
+
+@dataclass(frozen=True)
+class ClipCost:
+    """Packets decoded for each different frame that a mode's clips want.
+
+    At most: reading the packets may tell of more that can be left out (``docs/architecture.md``, "The plan").
+
+    Attributes:
+        mode: the frame mode.
+        videos, clips: that the figures were computed from.
+        decoded_per_frame: as the videos are.
+        decoded_per_frame_re_encoded: were they encoded again with closed GOPs of ``ADVISED_GOP`` frames and the same
+            disposable frames.
+    """
+
+    mode: FrameMode
+    videos: int
+    clips: int
+    decoded_per_frame: float
+    decoded_per_frame_re_encoded: float
+
+
+def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos: int) -> ClipCost | None:
+    """The cost of a data set's clips, from some clips of ``videos`` random rows, always the same ones.
+
+    Returns:
+        None where these rows give no clip.
+
+    Raises:
+        ConfigurationError: the mode wants a column that is not there.
+        NotIndexedError: a video is not in the store.
+    """
+    wanted = decoded = decoded_re_encoded = 0.0
+    used = clips = 0
+    for row in permute(np.arange(min(videos, len(table))), len(table), 0, 0).tolist():
+        entry = table[row]
+        try:
+            index = store.get(entry.path)
+            video = _Part(*entry_range(entry, index), index, entry.columns)
+        except NotIndexedError:
+            raise
+        except VideoLoaderError:
+            continue  # the loader reports it
+        count = mode.num_clips(video)
+        chosen = permute(np.arange(min(count, _CLIPS_OF_A_VIDEO)), count, 0, row).tolist() if count else []
+        short = with_gops_of(index, ADVISED_GOP) if chosen else index
+        used, clips = used + bool(chosen), clips + len(chosen)
+        for clip in chosen:
+            frames, _ = clip_frames(mode, video, clip, clip_rng(0, row, clip))
+            frames = frames[frames != CONSTANT_FRAME]
+            # Each clip stands for all of its video that were not chosen.
+            plan, weight = plan_frames(index, frames), count / len(chosen)
+            wanted += weight * plan.frames_wanted
+            decoded += weight * plan.packets
+            decoded_re_encoded += weight * plan_frames(short, frames).packets
+    return ClipCost(mode, used, clips, decoded / wanted, decoded_re_encoded / wanted) if wanted else None
+
+
+def with_gops_of(index: VideoIndex, frames: int) -> VideoIndex:
+    """The index of a video as if encoded again with closed GOPs of so many frames, in the order it was coded in.
+
+    A GOP begins with its first frame in display order; the packets of the others keep their order and stay disposable
+    where they were. Packets that show no frame are gone, frames shown twice are two packets.
+    """
+    count = len(index)
+    number = np.arange(count)
+    gop, is_key = number // frames, number % frames == 0
+    order = np.lexsort((index.frame_packet, ~is_key, gop))
+    packet = np.empty(count, np.int32)
+    packet[order] = number
+    disposable = np.where(is_key, 0, index.packet_disposable[index.frame_packet])[order]
+    return replace(
+        index,
+        method="tables",
+        packet_offset=number,
+        packet_size=np.ones(count, np.int32),
+        packet_pts=order,
+        packet_key=is_key[order],
+        packet_disposable=disposable.astype(np.uint8),
+        packet_config=np.zeros(count, np.uint8),
+        frame_packet=packet,
+        byte_ranges=True,
+        transport=None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What a frame mode sees of a row."""
+
+    first: int
+    stop: int
+    index: VideoIndex
+    columns: Mapping[str, Any]

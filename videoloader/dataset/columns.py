@@ -1,0 +1,137 @@
+"""Columns of a table in little memory: numbers as arrays, text in one piece, anything else as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.int64]
+_PACKED_AT_ONCE = 1 << 14
+
+
+class _Absent:
+    """What stands in a column where a row has no such column."""
+
+    def __reduce__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = _Absent()
+
+
+class PackedStrings(Sequence[str]):
+    """Strings one after the other in one piece of UTF-8: 8 bytes each beside their text, where ``str`` takes 57.
+
+    Args:
+        texts: any strings, also file names that are not UTF-8 (as ``os.fsdecode`` gives them).
+    """
+
+    __slots__ = ("_bounds", "_text")
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        text, bounds = bytearray(), [np.zeros(1, np.int64)]
+        rest = iter(texts)
+        while pieces := [text.encode("utf-8", "surrogatepass") for text in islice(rest, _PACKED_AT_ONCE)]:
+            lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
+            bounds.append(len(text) + np.cumsum(lengths))
+            text += b"".join(pieces)
+        self._text, self._bounds = bytes(text), np.concatenate(bounds)
+
+    @classmethod
+    def of_utf8(cls, text: bytes, bounds: Rows) -> PackedStrings:
+        """The strings that lie in this text, from each of the bounds to the next, without gaps."""
+        strings = cls.__new__(cls)
+        strings._text, strings._bounds = text, bounds - bounds[0]
+        return strings
+
+    @property
+    def sizes(self) -> Rows:
+        """int64[N]: bytes of each in UTF-8."""
+        return np.diff(self._bounds)
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            text, begin, end = self._text, self._bounds[:-1][index].tolist(), self._bounds[1:][index].tolist()
+            return [text[a:b].decode("utf-8", "surrogatepass") for a, b in zip(begin, end, strict=True)]
+        begin, end = self._bounds.item(range(len(self))[index]), self._bounds.item(range(1, len(self) + 1)[index])
+        return self._text[begin:end].decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), _PACKED_AT_ONCE):
+            yield from self[start : start + _PACKED_AT_ONCE]
+
+    def take(self, rows: Rows) -> PackedStrings:
+        """The strings of these rows, in their order."""
+        text, begin, end = self._text, self._bounds[rows].tolist(), self._bounds[rows + 1].tolist()
+        taken = b"".join([text[a:b] for a, b in zip(begin, end, strict=True)])
+        return self.of_utf8(taken, np.append(0, np.cumsum(self.sizes[rows])))
+
+    @classmethod
+    def join(cls, parts: Sequence[PackedStrings]) -> PackedStrings:
+        """The strings of all parts, one after the other."""
+        sizes = np.concatenate([part.sizes for part in parts])
+        return cls.of_utf8(b"".join(part._text for part in parts), np.append(0, np.cumsum(sizes)))
+
+
+Column = PackedStrings | npt.NDArray[Any] | list[Any]
+
+
+def pack(values: Sequence[Any]) -> Column:
+    """A column of these values, each of which comes back as it was."""
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        return PackedStrings(values)
+    if kinds == {float}:
+        return np.array(values, np.float64)
+    if kinds == {int} and -(2**63) <= min(values) <= max(values) < 2**63:
+        return np.array(values, np.int64)
+    return list(values)
+
+
+def values_of(column: Column, part: slice) -> list[Any]:
+    """Some of the values, as Python's own types."""
+    some: list[Any] = column[part].tolist() if isinstance(column, np.ndarray) else column[part]
+    return some
+
+
+def take(column: Column, rows: Rows) -> Column:
+    """A column of these rows, in their order."""
+    if isinstance(column, np.ndarray):
+        # One value for all rows, kept once.
+        return np.broadcast_to(column[:1], len(rows)) if column.strides == (0,) else column[rows]
+    return column.take(rows) if isinstance(column, PackedStrings) else [column[row] for row in rows.tolist()]
+
+
+def constant(value: int | float, rows: int) -> npt.NDArray[Any]:
+    """A column of one number, kept once however many rows there are."""
+    return np.broadcast_to(np.asarray(value), rows)
+
+
+def absent(rows: int) -> Column:
+    """A column that no row has."""
+    return [ABSENT] * rows
+
+
+def join(parts: Sequence[Column]) -> Column:
+    """The rows of all parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    strings = [part for part in parts if isinstance(part, PackedStrings)]
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(strings) == len(parts):
+        return PackedStrings.join(strings)
+    if len(arrays) == len(parts) and len({array.dtype for array in arrays}) == 1:
+        same = all(array.strides == (0,) and array[:1].tobytes() == arrays[0][:1].tobytes() for array in arrays)
+        return constant(arrays[0][0], sum(map(len, arrays))) if same else np.concatenate(arrays)
+    return [value for part in parts for value in (part.tolist() if isinstance(part, np.ndarray) else part)]

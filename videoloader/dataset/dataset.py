@@ -1,0 +1,400 @@
+"""Which videos, or parts of videos, an epoch goes through, and what is known about each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.dataset.class_spaces import in_common_classes
+from videoloader.dataset.entry import VideoEntry
+from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
+from videoloader.dataset.known_columns import entries_of
+from videoloader.dataset.labels import entries_of_paths
+from videoloader.dataset.missing import without_missing
+from videoloader.dataset.reading import read_table
+from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to
+from videoloader.dataset.stores import Store
+from videoloader.dataset.summary import DatasetSummary, summarize
+from videoloader.dataset.table import NONE, EntryTable
+from videoloader.dataset.webdataset import shard_entries
+from videoloader.dataset.where import rows_where
+from videoloader.errors import ConfigurationError
+from videoloader.indexing import BuildReport, build_store
+from videoloader.sampling import FrameMode
+
+
+@dataclass(frozen=True)
+class VideoDataset(Sequence[VideoEntry]):
+    """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.
+
+    Rows are made when asked for, so a million of them take little more memory than their paths. ``data[10:20]`` is
+    a data set of ten rows, ``a + b`` has those of both: labels go by class name, names of ``b`` that ``a`` lacks
+    come after its own; where neither has names, numbers stay as they are.
+
+    Args:
+        entries: the rows, at least one.
+        class_names: name of each label; empty where labels are plain numbers or missing.
+        left_out: (path, reason) of each row that a reader or a filter could not use and left out.
+
+    Raises:
+        ConfigurationError: there are no entries, or a label has no class name.
+
+    Example:
+        >>> data = VideoDataset.from_paths(["a.mp4", "b.mp4"], ["walk", "run"])
+        >>> len(data), data[0].label, data.class_names
+        (2, 1, ('run', 'walk'))
+    """
+
+    entries: Sequence[VideoEntry]
+    class_names: Sequence[str] = ()
+    left_out: Sequence[tuple[str, str]] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.class_names, str) or len(set(self.class_names)) < len(self.class_names):
+            raise ConfigurationError(f"class_names must be different names, got {self.class_names!r}")
+        table = self.entries if isinstance(self.entries, EntryTable) else EntryTable.of_entries(self.entries)
+        values = {"entries": table, "class_names": tuple(self.class_names), "left_out": tuple(self.left_out)}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if not len(table):
+            raise ConfigurationError("entries must hold at least one video, got ()")
+        named = (table.label == NONE) | ((table.label >= 0) & (table.label < len(self.class_names)))
+        if self.class_names and not named.all():
+            row = int(np.argmin(named))
+            raise ConfigurationError(f"label {table.label[row]} has no name in class_names", table.path[row])
+
+    @property
+    def table(self) -> EntryTable:
+        """The rows by columns."""
+        assert isinstance(self.entries, EntryTable)
+        return self.entries
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[VideoEntry]:
+        return iter(self.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> VideoEntry: ...
+    @overload
+    def __getitem__(self, index: slice) -> VideoDataset: ...
+    def __getitem__(self, index: int | slice) -> VideoEntry | VideoDataset:
+        return self._take(np.arange(len(self))[index]) if isinstance(index, slice) else self.entries[index]
+
+    def __add__(self, other: VideoDataset) -> VideoDataset:
+        return _joined((self, other))
+
+    def _take(self, rows: npt.NDArray[np.int64], left_out: Iterable[tuple[str, str]] = ()) -> VideoDataset:
+        if not len(rows):
+            raise ConfigurationError(f"none of the {len(self)} rows is left")
+        return VideoDataset(self.table.take(rows), self.class_names, (*self.left_out, *left_out))
+
+    def where(
+        self,
+        condition: str = "",
+        *,
+        store: Store | None = None,
+        min_frames: int | None = None,
+        min_height: int | None = None,
+        codec: str | Collection[str] | None = None,
+        fps: float | tuple[float, float] | None = None,
+    ) -> VideoDataset:
+        """The rows whose videos fulfil all conditions. Unreadable videos go to ``left_out``.
+
+        Args:
+            condition: of SQL, over the facts that ``IndexStore.query`` lists.
+            store: where the videos were indexed (``build_index``). Without one they are indexed now, and the
+                indexes are thrown away.
+            min_frames: in the row's part of its video.
+            min_height: of the displayed picture (after rotation), pixels.
+            codec: one, or any of several.
+            fps: (lowest, highest) average rate, or one, which is met to 1 in 2000: 29.97 is not 30.
+
+        Raises:
+            ConfigurationError: the condition is no SQL, or no row is left.
+            NotIndexedError: a video is not in the store.
+            SourceError, IndexingError: the store cannot be read.
+
+        Example:
+            >>> small = data.where("duration_s < 60 AND NOT is_vfr", codec="h264", store="k400.db")  # doctest: +SKIP
+        """
+        rows, left_out = rows_where(
+            self.table, store, condition, min_frames=min_frames, min_height=min_height, codec=codec, fps=fps
+        )
+        return self._take(rows, left_out)
+
+    def filter(self, keep: Callable[[VideoEntry], object]) -> VideoDataset:
+        """The rows of which ``keep`` says so.
+
+        Raises:
+            ConfigurationError: none is left.
+
+        Example:
+            ``data.filter(lambda entry: entry.columns["split"] == "val")``
+        """
+        return self._take(np.flatnonzero([bool(keep(entry)) for entry in self]))
+
+    def balanced(self, *, rows_per_class: int | None = None, seed: int = 0) -> VideoDataset:
+        """As many rows of each class, by repeating rows; an epoch then sees every class equally often.
+
+        Rows of a class are repeated equally often, and a random choice of them once more, the same in every epoch.
+
+        Args:
+            rows_per_class: unless given, as many as the largest class has, so that no row is lost.
+            seed: of the choice.
+
+        Raises:
+            ConfigurationError: a row has no label, or ``rows_per_class`` is not positive.
+        """
+        return self._take(balance(self.table, rows_per_class, seed))
+
+    def weighted(self, weights: str | Sequence[float], *, rows: int | None = None, seed: int = 0) -> VideoDataset:
+        """Rows repeated in proportion to weights: a row of twice the weight comes twice as often in an epoch.
+
+        A row comes ``rows · weight / sum of weights`` times, rounded up or down at random such that its expected
+        number is exactly that and the total is ``rows`` (systematic sampling; Madow, "On the theory of systematic
+        sampling, II", 1949), the same in every epoch.
+
+        Args:
+            weights: of each row, or the name of the column that holds them; at least 0, in any scale.
+            rows: of the new data set, as many as now unless given.
+            seed: of the rounding.
+
+        Raises:
+            ConfigurationError: weights are missing or negative, or all 0.
+        """
+        return self._take(repeat_by_weight(self.table, weights, len(self) if rows is None else rows, seed))
+
+    @staticmethod
+    def mix(ratios: Mapping[VideoDataset, float], *, rows: int | None = None, seed: int = 0) -> VideoDataset:
+        """Data sets joined (as by ``+``) such that their numbers of rows are in these ratios.
+
+        Rows of a data set are repeated equally often, and a random choice of them once more. The rows of each stand
+        together: shuffle, or a batch comes from one of them.
+
+        Args:
+            ratios: share of each data set, positive, in any scale.
+            rows: of the whole; unless given, the fewest with which no row of any data set is lost.
+            seed: of the choice.
+
+        Raises:
+            ConfigurationError: a ratio is not positive, or labels cannot be brought together.
+
+        Example:
+            ``VideoDataset.mix({kinetics: 0.7, ssv2: 0.3})``
+        """
+        sizes = apportion(list(ratios.values()), [len(data) for data in ratios], rows)
+        return _joined([data._take(repeat_to(len(data), size, seed)) for data, size in zip(ratios, sizes, strict=True)])
+
+    def describe(
+        self, mode: FrameMode | None = None, *, store: Store | None = None, videos: int = 64
+    ) -> DatasetSummary:
+        """What the data set holds: videos, hours, codecs, sizes, rates, GOPs, and what clips of it cost to decode.
+
+        It is a record of figures; ``print`` it for a table.
+
+        Args:
+            mode: frame mode of those clips.
+            store: where the videos were indexed (``build_index``). Without one they are indexed now.
+            videos: how many, chosen at random, the cost is computed from.
+
+        Raises:
+            NotIndexedError: a video is not in the store.
+            SourceError, IndexingError: the store cannot be read.
+
+        Example:
+            >>> print(data.describe(RandomWindow(16, stride=4), store="train.db"))  # doctest: +SKIP
+        """
+        return summarize(self.table, len(self.left_out), mode, store, videos)
+
+    def build_index(
+        self,
+        store: str | os.PathLike[str],
+        *,
+        root: str | os.PathLike[str] | None = None,
+        workers: int | None = None,
+        progress: Callable[[int, int], object] = lambda done, total: None,
+        retry: bool = False,
+        prune: bool = False,
+    ) -> BuildReport:
+        """Index all videos into a store, for ``VideoLoader(…, index=store)``; arguments as for ``build_store``.
+
+        Raises:
+            SourceError: the store cannot be written.
+            IndexingError: there is another kind of file at its path.
+
+        Example:
+            >>> report = data.build_index("train.db")  # doctest: +SKIP
+            >>> report.indexed, len(report.unreadable)  # doctest: +SKIP
+            (239871, 129)
+        """
+        return build_store(
+            self.table.path, store, root=root, workers=workers, progress=progress, retry=retry, prune=prune
+        )
+
+    @classmethod
+    def from_paths(
+        cls,
+        paths: Iterable[str | os.PathLike[str]],
+        labels: Iterable[int | str] | None = None,
+        *,
+        class_names: Sequence[str] | None = None,
+    ) -> VideoDataset:
+        """One entry for each path, in their order.
+
+        Args:
+            paths: of the videos, in any form that ``Video`` takes. They are not opened here.
+            labels: one for each path: all numbers, or all names.
+            class_names: the name of each number; for names, unless given, those that occur in natural order.
+                Give it where several splits of one data set must agree.
+
+        Raises:
+            ConfigurationError: there are no paths, not as many labels as paths, or a label has no class name.
+
+        Example:
+            ``VideoDataset.from_paths(sorted(Path("clips").glob("*.mp4")))``
+        """
+        return cls(*entries_of_paths(paths, labels, class_names))
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        extensions: Collection[str] = VIDEO_EXTENSIONS,
+        class_names: Sequence[str] | None = None,
+    ) -> VideoDataset:
+        """All videos in a folder and the folders in it, in natural order ("clip2" before "clip10").
+
+        With no video directly in ``folder``, each folder in it is a class, with or without videos, so that
+        splits with the same folders agree on the labels. Otherwise there are no labels. Hidden files and
+        folders (with a leading dot) are skipped, links are followed.
+
+        Args:
+            folder: the root.
+            extensions: of the files that are videos, in any case, with or without the dot. ``IMAGE_EXTENSIONS``
+                makes a video of one frame of each image file (ImageNet's ``class/image.jpg``).
+            class_names: unless given, the folders' names in natural order. Another folder is an error.
+
+        Raises:
+            SourceError: a folder cannot be read.
+            ConfigurationError: there is no video, or the folders are not those of ``class_names``.
+
+        Example:
+            ``VideoDataset.from_folder("kinetics/train")`` for ``kinetics/train/archery/….mp4``
+        """
+        return cls(*entries_of_files(os.fspath(folder), file_endings(extensions), class_names))
+
+    @classmethod
+    def from_frame_folders(
+        cls, folder: str | os.PathLike[str], *, class_names: Sequence[str] | None = None
+    ) -> VideoDataset:
+        """All folders in a folder that hold image files, each a video with one frame a file, in natural order.
+
+        With such a folder (or an image) directly in ``folder``, there are no labels: ``davis/480p/bear/00000.jpg``.
+        Otherwise each folder in it is a class: ``ucf101/Archery/clip1/1.jpg``. Where these only group the videos, as
+        in Vimeo-90K's ``sequences/00001/0001/im1.png``, the labels are the groups' numbers. Hidden folders are
+        skipped, links are followed. The image files are not opened here.
+
+        Frames come at one a second: seconds are frame numbers.
+
+        Args:
+            folder: the root.
+            class_names: unless given, the folders' names in natural order. Another folder is an error.
+
+        Raises:
+            SourceError: a folder cannot be read.
+            ConfigurationError: there is no image file, or the folders are not those of ``class_names``.
+
+        Example:
+            ``VideoDataset.from_frame_folders("vimeo_septuplet/sequences")``
+        """
+        return cls(*entries_of_frame_folders(os.fspath(folder), class_names))
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        columns: Mapping[str, str] | None = None,
+        root: str | os.PathLike[str] | None = None,
+        class_names: Sequence[str] | None = None,
+        missing: str = "unchecked",
+    ) -> VideoDataset:
+        """One entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
+
+        Files whose names end with ``.jsonl`` or ``.ndjson``, and ``.parquet`` or ``.pq``, are read as such, all others
+        as CSV; its separator is the comma, tab or semicolon, whichever is most in the header. Columns are found by
+        name, in any case, the first that is there::
+
+            path            path, video, filename, file, video_path, file_path, filepath, file_name
+            label           label, class, label_name, class_name         numbers in every row, or names
+            start           start_frame                                  frame number
+            stop            end_frame, stop_frame                        frame number, exclusive
+            start_seconds   start, start_time, start_seconds, time_start
+            stop_seconds    end, stop, end_time, stop_time, end_seconds, stop_seconds, time_end
+
+        Seconds are looked at where there are no frame columns. An empty start or stop is that of the video. Other
+        columns travel in ``VideoEntry.columns``: as text from CSV, else with the types that they have in the file.
+
+        Args:
+            path: of the table.
+            columns: the file's names for columns above, e.g. ``{"path": "clip", "start_seconds": "t0"}``.
+            root: folder that relative paths start from; the table's own unless given.
+            class_names: as for ``from_paths``.
+            missing: ``"raise"`` or ``"skip"`` (into ``left_out``) where local files are not there; ``"unchecked"``
+                does not look, and indexing finds out.
+
+        Raises:
+            SourceError: the table cannot be read, or a file is not there.
+            ConfigurationError: the table or a value makes no sense, with the line; a column is missing; or pyarrow
+                is (``pip install 'videoloader[parquet]'``).
+
+        Example:
+            ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``
+        """
+        source, folder = os.fspath(path), None if root is None else os.fspath(root)
+        table, known = entries_of(read_table(source), columns or {}, folder, class_names)
+        there, left_out = without_missing(table, missing, source)
+        return cls(there, known, left_out)
+
+    @classmethod
+    def from_tars(
+        cls,
+        shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        extensions: Collection[str] = VIDEO_EXTENSIONS,
+        class_names: Sequence[str] | None = None,
+    ) -> VideoDataset:
+        """All videos in tar archives, in their order there; in the layout of WebDataset or any other.
+
+        Nothing is unpacked: videos are read where they lie. A file with the same path as a video up to the first
+        dot of its name belongs to it: ``key.cls`` is its label, a number or a name, and others of at most 64 KiB
+        are ``VideoEntry.columns`` by extension: ``json`` parsed, ``txt`` as text, else bytes. ``"__key__"`` is
+        the key.
+
+        Args:
+            shards: paths or URLs of the archives, or one of them.
+            extensions: of the files that are videos, in any case, with or without the dot.
+            class_names: as for ``from_paths``.
+
+        Raises:
+            SourceError, IndexingError: an archive cannot be read, or is damaged.
+            UnsupportedError: it is compressed.
+            ConfigurationError: there is no video, or a file beside one is not what its name says.
+
+        Example:
+            ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
+        """
+        return cls(*shard_entries(shards, file_endings(extensions), class_names))
+
+
+def _joined(parts: Sequence[VideoDataset]) -> VideoDataset:
+    tables, names = in_common_classes([(data.table, data.class_names) for data in parts])
+    return VideoDataset(EntryTable.join(tables), names, [row for data in parts for row in data.left_out])

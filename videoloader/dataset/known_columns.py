@@ -1,0 +1,155 @@
+"""Which column of a table is what, and what its values mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from videoloader.dataset.columns import ABSENT, PackedStrings
+from videoloader.dataset.entry import ENDS
+from videoloader.dataset.labels import parse_labels
+from videoloader.dataset.raw_table import RawTable
+from videoloader.dataset.table import EntryTable, array_of, make_table
+from videoloader.errors import ConfigurationError
+
+# What ``from_csv`` takes each column for. Frames come before seconds because they are exact.
+_GUESSES = {
+    "path": ("path", "video", "filename", "file", "video_path", "file_path", "filepath", "file_name"),
+    "label": ("label", "class", "label_name", "class_name"),
+    "start": ("start_frame",),
+    "stop": ("end_frame", "stop_frame"),
+    "start_seconds": ("start", "start_time", "start_seconds", "time_start"),
+    "stop_seconds": ("end", "stop", "end_time", "stop_time", "end_seconds", "stop_seconds", "time_end"),
+}
+_OTHER_UNIT = dict(zip(ENDS, (*ENDS[2:], *ENDS[:2]), strict=True))
+_LONGEST_SHOWN = 80
+
+Where = Callable[[int], str]
+
+
+def entries_of(
+    table: RawTable, given: Mapping[str, str], root: str | None, class_names: Sequence[str] | None
+) -> tuple[EntryTable, Sequence[str]]:
+    """The entries that the rows of a table mean, and the class names.
+
+    Args:
+        table: the rows.
+        given: names of columns that are known to be the path, the label or an end.
+        root: folder that relative paths start from; the table's own where None.
+        class_names: as for ``VideoDataset.from_paths``.
+
+    Raises:
+        ConfigurationError: a column is missing, or a value makes no sense, with its line.
+    """
+    name_of = _find_columns(list(table.columns), given, table.source)
+    folder = os.path.dirname(table.source) if root is None else root
+
+    def where(row: int) -> str:
+        return f"{table.source}: {table.where(row)}"
+
+    labels, known = _labels(table, name_of.get("label"), class_names, where)
+    fields = {"label": array_of("label", labels)} if labels else {}
+    for end in ENDS:
+        if end in name_of:
+            values = enumerate(_values(table, name_of[end]))
+            fields[end] = array_of(end, (_number(end, value, row, where) for row, value in values))
+    paths = PackedStrings(_full_paths(_values(table, name_of["path"]), folder, where))
+    columns = {name: column for name, column in table.columns.items() if name not in name_of.values()}
+    return make_table(paths, fields, columns, where), known
+
+
+def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> dict[str, str]:
+    """The table's name of each known column that is there."""
+    for column, name in given.items():
+        if column not in _GUESSES or name not in header:
+            names = f"columns must map {', '.join(_GUESSES)} to names of the header {header}"
+            raise ConfigurationError(f"{names}, got {column!r}: {name!r}", source)
+    found = dict(given)
+    by_small_name = {name.strip().lower(): name for name in reversed(header)}
+    for column, guesses in _GUESSES.items():
+        there = [by_small_name[guess] for guess in guesses if guess in by_small_name]
+        free = [name for name in there if name not in found.values()]
+        if free and column not in found and _OTHER_UNIT.get(column) not in found:
+            found[column] = free[0]
+    if "path" not in found:
+        raise ConfigurationError(f"give columns={{'path': …}}: no column for it in header {header}", source)
+    for pair in ({"start", "stop_seconds"}, {"start_seconds", "stop"}):
+        if pair <= found.keys() and not pair <= given.keys():
+            raise ConfigurationError(f"give columns=…: frames or seconds, in the header {header}?", source)
+    return found
+
+
+def _labels(
+    table: RawTable, name: str | None, class_names: Sequence[str] | None, where: Where
+) -> tuple[Sequence[int | None], Sequence[str]]:
+    """The labels, none where no row has one, and the class names."""
+    # Few different ones: each is kept once.
+    once: dict[str, str] = {}
+    texts = []
+    for row, value in enumerate(_values(table, name) if name else ()):
+        text = _label_text(value, row, where)
+        texts.append(once.setdefault(text, text))
+    if once.keys() <= {""}:
+        return (), class_names or ()
+    if "" in once:
+        raise ConfigurationError(f"{where(texts.index(''))}: the label is missing")
+    return parse_labels(texts, class_names, where)
+
+
+def _values(table: RawTable, name: str) -> Iterable[Any]:
+    column = table.columns[name]
+    return column.tolist() if isinstance(column, np.ndarray) else column
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is ABSENT or value == "" or value != value
+
+
+def _full_paths(values: Iterable[Any], folder: str, where: Where) -> Iterator[str]:
+    start = os.path.join(folder, "") if folder else ""
+    for row, value in enumerate(values):
+        if not isinstance(value, str):
+            found = "nothing" if _is_missing(value) else repr(value)
+            raise ConfigurationError(f"{where(row)}: path must be a non-empty string, got {found}")
+        path = value.strip()
+        yield path if not path or "://" in path or os.path.isabs(path) else start + path
+
+
+def _label_text(value: Any, row: int, where: Where) -> str:
+    """A label as it would stand in a text; empty where it is missing."""
+    if isinstance(value, str):
+        return value.strip()
+    if _is_missing(value):
+        return ""
+    if isinstance(value, float) and value.is_integer():  # a column of integers with gaps, as pandas writes it
+        return str(int(value))
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigurationError(f"{where(row)}: label must be a number or a name, got {value!r}")
+    return str(value)
+
+
+def _number(end: str, value: Any, row: int, where: Where) -> int | float | None:
+    """A frame number or a time; None where it is missing."""
+    given = value.strip() if isinstance(value, str) else value
+    if _is_missing(given):
+        return None
+    in_seconds = end.endswith("_seconds")
+    try:
+        number = float(given) if in_seconds else _whole_number(given)
+    except (ValueError, TypeError, OverflowError):
+        text = repr(given) if len(str(given)) < _LONGEST_SHOWN else f"{str(given)[:_LONGEST_SHOWN]}…"
+        kind = "number" if in_seconds else "whole number of 64 bits"
+        raise ConfigurationError(f"{where(row)}: {end} {text} is no {kind}") from None
+    if number != number:  # which would stand for no number at all
+        raise ConfigurationError(f"{where(row)}: {end} must be a number, got {number}")
+    return number
+
+
+def _whole_number(given: Any) -> int:
+    number = int(given)
+    if (not isinstance(given, str) and number != given) or abs(number) >= 2**63:
+        raise ValueError
+    return number

@@ -1,0 +1,59 @@
+"""Rows whose video is not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.dataset.table import EntryTable
+from videoloader.errors import ConfigurationError, SourceError
+
+# File systems of a network answer many at once.
+_THREADS, _PATHS_AT_ONCE = 16, 1024
+LeftOut = list[tuple[str, str]]
+
+
+def without_missing(table: EntryTable, missing: str, source: str) -> tuple[EntryTable, LeftOut]:
+    """The rows whose local files are there, and an account of the others.
+
+    Args:
+        table: the rows. What is behind a URL or in an archive counts as there.
+        missing: ``"unchecked"``, ``"raise"`` or ``"skip"``.
+        source: of the rows, for messages.
+
+    Raises:
+        SourceError: files are missing and ``"raise"``, or all are.
+        ConfigurationError: ``missing`` is another word.
+    """
+    if missing == "unchecked":
+        return table, []
+    starts = range(0, len(table), _PATHS_AT_ONCE)
+    with ThreadPoolExecutor(_THREADS, "videoloader-missing") as pool:
+        there = pool.map(lambda start: _are_there(table.path[start : start + _PATHS_AT_ONCE]), starts)
+        return leave_out(table, np.array([one for some in there for one in some], np.bool_), missing, source)
+
+
+def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: str, source: str) -> tuple[EntryTable, LeftOut]:
+    """As ``without_missing``, where it is known which videos are there.
+
+    Args:
+        there: bool[N].
+    """
+    if missing not in ("raise", "skip"):
+        raise ConfigurationError(f"missing must be 'raise', 'skip' or, where offered, 'unchecked', got {missing!r}")
+    gone = np.flatnonzero(~there)
+    if not len(gone):
+        return table, []
+    if missing == "raise" or len(gone) == len(table):
+        first = table.path[int(gone[0])]
+        hint = "" if len(gone) == len(table) else "; missing='skip' leaves them out"
+        raise SourceError(f"there is no such video, nor {len(gone) - 1} more of {len(table)} in {source}{hint}", first)
+    return table.take(np.flatnonzero(there)), [(table.path[row], "there is no such file") for row in gone.tolist()]
+
+
+def _are_there(paths: Sequence[str]) -> list[bool]:
+    return ["://" in path or "::" in path or os.path.exists(path) for path in paths]

@@ -1,0 +1,64 @@
+"""Rows of an Apache Parquet file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from videoloader.dataset.columns import Column, PackedStrings, join, pack
+from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
+from videoloader.errors import ConfigurationError, SourceError
+
+
+def read_parquet(source: str) -> RawTable:
+    """The rows of a file.
+
+    Raises:
+        SourceError: the file cannot be read.
+        ConfigurationError: pyarrow is not installed, or does not take the file.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ConfigurationError("needs pyarrow: pip install 'videoloader[parquet]'", source) from None
+    try:
+        with pyarrow.parquet.ParquetFile(source) as file:
+            header = file.schema_arrow.names
+            if len(set(header)) < len(header):
+                raise ConfigurationError(f"the table has a column twice: {header}", source)
+            parts: list[list[Column]] = [[] for _ in header]
+            for batch in file.iter_batches(ROWS_AT_ONCE):
+                for part, values in zip(parts, batch.columns, strict=True):
+                    part.append(_column(values, pyarrow))
+    # Arrow's errors are among these; what is wrong inside a file is an OSError without a number.
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        if isinstance(error, OSError) and error.errno is not None:
+            raise SourceError(f"the table cannot be read ({error})", source) from error
+        raise ConfigurationError(f"is no Parquet table that can be read ({error})", source) from None
+    if not any(len(part) for part in parts):
+        raise ConfigurationError("the table has no rows", source)
+    columns = {name: join(part) for name, part in zip(header, parts, strict=True)}
+    pyarrow.default_memory_pool().release_unused()
+    return RawTable(source, columns, lambda row: f"row {row + 1}")
+
+
+def _column(values: Any, pyarrow: Any) -> Column:
+    """A column of an Arrow array; strings and numbers without gaps without making an object of each."""
+    kinds = pyarrow.types
+    if kinds.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if values.null_count:
+        return pack(values.to_pylist())
+    if kinds.is_string(values.type) or kinds.is_large_string(values.type):
+        _, bounds, text = values.cast(pyarrow.large_string()).buffers()
+        bounds = np.frombuffer(bounds, np.int64, len(values) + 1, values.offset * 8)
+        return PackedStrings.of_utf8(bytes(memoryview(text)[bounds[0] : bounds[-1]]) if text else b"", bounds)
+    if kinds.is_signed_integer(values.type):
+        return np.array(values.to_numpy(zero_copy_only=False), np.int64)
+    if kinds.is_float64(values.type):
+        return np.array(values.to_numpy(zero_copy_only=False))
+    return pack(values.to_pylist())

@@ -1,0 +1,24 @@
+"""Tables of videos in files, by the ending of their names."""
+
+from __future__ import annotations
+
+from videoloader.dataset.delimited import read_delimited
+from videoloader.dataset.json_lines import read_json_lines
+from videoloader.dataset.parquet import read_parquet
+from videoloader.dataset.raw_table import RawTable
+
+_JSON_LINES, _PARQUET = (".jsonl", ".ndjson"), (".parquet", ".pq")
+TABLE_ENDINGS = (".csv", ".tsv", *_JSON_LINES, *_PARQUET)
+
+
+def read_table(source: str) -> RawTable:
+    """The rows of a table: JSON lines, Parquet, or whatever else it is called, text with a separator.
+
+    Raises:
+        SourceError: it cannot be read.
+        ConfigurationError: it is no such table, with the line; or Parquet, and pyarrow is not installed.
+    """
+    name = source.lower()
+    if name.endswith(_JSON_LINES):
+        return read_json_lines(source)
+    return read_parquet(source) if name.endswith(_PARQUET) else read_delimited(source)

@@ -1,0 +1,114 @@
+"""How often each row comes, where classes are balanced, rows weighted or data sets mixed.
+
+Rows are repeated whole numbers of times, settled once from a seed. So a data set stays a plain table: the loader's
+keyed permutation, exact resume and sharding need to know nothing of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.dataset.table import NONE, EntryTable
+from videoloader.errors import ConfigurationError
+from videoloader.sharding import permute
+
+Rows = npt.NDArray[np.int64]
+
+
+def repeat_to(rows: int, size: int, seed: int, stream: int = 0) -> Rows:
+    """int64[size]: row numbers in their order, each ``size // rows`` times, and a random choice once more.
+
+    Args:
+        rows: how many there are, at least 1.
+        size: how many there shall be.
+        seed, stream: of the choice, each in ``[0, 2**64)``.
+    """
+    times = np.full(rows, size // rows, np.int64)
+    times[permute(np.arange(size % rows), rows, seed, stream)] += 1
+    return np.repeat(np.arange(rows), times)
+
+
+def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Rows:
+    """Row numbers, rising, with as many of each class that occurs; arguments as of ``VideoDataset.balanced``."""
+    if (table.label == NONE).any():
+        row = int(np.argmax(table.label == NONE))
+        raise ConfigurationError("has no label, so classes cannot be balanced", table.path[row])
+    labels, number, counts = np.unique(table.label, return_inverse=True, return_counts=True)
+    size = int(counts.max()) if rows_per_class is None else rows_per_class
+    _check_rows(rows_per_class=size)
+    of_class = np.split(np.argsort(number, kind="stable"), np.cumsum(counts)[:-1])
+    # A class's own stream, so that its choice is the same whatever other classes there are.
+    streams = [int(label) % 2**64 for label in labels]
+    chosen = [rows[repeat_to(len(rows), size, seed, own)] for rows, own in zip(of_class, streams, strict=True)]
+    return np.sort(np.concatenate(chosen))
+
+
+def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: int, seed: int) -> Rows:
+    """Row numbers, rising, in proportion to weights; arguments as of ``VideoDataset.weighted``."""
+    _check_rows(rows=rows)
+    given = table.column(weights) if isinstance(weights, str) else weights
+    if len(given) != len(table):
+        raise ConfigurationError(f"weights must be one for each of {len(table)} rows, got {len(given)}")
+    values = np.array([_weight(value, table, row) for row, value in enumerate(given)])
+    with np.errstate(over="ignore"):
+        bounds = np.cumsum(values)
+    total = bounds[-1]
+    if not 0 < total < math.inf:
+        raise ConfigurationError(f"weights must have a positive, finite sum, got {total}")
+    bounds *= rows / total
+    # One random offset for all: a row comes as often as whole numbers plus that offset fall into its interval.
+    offset = int(permute(np.zeros(1, np.int64), 1 << 48, seed, rows)[0]) / (1 << 48)
+    bounds[-1] = rows
+    return np.repeat(np.arange(len(table)), np.diff(np.floor(bounds + offset), prepend=0).astype(np.int64))
+
+
+def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None) -> list[int]:
+    """How many rows each data set gets: shares by ratio, rounded by largest remainder (Hamilton's method).
+
+    Args:
+        ratios: of the data sets; decimals as they are written, not as floats hold them.
+        lengths: rows of each now.
+        rows: of all together; the fewest that give none less than it has now unless given.
+
+    Raises:
+        ConfigurationError: a ratio is not positive, or a data set gets no row.
+    """
+    try:
+        shares = [Fraction(str(ratio)) for ratio in ratios]
+    except (ValueError, ZeroDivisionError):
+        shares = []
+    if not shares or min(shares) <= 0:
+        raise ConfigurationError(f"ratios must be positive numbers, got {list(ratios)}")
+    whole = sum(shares)
+    if rows is None:
+        rows = max(math.ceil(length * whole / share) for length, share in zip(lengths, shares, strict=True))
+    _check_rows(rows=rows)
+    exact = [rows * share / whole for share in shares]
+    sizes = [math.floor(size) for size in exact]
+    by_remainder = sorted(range(len(sizes)), key=lambda i: (sizes[i] - exact[i], i))
+    for i in by_remainder[: rows - sum(sizes)]:
+        sizes[i] += 1
+    if not min(sizes):
+        raise ConfigurationError(f"rows={rows} leave none for a share of {ratios[sizes.index(0)]} of {float(whole)}")
+    return sizes
+
+
+def _check_rows(**arguments: int) -> None:
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ConfigurationError(f"{name} must be a positive integer, got {value!r}")
+
+
+def _weight(value: object, table: EntryTable, row: int) -> float:
+    try:
+        weight = float(value)  # type: ignore[arg-type]  # text from a CSV file is checked by trying
+    except (TypeError, ValueError, OverflowError):
+        weight = math.nan
+    if not 0 <= weight < math.inf:
+        raise ConfigurationError(f"row {row}: a weight must be a number of at least 0, got {value!r}", table.path[row])
+    return weight

@@ -1,0 +1,56 @@
+"""The facts of a data set's videos, out of an index store, or one that is made for the question."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from videoloader.errors import NotIndexedError
+from videoloader.indexing import IndexStore, build_store
+from videoloader.indexing.store.keys import to_sql
+
+Store = IndexStore | str | os.PathLike[str]
+# Far below the 999 parameters that old SQLite takes in one statement.
+_PATHS_AT_ONCE = 500
+DISPLAYED_HEIGHT = "CASE WHEN rotation IN (90, 270) THEN width ELSE height END"
+DISPLAYED_WIDTH = "CASE WHEN rotation IN (90, 270) THEN height ELSE width END"
+
+
+@contextmanager
+def opened_store(paths: Sequence[str], store: Store | None) -> Iterator[IndexStore]:
+    """A store that knows these videos: the given one, or one that is built now and thrown away.
+
+    Raises:
+        SourceError, IndexingError: the store cannot be read, or none can be written.
+    """
+    if store is not None:
+        yield store if isinstance(store, IndexStore) else IndexStore(store)
+        return
+    with TemporaryDirectory(prefix="videoloader-") as folder:
+        path = os.path.join(folder, "index.db")
+        build_store(dict.fromkeys(paths), path)
+        yield IndexStore(path)
+
+
+def facts_of_rows(
+    store: IndexStore, paths: Sequence[str], expressions: Sequence[str], parameters: Sequence[object] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """What expressions over the columns of ``videos`` give for each path, in their order, repeats and all.
+
+    Raises:
+        ConfigurationError: an expression is no SQL.
+        NotIndexedError: the store does not know a video.
+    """
+    select = f"SELECT source, {', '.join(expressions)} FROM videos WHERE source IN"
+    for start in range(0, len(paths), _PATHS_AT_ONCE):
+        some = paths[start : start + _PATHS_AT_ONCE]
+        keys = [to_sql(store.keys.key_of(path)) for path in some]
+        rows = store.query(f"{select} ({','.join('?' * len(keys))})", (*parameters, *keys))
+        known = {key: facts for key, *facts in rows}
+        for path, key in zip(some, keys, strict=True):
+            if key not in known:
+                raise NotIndexedError(f"is not in the index store {store.path}: add it with build_index", path)
+            yield tuple(known[key])

@@ -1,0 +1,133 @@
+"""What a data set holds, in figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from videoloader.dataset.clip_cost import ADVISED_GOP, ClipCost, estimate_cost
+from videoloader.dataset.stores import DISPLAYED_HEIGHT, DISPLAYED_WIDTH, Store, facts_of_rows, opened_store
+from videoloader.dataset.table import NONE, EntryTable
+from videoloader.sampling import FrameMode
+
+Fact = TypeVar("Fact")
+
+# Values of a fact that are told one by one.
+_TOLD = 5
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """What a data set holds; ``str`` of it is a table for people.
+
+    Attributes:
+        rows: of the data set.
+        videos: different ones, the readable ones.
+        classes: different labels.
+        unreadable: videos that cannot be indexed.
+        left_out: rows that a reader or a filter left out.
+        frames, hours: of the videos, whole ones, whatever part of them the rows mean.
+        codecs: number of videos of each.
+        sizes: number of videos of each (height, width) as displayed, pixels.
+        fps: number of videos of each average rate, rounded to hundredths.
+        variable_rate: number of videos whose frames do not come at equal times.
+        frames_per_keyframe: packets over keyframes, of all videos together.
+        longest_gop: packets between keyframes at most: of the median video, of nine in ten, of all.
+        cost: of decoding clips, where a mode was given and the data set has clips of it.
+    """
+
+    rows: int
+    videos: int
+    classes: int
+    unreadable: int
+    left_out: int
+    frames: int
+    hours: float
+    codecs: Mapping[str, int]
+    sizes: Mapping[tuple[int, int], int]
+    fps: Mapping[float, int]
+    variable_rate: int
+    frames_per_keyframe: float
+    longest_gop: tuple[int, int, int]
+    cost: ClipCost | None = None
+
+    def __str__(self) -> str:
+        labels = f", {self.classes} classes" if self.classes else ""
+        lines = {"videos": f"{self.videos} in {self.rows} rows{labels}"}
+        if self.unreadable or self.left_out:
+            lines["not usable"] = f"{self.unreadable} videos unreadable, {self.left_out} rows left out"
+        if self.videos:
+            lines |= self._facts()
+        if self.cost is not None:
+            lines["decode cost"] = (
+                f"1 wanted frame costs {self.cost.decoded_per_frame:.1f} decoded; "
+                f"re-encode with GOP {ADVISED_GOP}: {self.cost.decoded_per_frame_re_encoded:.1f}"
+            )
+            lines[""] = f"({self.cost.clips} clips of {self.cost.videos} videos, {self.cost.mode})"
+        return "\n".join(f"{name:<13}{line}" for name, line in lines.items())
+
+    def _facts(self) -> dict[str, str]:
+        median, most, longest = self.longest_gop
+        varying = f"; variable in {_percent(self.variable_rate, self.videos)}" if self.variable_rate else ""
+        return {
+            "length": f"{self.hours:.2f} hours, {self.frames} frames",
+            "codecs": _shares(self.codecs.items()),
+            "sizes": _shares((f"{width}×{height}", count) for (height, width), count in self.sizes.items()),
+            "fps": _shares((f"{rate:g}", count) for rate, count in self.fps.items()) + varying,
+            "keyframes": f"one in {self.frames_per_keyframe:.1f} frames; longest GOP {median} (median), "
+            f"{most} (9 in 10 videos), {longest} (all)",
+        }
+
+
+def summarize(
+    table: EntryTable, left_out: int, mode: FrameMode | None, store: Store | None, videos: int
+) -> DatasetSummary:
+    """The figures of a data set; arguments and errors as of ``VideoDataset.describe``."""
+    columns = ["codec", DISPLAYED_HEIGHT, DISPLAYED_WIDTH, "fps", "duration_s", "frames", "packets", "keyframes"]
+    columns += ["longest_gop", "is_vfr", "error IS NOT NULL"]
+    with opened_store(table.path, store) as opened:
+        different = list(dict.fromkeys(table.path))
+        facts = list(facts_of_rows(opened, different, columns))
+        readable = [fact[:-1] for fact in facts if not fact[-1]]
+        cost = estimate_cost(table, mode, opened, videos) if mode is not None else None
+    codec, height, width, fps, seconds, frames, packets, keys, gop, vfr = (
+        zip(*readable, strict=True) if readable else [()] * 10
+    )
+    longest = np.sort(np.array(gop, np.int64)) if readable else np.zeros(1, np.int64)
+    places = [(len(longest) - 1) // 2, (len(longest) * 9 + 9) // 10 - 1, -1]
+    return DatasetSummary(
+        rows=len(table),
+        videos=len(readable),
+        classes=len(np.unique(table.label[table.label != NONE])),
+        unreadable=len(facts) - len(readable),
+        left_out=left_out,
+        frames=sum(frames),
+        hours=sum(seconds) / 3600,
+        codecs=_counts(codec),
+        sizes=_counts(zip(height, width, strict=True)),
+        fps=_counts(round(rate, 2) for rate in fps),
+        variable_rate=sum(vfr),
+        frames_per_keyframe=sum(packets) / max(sum(keys), 1),
+        longest_gop=(int(longest[places[0]]), int(longest[places[1]]), int(longest[places[2]])),
+        cost=cost,
+    )
+
+
+def _counts(values: Iterable[Fact]) -> dict[Fact, int]:
+    """How often each value occurs, the most frequent first."""
+    return dict(Counter(values).most_common())
+
+
+def _shares(counts: Iterable[tuple[str, int]]) -> str:
+    told = list(counts)
+    total = sum(count for _, count in told)
+    shares = [f"{name} {_percent(count, total)}" for name, count in told[:_TOLD]]
+    return ", ".join(shares) + (f" and {len(told) - _TOLD} more" if len(told) > _TOLD else "")
+
+
+def _percent(count: int, total: int) -> str:
+    return f"{100 * count / total:.3g} %"

@@ -1,0 +1,200 @@
+"""The rows of a data set, kept by columns: a million rows of a video each take about 100 MB, most of it paths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import eq
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.dataset.columns import (
+    ABSENT,
+    Column,
+    PackedStrings,
+    Rows,
+    absent,
+    constant,
+    join,
+    pack,
+    take,
+    values_of,
+)
+from videoloader.dataset.entry import VideoEntry
+from videoloader.errors import ConfigurationError
+
+_MADE_AT_ONCE = 1024
+# Stands in integer columns where a row has no value; in seconds it is NaN.
+NONE = -(2**63)
+_NONE: dict[str, int | float] = {
+    "label": NONE,
+    "start": NONE,
+    "stop": NONE,
+    "start_seconds": math.nan,
+    "stop_seconds": math.nan,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class EntryTable(Sequence[VideoEntry]):
+    """The fields of all entries. Arrays may be one value seen many times, so they cannot be written to.
+
+    Attributes:
+        path: of each video.
+        label: int64[N], ``NONE`` where there is none.
+        start, stop: int64[N], ``NONE`` where there is none.
+        start_seconds, stop_seconds: float64[N], NaN where there is none.
+        columns: of the rows that have them; ``ABSENT`` in the others.
+    """
+
+    path: PackedStrings
+    label: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+    stop: npt.NDArray[np.int64]
+    start_seconds: npt.NDArray[np.float64]
+    stop_seconds: npt.NDArray[np.float64]
+    columns: Mapping[str, Column] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.path)
+
+    def __iter__(self) -> Iterator[VideoEntry]:
+        for start in range(0, len(self), _MADE_AT_ONCE):
+            yield from self._entries(slice(start, start + _MADE_AT_ONCE))
+
+    @overload
+    def __getitem__(self, row: int) -> VideoEntry: ...
+    @overload
+    def __getitem__(self, row: slice) -> EntryTable: ...
+    def __getitem__(self, row: int | slice) -> VideoEntry | EntryTable:
+        if isinstance(row, slice):
+            return self.take(np.arange(len(self))[row])
+        place = range(len(self))[row]
+        return self._entries(slice(place, place + 1))[0]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EntryTable):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    def __hash__(self) -> int:
+        return hash((len(self), self.path[0], self.path[-1]) if len(self) else 0)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rows from {self.path[0]!r}>" if len(self) else "<no rows>"
+
+    def _entries(self, part: slice) -> list[VideoEntry]:
+        numbers = [
+            [None if value == NONE or value != value else value for value in getattr(self, name)[part].tolist()]
+            for name in _NONE
+        ]
+        columns = [values_of(column, part) for column in self.columns.values()]
+        cells = zip(*columns, strict=True) if columns else repeat(())
+        return [
+            VideoEntry(
+                path,
+                label,
+                start=start,
+                stop=stop,
+                start_seconds=begin,
+                stop_seconds=end,
+                columns={name: value for name, value in zip(self.columns, row, strict=True) if value is not ABSENT},
+            )
+            for path, label, start, stop, begin, end, row in zip(self.path[part], *numbers, cells, strict=False)
+        ]
+
+    def column(self, name: str) -> list[Any]:
+        """The values of one of the other columns, of all rows.
+
+        Raises:
+            ConfigurationError: a row has no such column.
+        """
+        if name not in self.columns:
+            raise ConfigurationError(f"there is no column {name!r}: {', '.join(self.columns) or 'none but the path'}")
+        values = list(values_of(self.columns[name], slice(None)))
+        for row, value in enumerate(values):
+            if value is ABSENT:
+                raise ConfigurationError(f"has no column {name!r}", self.path[row])
+        return values
+
+    def take(self, rows: Rows) -> EntryTable:
+        """The rows of these numbers, in their order, repeats allowed."""
+        fields: dict[str, Any] = {name: take(getattr(self, name), rows) for name in ("path", *_NONE)}
+        return EntryTable(**fields, columns={name: take(column, rows) for name, column in self.columns.items()})
+
+    def with_labels(self, label: npt.NDArray[np.int64]) -> EntryTable:
+        """The same rows with other labels."""
+        ends = (self.start, self.stop, self.start_seconds, self.stop_seconds)
+        return EntryTable(self.path, label, *ends, self.columns)
+
+    @staticmethod
+    def join(tables: Sequence[EntryTable]) -> EntryTable:
+        """The rows of all tables, one after the other; a column that one of them lacks is absent in its rows."""
+        fields: dict[str, Any] = {name: join([getattr(table, name) for table in tables]) for name in ("path", *_NONE)}
+        names = dict.fromkeys(name for table in tables for name in table.columns)
+        columns = {
+            name: join([table.columns[name] if name in table.columns else absent(len(table)) for table in tables])
+            for name in names
+        }
+        return EntryTable(**fields, columns=columns)
+
+    @staticmethod
+    def of_entries(entries: Iterable[VideoEntry]) -> EntryTable:
+        """A table of rows that there are already."""
+        rows = list(entries)
+        names = dict.fromkeys(name for row in rows for name in row.columns)
+        return EntryTable(
+            PackedStrings(row.path for row in rows),
+            **{name: array_of(name, (getattr(row, name) for row in rows)) for name in _NONE},
+            columns={name: pack([row.columns.get(name, ABSENT) for row in rows]) for name in names},
+        )
+
+
+def array_of(name: str, values: Iterable[float | None]) -> npt.NDArray[Any]:
+    """The array of a field, of values where None stands for none."""
+    none = _NONE[name]
+    dtype = np.int64 if isinstance(none, int) else np.float64
+    array = np.fromiter((none if value is None else value for value in values), dtype)
+    empty: np.bool_ = (array == none).all() or np.isnan(array).all()
+    return constant(none, len(array)) if empty else array
+
+
+def make_table(
+    path: PackedStrings,
+    fields: Mapping[str, npt.NDArray[Any]],
+    columns: Mapping[str, Column],
+    where: Callable[[int], str],
+) -> EntryTable:
+    """A table of columns, each row of which makes sense.
+
+    Args:
+        path: of each video.
+        fields: arrays of other fields, as ``EntryTable`` has them; those not given no row has.
+        columns: the other columns.
+        where: says in messages where a row was read.
+
+    Raises:
+        ConfigurationError: as for ``VideoEntry``, of the first row that makes no sense.
+    """
+    rest = {name: constant(none, len(path)) for name, none in _NONE.items() if name not in fields}
+    table = EntryTable(path, **fields, **rest, columns=columns)
+    for row in np.flatnonzero(_suspect(table)).tolist():
+        try:
+            table[row]
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{where(row)}: {error}") from None
+    return table
+
+
+def _suspect(table: EntryTable) -> npt.NDArray[np.bool_]:
+    """bool[N]: the rows that ``VideoEntry`` may refuse."""
+    started, stopped = table.start != NONE, table.stop != NONE
+    first, begin, end = np.where(started, table.start, 0), table.start_seconds, table.stop_seconds
+    suspect: npt.NDArray[np.bool_] = (table.path.sizes == 0) | (first < 0) | (stopped & (table.stop <= first))
+    suspect |= (started & ~np.isnan(begin)) | (stopped & ~np.isnan(end))
+    suspect |= (begin >= end) | np.isinf(begin) | np.isinf(end)
+    return suspect

@@ -1,0 +1,14 @@
+"""Public data sets, from the lists that they are published with.
+
+Each function takes a list as it can be downloaded and the folder that the videos are in, and gives a ``VideoDataset``.
+Videos are found by their names, whatever their endings and class folders.
+"""
+
+from videoloader.layouts.activitynet import activitynet
+from videoloader.layouts.hmdb51 import hmdb51
+from videoloader.layouts.kinetics import kinetics
+from videoloader.layouts.something_something import something_something
+from videoloader.layouts.ucf101 import ucf101
+from videoloader.layouts.vimeo90k import vimeo90k
+
+__all__ = ["activitynet", "hmdb51", "kinetics", "something_something", "ucf101", "vimeo90k"]

@@ -1,0 +1,126 @@
+"""ActivityNet (Caba Heilbron et al., "ActivityNet: A Large-Scale Video Benchmark", CVPR 2015)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from videoloader.dataset import VideoDataset
+from videoloader.errors import ConfigurationError
+from videoloader.indexing.sources.folder import natural_order
+from videoloader.layouts.list_files import read_json
+from videoloader.layouts.rows import Rows, videos_in
+
+
+def activitynet(
+    annotations: str | os.PathLike[str],
+    videos: str | os.PathLike[str],
+    *,
+    subset: str = "training",
+    missing: str = "raise",
+) -> VideoDataset:
+    """ActivityNet 1.2 and 1.3, and other data sets in its format (HACS, FCVID, THUMOS14): a row for each segment.
+
+    The published files, as they are::
+
+        activity_net.v1-3.min.json    {"database": {"sJQn6o5fHKw": {"duration": 82.73, "subset": "training",
+                                         "resolution": "1920x1080", "url": …, "annotations":
+                                           [{"segment": [6.19, 17.15], "label": "Hand washing clothes"}, …]}, …}, …}
+        videos/v_sJQn6o5fHKw.mp4      or without the v_, with any ending
+
+    Args:
+        annotations: the JSON file.
+        videos: folder of the videos.
+        subset: ``"training"``, ``"validation"`` or ``"testing"``, in small or capital letters. Where a subset has no
+            annotations, its rows are whole videos without labels.
+        missing: what to do where a video is not there, or a segment is empty: ``"raise"``, or ``"skip"`` into
+            ``left_out``.
+
+    Returns:
+        Rows with the columns ``youtube_id``, ``duration`` (of the whole video, seconds; as the file has it) and
+        ``segment``, its number in the video. Labels are the places of the classes of all subsets in natural order.
+
+    Raises:
+        SourceError: the file or the folder cannot be read, or a video is not there.
+        ConfigurationError: the file holds something else, or nothing of this subset.
+
+    Example:
+        ``activitynet("activity_net.v1-3.min.json", "videos", subset="validation", missing="skip")``
+    """
+    source = os.fspath(annotations)
+    database = read_json(source, dict).get("database")
+    if not isinstance(database, dict):
+        raise ConfigurationError('there is no object "database"', source)
+    names: set[str] = set()
+    listed: list[_Segment] = []
+    empty: list[_Segment] = []
+    for name, video in database.items():
+        segments = _segments(name, video, source)
+        names.update(segment.label for segment in segments if segment.label)
+        if str(video.get("subset")).lower() == subset.lower():
+            for segment in segments or [_Segment(name, video.get("duration"), 0)]:
+                (empty if segment.is_empty else listed).append(segment)
+    if not listed:
+        subsets = ", ".join(sorted({str(video.get("subset")) for video in database.values()}))
+        raise ConfigurationError(f"no video is of the subset {subset!r}: {subsets or 'there are none'}", source)
+    if empty and missing != "skip":
+        raise ConfigurationError(
+            f"{empty[0].place} and {len(empty) - 1} more are empty; missing='skip' leaves them out", source
+        )
+    labelled = any(segment.label for segment in listed)
+    for segment in listed:
+        if labelled and segment.label is None:
+            raise ConfigurationError(f"{segment.name} has no annotations, other than others of {subset!r}", source)
+    folder = videos_in(videos)
+    found = [folder.find(f"v_{segment.name}") or folder.find(segment.name) for segment in listed]
+    expected = [os.path.join(folder.folder, f"v_{segment.name}.mp4") for segment in listed]
+    data = Rows(
+        source,
+        [path or place for path, place in zip(found, expected, strict=True)],
+        [path is not None for path in found],
+        lambda row: listed[row].place,
+        [str(segment.label) for segment in listed] if labelled else None,
+        {"start_seconds": [segment.start for segment in listed], "stop_seconds": [segment.stop for segment in listed]},
+        {
+            "youtube_id": [segment.name for segment in listed],
+            "duration": [segment.duration for segment in listed],
+            "segment": [segment.number for segment in listed],
+        },
+    ).dataset(natural_order(names), missing)
+    return replace(data, left_out=[*data.left_out, *((segment.place, "the segment is empty") for segment in empty)])
+
+
+class _Segment(NamedTuple):
+    """A row: a video's annotation, or, without label and times, the whole video."""
+
+    name: str
+    duration: Any
+    number: int
+    label: str | None = None
+    start: float | None = None
+    stop: float | None = None
+
+    @property
+    def place(self) -> str:
+        return f"{self.name}, segment {self.number}"
+
+    @property
+    def is_empty(self) -> bool:
+        return self.start is not None and self.stop is not None and not self.start < self.stop
+
+
+def _segments(name: str, video: Any, source: str) -> list[_Segment]:
+    """The annotations of a video."""
+    try:
+        found = []
+        for number, annotation in enumerate(video.get("annotations") or ()):
+            begin, end = annotation["segment"]
+            if not isinstance(annotation["label"], str):
+                raise TypeError
+            found.append(_Segment(name, video.get("duration"), number, annotation["label"], float(begin), float(end)))
+        return found
+    except (AttributeError, TypeError, KeyError, ValueError):
+        raise ConfigurationError(
+            f"{name}: annotations must be objects with a label and a segment of two times", source
+        ) from None

@@ -1,0 +1,70 @@
+"""HMDB51 (Kuehne et al., "HMDB: A Large Video Database for Human Motion Recognition", ICCV 2011)."""
+
+from __future__ import annotations
+
+import os
+
+from videoloader.dataset import VideoDataset
+from videoloader.dataset.folders import list_folder
+from videoloader.errors import ConfigurationError
+from videoloader.layouts.list_files import read_lines
+from videoloader.layouts.rows import Rows, videos_in
+
+_PARTS = {"train": "1", "test": "2", "unused": "0"}
+
+
+def hmdb51(
+    splits: str | os.PathLike[str],
+    videos: str | os.PathLike[str],
+    *,
+    split: int = 1,
+    part: str = "train",
+    missing: str = "raise",
+) -> VideoDataset:
+    """HMDB51, from its split files, one for each class and split.
+
+    The published files, as they are::
+
+        testTrainMulti_7030_splits/brush_hair_test_split1.txt    April_09_brush_hair_u_nm_np1_ba_goo_0.avi 1
+        hmdb51/brush_hair/April_09_brush_hair_u_nm_np1_ba_goo_0.avi
+
+    A line ends with 1 for training, 2 for testing, 0 for videos in neither. Labels are the places of the classes in
+    natural order. Videos may have any ending, and lie in class folders or not.
+
+    Args:
+        splits: folder of the split files.
+        videos: folder of the videos.
+        split: number of the split, 1 to 3.
+        part: ``"train"``, ``"test"`` or ``"unused"``.
+        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``.
+
+    Raises:
+        SourceError: a file or a folder cannot be read, or a video is not there.
+        ConfigurationError: a line is not such a line, or there is no file of this split.
+
+    Example:
+        ``hmdb51("testTrainMulti_7030_splits", "hmdb51", split=1, part="test")``
+    """
+    if part not in _PARTS:
+        raise ConfigurationError(f"part must be one of {', '.join(_PARTS)}, got {part!r}")
+    source, ending = os.fspath(splits), f"_test_split{split}.txt"
+    names = [name.removesuffix(ending) for name in list_folder(source)[0] if name.endswith(ending)]
+    if not names:
+        raise ConfigurationError(f"no file in this folder ends with {ending}", source)
+    folder = videos_in(videos)
+    paths, there, labels, places = [], [], [], []
+    for class_name in names:
+        file = os.path.join(source, class_name + ending)
+        for number, line in read_lines(file):
+            video, _, mark = line.rpartition(" ")
+            if mark not in _PARTS.values() or not video.strip():
+                raise ConfigurationError(f"line {number}: {line!r} is not a video and 0, 1 or 2", file)
+            if mark != _PARTS[part]:
+                continue
+            path = folder.find(os.path.splitext(video.strip())[0], class_name)
+            paths.append(path or os.path.join(folder.folder, class_name, video.strip()))
+            there.append(path is not None)
+            labels.append(class_name)
+            places.append((class_name, number))
+    rows = Rows(source, paths, there, lambda row: f"{places[row][0]}{ending}, line {places[row][1]}", labels)
+    return rows.dataset(names, missing)

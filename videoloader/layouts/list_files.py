@@ -1,0 +1,59 @@
+"""Files that lists of videos are published in: lines of text, or one JSON value."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from videoloader.dataset.raw_table import lines
+from videoloader.errors import ConfigurationError, SourceError
+
+# Bytes. The largest published lists, of half a million videos, take half as much.
+_LONGEST_JSON = 256 << 20
+_OPENING: dict[type, str] = {dict: "{", list: "["}
+
+
+def read_lines(path: str) -> list[tuple[int, str]]:
+    """(number, text) of each line of a UTF-8 file that is not blank, without white space around it.
+
+    Raises:
+        SourceError: the file cannot be read.
+        ConfigurationError: it is no text.
+    """
+    number = 0
+    found = []
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for number, line in enumerate(lines(file, path), 1):
+                if text := line.strip():
+                    found.append((number, text))
+    except OSError as error:
+        raise SourceError(f"the list cannot be read ({error.strerror})", path) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"after line {number}: {error}", path) from None
+    return found
+
+
+def read_json(path: str, kind: type) -> Any:
+    """The value that a JSON file holds, a ``dict`` or a ``list``.
+
+    Raises:
+        SourceError: the file cannot be read.
+        ConfigurationError: it is not JSON, or another kind of value.
+    """
+    try:
+        if os.path.getsize(path) > _LONGEST_JSON:
+            raise ConfigurationError(f"is longer than {_LONGEST_JSON} bytes: no list of videos", path)
+        with open(path, encoding="utf-8-sig") as file:
+            if file.read(64).lstrip()[:1] != _OPENING[kind]:
+                raise ConfigurationError(f"is no JSON file that holds a {kind.__name__}", path)
+            file.seek(0)
+            value = json.load(file)
+    except OSError as error:
+        raise SourceError(f"the list cannot be read ({error.strerror})", path) from error
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        raise ConfigurationError(f"is not JSON ({error})", path) from None
+    return value

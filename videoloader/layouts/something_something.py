@@ -1,0 +1,100 @@
+"""Something-Something v2 (Goyal et al., "The 'something something' video database", arXiv:1706.04261)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from videoloader.dataset import VideoDataset
+from videoloader.errors import ConfigurationError
+from videoloader.layouts.list_files import read_json
+from videoloader.layouts.rows import Rows, videos_in
+
+
+def something_something(
+    annotations: str | os.PathLike[str],
+    videos: str | os.PathLike[str],
+    *,
+    labels: str | os.PathLike[str] | None = None,
+    missing: str = "raise",
+) -> VideoDataset:
+    """Something-Something v2, from one of its published lists.
+
+    The published files, as they are::
+
+        labels/labels.json       {"Holding something next to something": "63", …}
+        labels/train.json        [{"id": "78687", "label": "holding potato next to vicks vaporub bottle",
+                                   "template": "Holding [something] next to [something]", "placeholders": […]}, …]
+        labels/test.json         [{"id": "1420"}, …]
+        20bn-something-something-v2/78687.webm
+
+    The older names (``something-something-v2-train.json``) do as well. A label is the number that ``labels.json`` gives
+    to the template without its brackets.
+
+    Args:
+        annotations: the list of a split.
+        videos: folder of the videos, with any ending.
+        labels: ``labels.json``; unless given, the file beside the list that has its name with ``labels`` in place of
+            ``train``, ``validation`` or ``test``.
+        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``.
+
+    Returns:
+        Rows with the columns ``id`` and, except in the test split, ``caption`` and ``placeholders``.
+
+    Raises:
+        SourceError: a file or the folder cannot be read, or a video is not there.
+        ConfigurationError: a file holds something else.
+
+    Example:
+        ``something_something("labels/train.json", "20bn-something-something-v2")``
+    """
+    source = os.fspath(annotations)
+    names = _class_names(_labels_beside(source) if labels is None else os.fspath(labels))
+    known, folder = set(names), videos_in(videos)
+    listed = read_json(source, list)
+    ids, classes = [], []
+    for row, video in enumerate(listed):
+        if not isinstance(video, dict) or not isinstance(video.get("id"), str | int):
+            raise ConfigurationError(f"video {row + 1}: no object with an id", source)
+        ids.append(str(video["id"]))
+        template = video.get("template", "")
+        classes.append(template.replace("[", "").replace("]", "") if isinstance(template, str) else None)
+        if classes[-1] not in known and (template or any(classes)):
+            raise ConfigurationError(f"video {row + 1}: its template {template!r} is none of the labels", source)
+    found = [folder.find(name) for name in ids]
+    paths = [path or os.path.join(folder.folder, f"{name}.webm") for path, name in zip(found, ids, strict=True)]
+    columns: dict[str, list[Any]] = {"id": ids}
+    labelled = any(classes)
+    if labelled:
+        columns |= {"caption": [video.get("label") for video in listed]}
+        columns |= {"placeholders": [video.get("placeholders") for video in listed]}
+    rows = Rows(
+        source,
+        paths,
+        [path is not None for path in found],
+        lambda row: f"video {row + 1}",
+        [str(name) for name in classes] if labelled else None,
+        columns=columns,
+    )
+    return rows.dataset(names, missing)
+
+
+def _labels_beside(source: str) -> str:
+    folder, name = os.path.split(source)
+    for split in ("train", "validation", "test"):
+        if split in name:
+            return os.path.join(folder, name.replace(split, "labels"))
+    raise ConfigurationError("give labels=…: the name has none of train, validation and test in it", source)
+
+
+def _class_names(path: str) -> list[str]:
+    """The names in ``labels.json`` by their numbers, which must be 0, 1, 2, …"""
+    labels = read_json(path, dict)
+    try:
+        names = sorted(labels, key=lambda name: int(labels[name]))
+        numbers = [int(labels[name]) for name in names]
+    except (TypeError, ValueError):
+        numbers = []
+    if numbers != list(range(len(labels))):
+        raise ConfigurationError(f"must give the numbers 0 to {len(labels) - 1} to {len(labels)} templates", path)
+    return names

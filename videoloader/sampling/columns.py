@@ -1,0 +1,117 @@
+"""What a frame mode takes from the columns of a data set's row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from videoloader import padding
+from videoloader.errors import ConfigurationError
+from videoloader.sampling.arguments import integer_tuple
+from videoloader.sampling.exact_time import Time, as_times
+from videoloader.sampling.sampled_video import SampledVideo
+
+
+@dataclass(frozen=True)
+class PadColumn:
+    """The padding mode of each video stands in a column of the data set.
+
+    Args:
+        column: its name. Each row holds one of ``videoloader.padding.MODES`` or an alias.
+
+    Example:
+        ``RandomWindow(16, stride=4, pad=PadColumn("padding"))`` with the table::
+
+            path,padding
+            loop.mp4,wrap
+            talk.mp4,edge
+    """
+
+    column: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise ConfigurationError(f"column must be the name of a column, got {self.column!r}")
+
+
+Pad: TypeAlias = str | PadColumn
+
+
+def check_pad(pad: Pad) -> None:
+    """Raise ConfigurationError unless this is a padding mode or a column of them."""
+    if not isinstance(pad, PadColumn):
+        padding.check_mode(pad)
+
+
+def pad_of(pad: Pad, video: SampledVideo) -> str:
+    """The padding mode of a video, one of ``padding.MODES``.
+
+    Raises:
+        ConfigurationError: its row has no such column, or another word there.
+    """
+    if not isinstance(pad, PadColumn):
+        return padding.check_mode(pad)
+    try:
+        return padding.check_mode(column_of(video, pad.column))
+    except ConfigurationError as error:
+        if error.source is not None:
+            raise
+        raise ConfigurationError(f"column {pad.column!r}: {error.message}", video.index.source) from None
+
+
+def column_of(video: SampledVideo, column: str) -> Any:
+    """What the video's row has in a column.
+
+    Raises:
+        ConfigurationError: there is no such column.
+    """
+    if column not in video.columns:
+        known = ", ".join(map(repr, video.columns)) or "none"
+        raise ConfigurationError(f"has no column {column!r}; its columns are {known}", video.index.source)
+    return video.columns[column]
+
+
+def integers_of(video: SampledVideo, column: str, *, least: int = 1) -> tuple[int, ...]:
+    """The integers that a video's row lists in a column: a list, or text such as ``[0, 4, 8]`` or ``0 4 8``.
+
+    Args:
+        video: with that column.
+        column: its name.
+        least: how many integers there must be, 0 or 1.
+
+    Raises:
+        ConfigurationError: there is no such column, or something else in it.
+    """
+    value = column_of(video, column)
+    try:
+        cells = [int(cell) for cell in _cells(value)] if isinstance(value, str) else value
+        return integer_tuple(f"column {column!r}", cells) if least or len(cells) else ()
+    except (ConfigurationError, TypeError, ValueError):
+        raise ConfigurationError(
+            f"column {column!r} must be a list of integers, got {value!r}", video.index.source
+        ) from None
+
+
+def times_of(video: SampledVideo, column: str) -> tuple[Time, ...]:
+    """The times that a video's row lists in a column: numbers in seconds, or text such as ``0.5 1.25``.
+
+    Raises:
+        ConfigurationError: there is no such column, or something else in it.
+    """
+    value = column_of(video, column)
+    try:
+        # Written decimals are exact; a number that came as a float is taken as ``as_times`` says.
+        cells: Iterable[Any] = [Fraction(Decimal(cell)) for cell in _cells(value)] if isinstance(value, str) else value
+        return as_times(f"column {column!r}", cells)
+    except (ConfigurationError, ArithmeticError, ValueError):
+        raise ConfigurationError(
+            f"column {column!r} must be a list of seconds, got {value!r}", video.index.source
+        ) from None
+
+
+def _cells(text: str) -> list[str]:
+    return [cell for cell in re.split(r"[\s,;]+", text.strip().removeprefix("[").removesuffix("]")) if cell]

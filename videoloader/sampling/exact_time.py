@@ -1,0 +1,125 @@
+"""Seconds, rates and timestamps without rounding: what a number given by a user means, and which frames it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from math import ceil, floor
+from numbers import Rational
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError
+from videoloader.indexing.index import VideoIndex
+
+Time: TypeAlias = int | float | Fraction
+
+# Nominal rates that are slowed down by 1000/1001 in NTSC countries (SMPTE ST 12-1, 5.2).
+_SLOWED = (15, 24, 30, 48, 60, 90, 120, 240)
+_INT64 = np.iinfo(np.int64)
+
+
+def exact(name: str, value: Any) -> Fraction:
+    """The number that is meant: a float is the decimal it prints as.
+
+    Raises:
+        ConfigurationError: it is no finite number.
+
+    Example:
+        >>> exact("seconds", 0.12)
+        Fraction(3, 25)
+    """
+    if isinstance(value, Rational | np.integer) and not isinstance(value, bool):
+        return Fraction(int(value)) if isinstance(value, np.integer) else Fraction(value)
+    try:
+        # str of numpy's numbers is the shortest decimal too, also for float32.
+        number = Decimal(str(value)) if isinstance(value, float | np.floating | Decimal) else None
+    except InvalidOperation:
+        number = None
+    if number is None or not number.is_finite():
+        raise ConfigurationError(f"{name} must be a finite number, got {value!r}")
+    return Fraction(number)
+
+
+def exact_rate(name: str, value: Any) -> Fraction:
+    """Frames a second: as ``exact``, but a decimal of two places or more may stand for a rate of NTSC.
+
+    23.98, 23.976, 29.97, 59.94 and their like mean 24000/1001, 30000/1001, 60000/1001, … wherever they are these rates
+    rounded to the places they are written with.
+
+    Raises:
+        ConfigurationError: it is no positive finite number.
+
+    Example:
+        >>> exact_rate("fps", 29.97), exact_rate("fps", 12.5)
+        (Fraction(30000, 1001), Fraction(25, 2))
+    """
+    rate = exact(name, value)
+    if rate <= 0:
+        raise ConfigurationError(f"{name} must be positive, got {value!r}")
+    if isinstance(value, Rational | np.integer):
+        return rate
+    places = -int(Decimal(str(value)).as_tuple().exponent)
+    slowed = (Fraction(nominal * 1000, 1001) for nominal in _SLOWED)
+    meant = (ntsc for ntsc in slowed if (places >= 2 and round(ntsc, places) == rate) or float(ntsc) == value)
+    return next(meant, rate)
+
+
+def as_times(name: str, values: Any) -> tuple[Time, ...]:
+    """One or more times as Python's own numbers, with floats as floats; see ``in_units`` for what these mean.
+
+    Raises:
+        ConfigurationError: it is anything else.
+    """
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        raise ConfigurationError(f"{name} must be a list of seconds, got {values!r}")
+    given = list(values)
+    if not given:
+        raise ConfigurationError(f"{name} must be a list of one or more seconds, got {values!r}")
+    # A float32 is the float64 that prints as it does: 0.12 and not 0.11999999731779099.
+    return tuple(
+        float(str(value))
+        if exact(name, value) is not None and isinstance(value, float | np.floating)
+        else exact(name, value)
+        for value in given
+    )
+
+
+def in_units(time: Time, base: Fraction) -> Fraction:
+    """A time in units of a time base, exactly.
+
+    A float is the decimal it prints as. But where a whole number of units is that very float when written as one, it is
+    that number: so ``video.timestamps[n]`` always means frame n, also at 30 frames a second.
+
+    Example:
+        >>> in_units(0.12, Fraction(1, 25)), in_units(1 / 30, Fraction(1, 30))
+        (Fraction(3, 1), Fraction(1, 1))
+    """
+    units = exact("seconds", time) / base
+    if isinstance(time, float):
+        for whole in (floor(units), ceil(units)):
+            if _seconds(whole, base) == time:
+                return Fraction(whole)
+    return units
+
+
+def last_at_or_before(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:
+    """int64[T]: the last frame of the video whose timestamp is not after each of these; -1 before the first."""
+    return np.searchsorted(index.frame_pts, _clipped(units), "right").astype(np.int64) - 1
+
+
+def first_at_or_after(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:
+    """int64[T]: the first frame whose timestamp is not before each of these; ``len(index)`` after the last."""
+    return np.searchsorted(index.frame_pts, _clipped(units), "left").astype(np.int64)
+
+
+def _clipped(units: Iterable[int]) -> npt.NDArray[np.int64]:
+    return np.array([min(max(unit, _INT64.min), _INT64.max) for unit in units], np.int64)
+
+
+def _seconds(units: int, base: Fraction) -> float:
+    """As ``VideoIndex.timestamps`` has them: the float next to the exact value."""
+    return units * base.numerator / base.denominator

@@ -1,0 +1,117 @@
+"""What a frame mode is, and the clip that it makes of a video."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader import padding
+from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.sampling.columns import Pad, pad_of
+from videoloader.sampling.sampled_video import SampledVideo
+
+
+class FrameMode(Protocol):
+    """A way to choose frames. Any object with these three members is one; nothing need be derived or registered.
+
+    Best a frozen dataclass: loaders name a mode by its ``repr`` when they save their state.
+
+    Attributes:
+        pad: what stands where a clip reaches outside its video: one of ``videoloader.padding.MODES``, or a
+            ``PadColumn`` that says so row by row.
+
+    Example:
+        A mode of one's own, in full: a frame and what is shown an eighth of a second before and after it::
+
+            @dataclass(frozen=True)
+            class Around:
+                pad: str = "edge"
+
+                def num_clips(self, video):
+                    return video.stop - video.first
+
+                def frame_numbers(self, video, clip, rng):
+                    middle = video.first + clip
+                    return video.index.frame_at(video.index.timestamps[middle] + np.array([-0.125, 0, 0.125]))
+    """
+
+    @property
+    def pad(self) -> Pad: ...
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """How many clips the video gives, from its range, its index and its columns alone."""
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[T]: frame numbers of clip number ``clip``, before padding: they may lie outside the range.
+
+        All randomness comes from ``rng``.
+        """
+
+
+@runtime_checkable
+class CountsByLength(Protocol):
+    """A frame mode whose number of clips may follow from the number of frames alone.
+
+    With this member the clips of a million videos are counted at once, without looking at their indexes. A mode may
+    do without: then ``num_clips`` is asked for each video.
+    """
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """int64[V]: clips of videos with so many frames; None where they depend on more than that."""
+
+
+def clip_frames(
+    mode: FrameMode, video: SampledVideo, clip: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The frames of one clip: what the mode chooses, padded.
+
+    Args:
+        mode: the frame mode.
+        video: the frames to choose from.
+        clip: number of the clip, in ``[0, mode.num_clips(video))``.
+        rng: from ``clip_rng``.
+
+    Returns:
+        frame numbers, int64[T], and mask, bool[T]: False where padding made the frame up.
+
+    Raises:
+        FrameRangeError: the video has no such clip.
+        ConfigurationError: the mode wants a column that the data set lacks, or that holds something else.
+
+    Example:
+        >>> clip_frames(RandomWindow(4, pad="wrap"), three_frames, 0, clip_rng(0, 0, 0))
+        (array([0, 1, 2, 0]), array([ True,  True,  True, False]))
+    """
+    clips = mode.num_clips(video)
+    if not 0 <= clip < clips:
+        raise FrameRangeError(
+            f"clip {clip} of {mode} does not exist: frames {video.first} to {video.stop} give {clips} clips",
+            video.index.source,
+        )
+    return padding.pad(mode.frame_numbers(video, clip, rng), video.first, video.stop, pad_of(mode.pad, video))
+
+
+def clip_rng(seed: int, epoch: int, clip: int) -> np.random.Generator:
+    """The generator of all randomness of one clip: the same wherever and whenever the clip is made.
+
+    Philox is a counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+    2011): any key and counter may be used at once. Seed and epoch are the key, the clip number is the
+    counter's highest word, so no two clips share a stream and making one costs microseconds.
+
+    Args:
+        seed, epoch, clip: integers in ``[0, 2**64)``; ``clip`` counts over the whole data set.
+
+    Raises:
+        ConfigurationError: a number is outside that range.
+
+    Example:
+        >>> clip_rng(0, 3, 1_000_000).random() == clip_rng(0, 3, 1_000_000).random()
+        True
+    """
+    for name, value in (("seed", seed), ("epoch", epoch), ("clip", clip)):
+        if not 0 <= value < 2**64:
+            raise ConfigurationError(f"{name} must be in [0, 2**64), got {value!r}")
+    key, counter = np.array([seed, epoch], np.uint64), np.array([0, 0, 0, clip], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))

@@ -1,0 +1,117 @@
+"""Frame modes that make one clip of frames spread over the whole video."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.padding import check_mode
+from videoloader.sampling.arguments import check_flag, check_positive
+from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
+from videoloader.sampling.sampled_video import SampledVideo
+
+
+@dataclass(frozen=True)
+class Segments:
+    """One clip of ``segments * frames_per_segment`` frames: some consecutive ones from each equal part of the video.
+
+    The sampling of temporal segment networks (Wang et al., "Temporal Segment Networks", ECCV 2016). The N frames are
+    cut into equal parts, not rounded: part k is the time from ``k * N / segments`` to ``(k + 1) * N / segments``, frame
+    n that from n to n + 1. Without jitter the frames of a part lie around its centre: a single one is the frame at the
+    centre. With jitter they lie anywhere in the part, all places equally likely. Where parts are too short for their
+    frames, these lie around the centre in both cases and reach over the border, but not over that of the video. Only a
+    video with fewer than ``frames_per_segment`` frames is padded, or gives no clip with ``pad="none"``.
+
+    Args:
+        segments: number of parts.
+        frames_per_segment: consecutive frames from each.
+        jitter: draw places at random, for training.
+        pad: padding mode, or a ``PadColumn``.
+
+    Raises:
+        ConfigurationError: a number is not positive, or the padding mode is unknown.
+
+    Example:
+        A video of 10 frames, ``Segments(3)``::
+
+            frame   0  1  2 ╎3  4  5  6╎ 7  8  9      parts of 3⅓ frames, centres 1⅔, 5, 8⅓
+            clip 0     ■    ╎      ■   ╎    ■
+    """
+
+    segments: int
+    _: KW_ONLY
+    frames_per_segment: int = 1
+    jitter: bool = False
+    pad: Pad = "edge"
+
+    def __post_init__(self) -> None:
+        check_positive(segments=self.segments, frames_per_segment=self.frames_per_segment)
+        check_flag(jitter=self.jitter)
+        check_pad(self.pad)
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """1, or 0 where nothing fits and nothing may be padded."""
+        return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """int64[V]: ``num_clips`` of videos with so many frames; None where padding depends on the video."""
+        return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[segments * frames_per_segment], in the order of the video; drawn with ``rng`` where there is jitter."""
+        frames, parts, each = video.stop - video.first, self.segments, self.frames_per_segment
+        # All in units of 1 / (2 * parts) of a frame, so that nothing is rounded before its time.
+        room = 2 * (frames - (each - 1) * parts)
+        centred = not self.jitter or room <= 0
+        place = room // 2 if centred else 2 * rng.integers(room // 2, size=parts)
+        starts = (2 * frames * np.arange(parts, dtype=np.int64) + place) // (2 * parts)
+        starts = starts.clip(0, max(frames - each, 0))
+        return (video.first + starts[:, None] + np.arange(each)).reshape(-1)
+
+    def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
+        return np.int64(1) * (frames >= (self.frames_per_segment if pad == "none" else 1))
+
+
+@dataclass(frozen=True)
+class UniformFrames:
+    """One clip of ``count`` frames from the first to the last, evenly spread: ``linspace(first, last, count)``.
+
+    Rounded to the nearest frame, halves up. A video with fewer frames shows some several times; nothing is padded.
+    With ``count=1`` it is the first frame.
+
+    Args:
+        count: frames in the clip.
+        pad: takes part in nothing; every frame mode has it.
+
+    Raises:
+        ConfigurationError: the count is not positive, or the padding mode is unknown.
+
+    Example:
+        A video of 10 frames, ``UniformFrames(3)``: 0, 4.5 (rounded: 5) and 9::
+
+            frame   0 1 2 3 4 5 6 7 8 9
+            clip 0  ■         ■       ■
+    """
+
+    count: int
+    _: KW_ONLY
+    pad: Pad = "none"
+
+    def __post_init__(self) -> None:
+        check_positive(count=self.count)
+        check_pad(self.pad)
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """1."""
+        return int(video.stop > video.first)
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """int64[V]: ``num_clips`` of videos with so many frames."""
+        return (frames > 0).astype(np.int64)
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[count]. Nothing is random."""
+        last, gaps = video.stop - video.first - 1, max(self.count - 1, 1)
+        return video.first + (2 * last * np.arange(self.count, dtype=np.int64) + gaps) // (2 * gaps)

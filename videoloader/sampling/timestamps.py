@@ -1,0 +1,91 @@
+"""The frame mode that is told the times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from math import ceil, floor
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.sampling.columns import Pad, check_pad, pad_of, times_of
+from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, in_units, last_at_or_before
+from videoloader.sampling.sampled_video import SampledVideo
+
+At = Literal["nearest", "before", "after"]
+
+
+@dataclass(frozen=True)
+class Timestamps:
+    """One clip with the frames at these presentation times, in any order, repeats allowed.
+
+    Times are those that ``Video.timestamps`` tells, also where a data set's row means a part of the video: they are not
+    counted from its start. They are compared exactly, as integers in the video's own units. A float means the decimal
+    it prints as (0.12 is 3/25), or the frame's timestamp that is this very float.
+
+    Args:
+        seconds: the times, as floats, integers or fractions. Or the name of a column of the data set where each row
+            lists its own, as a list or as text: ``0.5 1.25`` or ``[0.5, 1.25]``.
+        at: ``"nearest"`` takes the frame whose timestamp is nearest, the earlier one of two; it always finds one.
+            ``"before"`` the last that is not after the time, the one on screen then. ``"after"`` the first that is
+            not before it.
+        pad: padding mode where there is none before or after, or a ``PadColumn``.
+
+    Raises:
+        ConfigurationError: there are no times, one is no finite number, or another argument is unknown.
+
+    Example:
+        25 frames a second, ``Timestamps([0.05, 0.12])``; 0.05 s lies nearer to 0.04 s than 0.08 s::
+
+            frame     0     1     2     3     4
+            seconds   0   0.04  0.08  0.12  0.16
+            clip 0          ■           ■
+    """
+
+    seconds: Sequence[Time] | str
+    _: KW_ONLY
+    at: At = "nearest"
+    pad: Pad = "none"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seconds, str):
+            object.__setattr__(self, "seconds", as_times("seconds", self.seconds))
+        if self.at not in get_args(At):
+            raise ConfigurationError(f"at must be one of {', '.join(get_args(At))}, got {self.at!r}")
+        check_pad(self.pad)
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """1."""
+        return int(video.stop > video.first)
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """int64[V]: ``num_clips`` of videos with so many frames."""
+        return (frames > 0).astype(np.int64)
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[len(seconds)]. Nothing is random.
+
+        Raises:
+            FrameRangeError: there is no frame before or after a time, and ``pad="none"``.
+            ConfigurationError: the row lists no times.
+        """
+        index, first, stop = video.index, video.first, video.stop
+        listed = times_of(video, self.seconds) if isinstance(self.seconds, str) else self.seconds
+        units = [in_units(time, index.stream.time_base) for time in listed]
+        before = last_at_or_before(index, map(floor, units)).clip(first - 1, stop - 1)
+        if self.at == "before":
+            frames = before
+        elif self.at == "after":
+            frames = first_at_or_after(index, map(ceil, units)).clip(first, stop)
+        else:
+            low, high = before.clip(first), (before + 1).clip(None, stop - 1)
+            middle = zip(index.frame_pts[low].tolist(), index.frame_pts[high].tolist(), units, strict=True)
+            frames = np.where([2 * unit <= early + late for early, late, unit in middle], low, high)
+        outside = (frames < first) | (frames >= stop)
+        if outside.any() and pad_of(self.pad, video) == "none":
+            missing = float(listed[int(outside.argmax())])
+            raise FrameRangeError(f"no frame of {first} to {stop - 1} is at or {self.at} {missing} s", index.source)
+        return frames

@@ -1,0 +1,102 @@
+"""Frame modes that take what a video has: all its frames, or all its keyframes. Their clips differ in length."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.sampling.arguments import check_positive
+from videoloader.sampling.columns import Pad, check_pad, pad_of
+from videoloader.sampling.sampled_video import SampledVideo
+
+
+@dataclass(frozen=True)
+class WholeVideo:
+    """One clip with every ``stride``-th frame of the video, from the first on.
+
+    Args:
+        stride: distance between neighbouring frames of the clip, frames.
+        max_frames: most frames of a clip; what comes later is left out.
+        pad: padding mode, or a ``PadColumn``. Where a mode and ``max_frames`` are given, all clips have that many
+            frames: shorter videos are padded. With ``"none"`` lengths differ.
+
+    Raises:
+        ConfigurationError: an argument is not positive, or the padding mode is unknown.
+
+    Example:
+        Videos of 8 and 4 frames, ``WholeVideo(stride=2, max_frames=3)``::
+
+            frame   0 1 2 3 4 5 6 7         0 1 2 3
+            clip 0  ■ · ■ · ■               ■ · ■
+    """
+
+    _: KW_ONLY
+    stride: int = 1
+    max_frames: int | None = None
+    pad: Pad = "none"
+
+    def __post_init__(self) -> None:
+        check_positive(stride=self.stride, max_frames=1 if self.max_frames is None else self.max_frames)
+        check_pad(self.pad)
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """1."""
+        return int(video.stop > video.first)
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """int64[V]: ``num_clips`` of videos with so many frames."""
+        return (frames > 0).astype(np.int64)
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[T], at most ``max_frames``. Nothing is random."""
+        length = -(-(video.stop - video.first) // self.stride)
+        if self.max_frames is not None:
+            length = self.max_frames if pad_of(self.pad, video) != "none" else min(length, self.max_frames)
+        return video.first + self.stride * np.arange(length, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Keyframes:
+    """One clip with the keyframes of the video: those that decode without any other frame, and so at the least cost.
+
+    Which frames they are is an encoder's choice: mostly every 1 to 10 seconds, often at the start of a scene.
+
+    Args:
+        limit: most frames of a clip; keyframes after these are left out.
+        pad: padding mode, or a ``PadColumn``. Where a mode and ``limit`` are given, all clips have that many frames:
+            what is missing is padded as if it came after the video's last frame. With ``"none"`` lengths differ.
+
+    Raises:
+        ConfigurationError: the limit is not positive, or the padding mode is unknown.
+
+    Example:
+        A video of 10 frames in GOPs of four, ``Keyframes()``::
+
+            frame   K · · · K · · · K ·
+            clip 0  ■       ■       ■
+    """
+
+    limit: int | None = None
+    _: KW_ONLY
+    pad: Pad = "none"
+
+    def __post_init__(self) -> None:
+        check_positive(limit=1 if self.limit is None else self.limit)
+        check_pad(self.pad)
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """1, or 0 where the range holds no keyframe."""
+        return int(len(self._keyframes(video)) > 0)
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[T], at most ``limit``. Nothing is random."""
+        frames = self._keyframes(video)[: self.limit]
+        if self.limit is None or pad_of(self.pad, video) == "none":
+            return frames
+        return np.append(frames, video.stop + np.arange(self.limit - len(frames)))
+
+    def _keyframes(self, video: SampledVideo) -> npt.NDArray[np.int64]:
+        index = video.index
+        return video.first + np.flatnonzero(index.packet_key[index.frame_packet[video.first : video.stop]])

@@ -1,0 +1,208 @@
+"""Frame modes whose clips are windows: frames at equal distances."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError
+from videoloader.padding import check_mode
+from videoloader.sampling.arguments import check_positive, check_probability
+from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
+from videoloader.sampling.sampled_video import SampledVideo
+
+
+@dataclass(frozen=True)
+class EveryWindow:
+    """All windows of ``length`` frames, ``stride`` apart, that start every ``step`` frames.
+
+    With padding, also the windows at the end of the video that hold at least one real frame; without, only
+    those that fit.
+
+    Args:
+        length: frames in a clip.
+        stride: distance between neighbouring frames of a clip, frames.
+        step: distance between the starts of neighbouring clips, frames; ``length * stride`` unless given,
+            so that windows do not overlap.
+        pad: padding mode, or a ``PadColumn``.
+
+    Raises:
+        ConfigurationError: an argument is not positive, or the padding mode is unknown.
+
+    Example:
+        A video of 10 frames, ``EveryWindow(3, stride=2, step=1)``::
+
+            frame   0 1 2 3 4 5 6 7 8 9
+            clip 0  ■ · ■ · ■
+            clip 1    ■ · ■ · ■
+              …
+            clip 5            ■ · ■ · ■
+    """
+
+    length: int
+    _: KW_ONLY
+    stride: int = 1
+    step: int | None = None
+    pad: Pad = "none"
+
+    def __post_init__(self) -> None:
+        check_positive(length=self.length, stride=self.stride, step=1 if self.step is None else self.step)
+        check_pad(self.pad)
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """Number of starts on the grid of steps from which a window fits, or, with padding, begins."""
+        return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """int64[V]: ``num_clips`` of videos with so many frames; None where padding depends on the video."""
+        return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[length]: the window that starts ``clip * step`` frames into the range. Nothing is random."""
+        return _window(video.first + clip * self._step, self.length, self.stride)
+
+    def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
+        reach = _span(self.length, self.stride) if pad == "none" else 1
+        return np.maximum((frames - reach) // self._step + 1, 0)
+
+    @property
+    def _step(self) -> int:
+        return self.length * self.stride if self.step is None else self.step
+
+
+@dataclass(frozen=True)
+class RandomWindow:
+    """Windows of ``length`` frames, ``stride`` apart, each at a start drawn uniformly from those that fit.
+
+    A video that is too short for one window gives windows that start with its first frame and are padded;
+    with ``pad="none"`` it gives no clip.
+
+    Args:
+        length: frames in a clip.
+        stride: distance between neighbouring frames of a clip, frames; or the least and the largest, between which
+            each clip draws its own, from those with which a window fits (the least where none does).
+        clips: windows drawn from each video, independently of each other.
+        reverse: probability with which a clip runs backwards.
+        pad: padding mode, or a ``PadColumn``.
+
+    Raises:
+        ConfigurationError: an argument is not positive, or the padding mode is unknown.
+
+    Example:
+        The usual 16×4 clip of action recognition is ``RandomWindow(16, stride=4)``. One draw of ``RandomWindow(3,
+        stride=(1, 5))`` from 14 frames: stride 4 of 1 … 5, start 3 of 0 … 5::
+
+            frame   0  1  2  3  4  5  6  7  8  9 10 11 12 13
+            clip 0           ■  ·  ·  ·  ■  ·  ·  ·  ■
+    """
+
+    length: int
+    _: KW_ONLY
+    stride: int | tuple[int, int] = 1
+    clips: int = 1
+    reverse: float = 0.0
+    pad: Pad = "edge"
+
+    def __post_init__(self) -> None:
+        check_positive(length=self.length, clips=self.clips)
+        if isinstance(self.stride, tuple | list):
+            if len(self.stride) != 2:
+                raise ConfigurationError(f"stride must be a number or (least, largest), got {self.stride!r}")
+            object.__setattr__(self, "stride", tuple(self.stride))
+        check_positive(stride=self._strides[0])
+        check_positive(stride=self._strides[1])
+        if self._strides[0] > self._strides[1]:
+            raise ConfigurationError(f"stride must be (least, largest), got {self.stride!r}")
+        check_probability(reverse=self.reverse)
+        check_pad(self.pad)
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """``clips``, or 0 where nothing fits and nothing may be padded."""
+        return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """int64[V]: ``num_clips`` of videos with so many frames; None where padding depends on the video."""
+        return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[length]: a window drawn with ``rng``."""
+        frames, (stride, largest) = video.stop - video.first, self._strides
+        if stride < largest:
+            fitting = (frames - 1) // (self.length - 1) if self.length > 1 else largest
+            stride = int(rng.integers(stride, max(min(fitting, largest), stride), endpoint=True))
+        starts = frames - _span(self.length, stride) + 1
+        start = int(rng.integers(starts)) if starts > 1 else 0
+        window = _window(video.first + start, self.length, stride)
+        return window[::-1] if self.reverse and rng.random() < self.reverse else window
+
+    def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
+        return np.int64(self.clips) * (frames >= (_span(self.length, self._strides[0]) if pad == "none" else 1))
+
+    @property
+    def _strides(self) -> tuple[int, int]:
+        return self.stride if isinstance(self.stride, tuple) else (self.stride, self.stride)
+
+
+@dataclass(frozen=True)
+class EvenWindows:
+    """``clips`` windows of ``length`` frames, ``stride`` apart, spread evenly: the views of a test.
+
+    The first begins with the first frame, the last ends with the last one; starts between are rounded to the nearest
+    frame, halves up. A single one lies in the middle. In a video that is too short for one, all begin with its first
+    frame and are padded; with ``pad="none"`` it gives no clip.
+
+    Args:
+        length: frames in a clip.
+        stride: distance between neighbouring frames of a clip, frames.
+        clips: windows from each video.
+        pad: padding mode, or a ``PadColumn``.
+
+    Raises:
+        ConfigurationError: an argument is not positive, or the padding mode is unknown.
+
+    Example:
+        A video of 10 frames, ``EvenWindows(3, clips=3)``: starts 0, 3.5 (rounded: 4) and 7::
+
+            frame   0 1 2 3 4 5 6 7 8 9
+            clip 0  ■ ■ ■
+            clip 1          ■ ■ ■
+            clip 2                ■ ■ ■
+    """
+
+    length: int
+    _: KW_ONLY
+    stride: int = 1
+    clips: int = 10
+    pad: Pad = "edge"
+
+    def __post_init__(self) -> None:
+        check_positive(length=self.length, stride=self.stride, clips=self.clips)
+        check_pad(self.pad)
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """``clips``, or 0 where nothing fits and nothing may be padded."""
+        return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """int64[V]: ``num_clips`` of videos with so many frames; None where padding depends on the video."""
+        return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[length]: window number ``clip``. Nothing is random."""
+        last = max(video.stop - video.first - _span(self.length, self.stride), 0)
+        gaps = self.clips - 1
+        start = (2 * clip * last + gaps) // (2 * gaps) if gaps else last // 2
+        return _window(video.first + start, self.length, self.stride)
+
+    def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
+        return np.int64(self.clips) * (frames >= (_span(self.length, self.stride) if pad == "none" else 1))
+
+
+def _span(length: int, stride: int) -> int:
+    return (length - 1) * stride + 1
+
+
+def _window(start: int, length: int, stride: int) -> npt.NDArray[np.int64]:
+    return start + stride * np.arange(length, dtype=np.int64)
