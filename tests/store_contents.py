@@ -10,9 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from synthetic_index import make_index
+
 from videoloader.indexing import IndexStore
-from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
-from videoloader.indexing.store.schema import COLUMNS
+from videoloader.indexing.store.building import StoreBuild
+from videoloader.indexing.store.frame_table import PackedIndex, pack_index, unpack_index
+from videoloader.indexing.store.schema import COLUMNS, Row, facts_of
+from videoloader.indexing.store.tasks import Answer
 
 # Rows are committed by tens, so that there is something between nothing and everything. No main guard: none is needed.
 SCRIPT = """
@@ -63,3 +67,14 @@ def contents(store: Path) -> dict[Any, tuple[Any, ...]]:
             assert record is blob is None
         assert tables == sum(row[2] is None for row in rows)
     return {row[0]: row[1:-1] for row in rows}
+
+
+def make_store(path: Path, frames: dict[str, int]) -> IndexStore:
+    """A store of videos that need not exist, beside it: each with so many frames and keyframes every twelve."""
+    packed = {size: make_index(list(range(size)), set(range(0, size, 12))) for size in set(frames.values())}
+    rows = {size: (facts_of(index), pack_index(index)) for size, index in packed.items()}
+    with StoreBuild([], path, root=None) as build:
+        build.add(
+            Answer(name, Row(name, None, facts=rows[size][0], packed=rows[size][1])) for name, size in frames.items()
+        )
+    return IndexStore(path)
