@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -175,16 +176,25 @@ class _Placement:
 
     def _starts(self, video: SampledVideo) -> npt.NDArray[np.int64]:
         places = int(self._places(np.array(video.stop - video.first), pad_of(self.pad, video)))
-        starts = video.first + self.step * np.arange(places, dtype=np.int64)
-        # What is made up comes evenly and has no cuts.
-        last = np.minimum(starts + self.extent, video.stop - 1)
-        kept = np.ones(places, np.bool_)
-        if self.cuts is not None:
-            cuts = np.unique(np.array(integers_of(video, self.cuts, least=0), np.int64))
-            kept &= np.searchsorted(cuts, starts, "right") == np.searchsorted(cuts, last, "right")
-        if self.even and self.extent > 1:
-            kept &= ~_uneven(video.index, starts, last)
-        return starts[kept]
+        cuts = () if self.cuts is None else integers_of(video, self.cuts, least=0)
+        starts = range(video.first, video.first + places * self.step, self.step)
+        return _allowed(video.index, starts, video.stop, self.extent, self.even, cuts)
+
+
+# A long video with many clips in a batch: what takes its frames one by one is done once.
+@lru_cache(8)
+def _allowed(
+    index: VideoIndex, starts: range, stop: int, extent: int, even: bool, cuts: tuple[int, ...]
+) -> npt.NDArray[np.int64]:
+    """int64[S]: the starts from which no cut is crossed and, if so wanted, frames come evenly."""
+    first = np.array(starts, np.int64)
+    # What is made up comes evenly and has no cuts.
+    last = np.minimum(first + extent, stop - 1)
+    places = np.unique(np.array(cuts, np.int64))
+    kept = np.searchsorted(places, first, "right") == np.searchsorted(places, last, "right")
+    if even and extent > 1:
+        kept &= ~_uneven(index, first, last)
+    return first[kept]
 
 
 def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
