@@ -82,8 +82,7 @@ def test_even_ones_have_the_same_time_from_frame_to_frame(first, step, gap, dist
     for start in range(first, len(pts), step):
         last = min(start + 2 * gap, len(pts) - 1)
         between = distances[start:last]
-        rounding = max(min(1, min(between, default=1) // 2), 1)
-        even = not between or (min(between) > 0 and max(between) - min(between) <= rounding)
+        even = not between or (min(between) > 0 and max(between) - min(between) <= min(1, min(between) / 4))
         if even and (pad != "none" or start + 2 * gap < len(pts)):
             kept.append(start)
     assert [clip[0] for clip in all_clips(Triplets(gap, step=step, even=True, pad=pad), of)] == kept

@@ -194,7 +194,8 @@ def _allowed(
     kept = np.searchsorted(places, first, "right") == np.searchsorted(places, last, "right")
     if even and extent > 1:
         kept &= ~_uneven(index, first, last)
-    return first[kept]
+    allowed: npt.NDArray[np.int64] = first[kept]
+    return allowed
 
 
 def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
