@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import compress, islice
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import compress, islice, repeat
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ _NAMED_AT_ONCE, _PASSED_AT_ONCE = 500, 1 << 15
 _COLUMNS = "source, frames, fingerprint, error_type, error"
 _SOUND = "error_type IS NULL AND typeof(frames) = 'integer' AND frames > 0 AND typeof(source) = 'text'"
 
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 Select = Callable[..., Iterator[tuple[Any, ...]]]
 
 
@@ -54,16 +57,16 @@ class Places:
         """The keys that the videos have in the store, in order."""
         return map(self._keys.key_of, self._place)
 
-    def find(self, keys: list[str]) -> list[int | None]:
-        """The positions of the videos with these keys; None of those that nobody asked for."""
+    def find(self, keys: list[str]) -> npt.NDArray[np.int64]:
+        """The positions of the videos with these keys; −1 of those that nobody asked for."""
         # A prefix before an absolute key makes a path that no video has, and so does a relative key without one.
-        prefix, get = self._keys.prefixes[0], self._place.get
-        places = [get(prefix + key) for key in keys]
-        for number in [number for number, place in enumerate(places) if place is None]:
-            candidates = (keys[number], *(prefix + keys[number] for prefix in self._keys.prefixes[1:]))
+        prefix, *others = self._keys.prefixes
+        places = np.fromiter(map(self._place.get, map(prefix.__add__, keys), repeat(-1)), np.int64, len(keys))
+        for number in np.flatnonzero(places < 0).tolist():
+            candidates = (keys[number], *(other + keys[number] for other in others))
             # A path below an earlier root has another key.
             found = (path for path in candidates if path in self._place and self._keys.key_of(path) == keys[number])
-            places[number] = next((self._place[path] for path in found), None)
+            places[number] = next((self._place[path] for path in found), -1)
         return places
 
 
@@ -83,27 +86,40 @@ def counts_by_pass(select: Select, places: Places, *, fingerprints: bool) -> Ite
     columns += ["group_concat(coalesce(fingerprint, ''), char(0))"] if fingerprints else []
     statement = f"SELECT {', '.join(columns)} FROM videos WHERE id BETWEEN ? AND ? AND {_SOUND}"
     first, last = next(select("SELECT coalesce(min(id), 0), coalesce(max(id), -1) FROM videos"))
-    for start in range(first, last + 1, _PASSED_AT_ONCE):
-        texts = next(select(statement, (start, start + _PASSED_AT_ONCE - 1)))
+    ids = ((start, start + _PASSED_AT_ONCE - 1) for start in range(first, last + 1, _PASSED_AT_ONCE))
+    for texts in _read_ahead(lambda some: next(select(statement, some)), ids):
         if texts[0] is None:
             continue
         found = places.find(texts[0].split("\0"))
-        asked = [place is not None for place in found]
-        stored = compress(texts[2].split("\0"), asked) if fingerprints else ()
+        asked = found >= 0
+        stored = compress(texts[2].split("\0"), asked.tolist()) if fingerprints else ()
         yield FoundCounts(
-            [place for place in found if place is not None],
+            found[asked].tolist(),
             np.fromstring(texts[1], np.int64, sep=",")[asked],
             [fingerprint or None for fingerprint in stored],
             [],
         )
 
 
+def _read_ahead(read: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """``map``, the next call under way in a thread while a result is used: SQLite lets go of Python's lock."""
+    with ThreadPoolExecutor(1, "videoloader-store") as pool:
+        reading: Future[_Result] | None = None
+        for item in items:
+            following = pool.submit(read, item)
+            if reading is not None:
+                yield reading.result()
+            reading = following
+        if reading is not None:
+            yield reading.result()
+
+
 def _of_rows(rows: Iterator[tuple[Any, ...]], places: Places) -> FoundCounts:
     counts: list[int] = []
     found = FoundCounts([], np.zeros(0, np.int64), fingerprints := [], errors := [])
     for key, frames, fingerprint, error_type, error in rows:
-        (place,) = places.find([from_sql(key)])
-        if place is None:
+        (place,) = places.find([from_sql(key)]).tolist()
+        if place < 0:
             continue
         if error_type is None and (not isinstance(frames, int) or frames < 1):
             raise IndexingError(f"its row in the index store is damaged: {frames!r} frames", from_sql(key))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
+
+_AT_ONCE = 1 << 12
+# What a path with "/" as separator may hold, or end with, that its absolute form does not.
+_UNTIDY = ("//", "/.", "/\0")
 
 
 class SourceKeys(NamedTuple):
@@ -26,14 +31,23 @@ class SourceKeys(NamedTuple):
     @staticmethod
     def absolute(source: str) -> str:
         """The one form of a path that all its spellings have."""
-        if os.sep == "/" and source[:1] == "/" and "//" not in source and "/." not in source and source[-1] != "/":
-            return source  # as nearly always; os.path.abspath takes a microsecond to see it
         return source if "://" in source else os.path.abspath(source)
+
+    @staticmethod
+    def all_absolute(sources: Sequence[str]) -> list[str]:
+        """``absolute`` of each; seen at a glance where all are in that form already, as they mostly are."""
+        paths: list[str] = []
+        for start in range(0, len(sources), _AT_ONCE):
+            some = sources[start : start + _AT_ONCE]
+            text = "\0".join(["", *some, ""])
+            plain = os.sep == "/" and text.count("\0/") == len(some) and not any(map(text.__contains__, _UNTIDY))
+            paths += some if plain else map(SourceKeys.absolute, some)
+        return paths
 
     def key_of(self, source: str) -> str:
         if "://" in source:
             return source
-        absolute = self.absolute(source)
+        absolute = os.path.abspath(source)
         for start in self.prefixes:
             if absolute.startswith(start):
                 return absolute[len(start) :]

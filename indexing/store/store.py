@@ -158,7 +158,7 @@ class IndexStore:
         Raises:
             IndexingError: the file is damaged.
         """
-        paths = [self.keys.absolute(source) for source in sources]
+        paths = self.keys.all_absolute(sources)
         place = dict(zip(paths, range(len(paths)), strict=True))
         if len(place) < len(paths):
             # The same video several times, as parts of it or spelled in several ways.
