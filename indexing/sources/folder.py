@@ -9,6 +9,7 @@ import re
 import stat
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import accumulate
@@ -146,8 +147,9 @@ def natural_order(names: Iterable[str]) -> list[str]:
     return sorted(sorted(names), key=_by_numbers)
 
 
-def _by_numbers(name: str) -> list[str | int]:
-    return [int(part) if i % 2 else part for i, part in enumerate(_NUMBER.split(name.casefold()))]
+def _by_numbers(name: str) -> list[str | Decimal]:
+    # Python makes no int of thousands of digits, which a name in a table may have.
+    return [Decimal(part) if i % 2 else part for i, part in enumerate(_NUMBER.split(name.casefold()))]
 
 
 def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.stat_result]:

@@ -144,6 +144,8 @@ class TestFromPaths:
             (([],), "at least one video"),
             ((["a", "b"], [1]), "one for each of 2 paths, got 1"),
             ((["a", "b"], ["x", 1]), "a: labels must be all numbers or all names, got 'x'"),
+            ((["a", ""],), r"paths\[1\]: path must be a non-empty string, got ''"),
+            ((["a", "b"], [1, 2**63]), "b: label 9223372036854775808 does not fit into 64 bits"),
             ((["a", "b"], [1, 0.5]), "b: labels must be all numbers or all names, got 0.5"),
         ],
     )
@@ -221,6 +223,14 @@ class TestFromFolder:
         touch(tmp_path, "run/a.txt")
         with pytest.raises(ConfigurationError, match=f"^{tmp_path}: no video"):
             VideoDataset.from_folder(tmp_path)
+
+    def test_an_empty_folder_is_one_without_videos(self, tmp_path):
+        for read, message in (
+            (VideoDataset.from_folder, "no video"),
+            (VideoDataset.from_frame_folders, "no folder in"),
+        ):
+            with pytest.raises(ConfigurationError, match=f"^{tmp_path}: {message}"):
+                read(tmp_path)
 
     def test_a_folder_that_is_not_there_is_an_error_that_names_it(self, tmp_path):
         with pytest.raises(SourceError, match=f"^{tmp_path}/train: .*No such file"):

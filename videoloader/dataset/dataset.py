@@ -14,8 +14,8 @@ from videoloader.dataset.class_spaces import in_common_classes
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
-from videoloader.dataset.labels import entries_of_paths
 from videoloader.dataset.missing import without_missing
+from videoloader.dataset.paths import entries_of_paths
 from videoloader.dataset.reading import read_table
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to
 from videoloader.dataset.stores import Store

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
-from videoloader.dataset.entry import VideoEntry
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.dataset.columns import PackedStrings
+from videoloader.dataset.table import EntryTable, make_table
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.sources.folder import is_image_name, natural_order
 
@@ -27,7 +32,7 @@ VIDEO_EXTENSIONS = (
     "wmv",
 )
 
-Labelled = tuple[list[VideoEntry], Sequence[str]]
+Labelled = tuple[EntryTable, Sequence[str]]
 
 
 def file_endings(extensions: Collection[str]) -> tuple[str, ...]:
@@ -79,14 +84,20 @@ def _labelled(
     if flat:
         if class_names:
             raise ConfigurationError("class_names are given, but videos lie outside class folders", root)
-        return [VideoEntry(path) for path in find(root)], ()
+        return _table(find(root), {}), ()
     _, folders = list_folder(root)
     names = folders if class_names is None else class_names
     number = {name: i for i, name in enumerate(names)}
     if unknown := [name for name in folders if name not in number]:
         raise ConfigurationError(f"folder {unknown[0]!r} is none of the class_names", root)
-    entries = [VideoEntry(path, number[name]) for name in folders for path in find(os.path.join(root, name))]
-    return (entries, names) if entries else None
+    paths = [PackedStrings(find(os.path.join(root, name))) for name in folders]
+    counts = np.array([len(some) for some in paths], np.int64)
+    labels = np.repeat(np.array([number[name] for name in folders], np.int64), counts)
+    return (_table(chain.from_iterable(paths), {"label": labels}), names) if len(labels) else None
+
+
+def _table(paths: Iterable[str], fields: Mapping[str, npt.NDArray[np.int64]]) -> EntryTable:
+    return make_table(PackedStrings(paths), fields, {}, lambda row: f"row {row}")
 
 
 def list_folder(folder: str) -> tuple[list[str], list[str]]:

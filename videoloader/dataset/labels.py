@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 
-from videoloader.dataset.entry import VideoEntry
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
 
 # Longer ones are names: no data set has so many classes.
 _NUMBER = re.compile(r"[+-]?\d{1,18}")
-
-
-def entries_of_paths(
-    paths: Iterable[str | os.PathLike[str]], labels: Iterable[int | str] | None, class_names: Sequence[str] | None
-) -> tuple[list[VideoEntry], Sequence[str]]:
-    """An entry for each path, and the class names; arguments and errors as of ``VideoDataset.from_paths``."""
-    if isinstance(paths, str | os.PathLike):
-        raise ConfigurationError(f"paths must be a list of paths, got {paths!r}")
-    names = [os.fspath(path) for path in paths]
-    if labels is None:
-        return [VideoEntry(name) for name in names], class_names or ()
-    given = list(labels)
-    if len(given) != len(names):
-        raise ConfigurationError(f"labels must be one for each of {len(names)} paths, got {len(given)}")
-    numbers, known = number_labels(given, class_names, names.__getitem__)
-    return [VideoEntry(name, label) for name, label in zip(names, numbers, strict=True)], known
 
 
 def number_labels(
@@ -45,6 +27,8 @@ def number_labels(
     for i, label in enumerate(labels):
         if not isinstance(label, Integral):
             raise ConfigurationError(f"{where(i)}: labels must be all numbers or all names, got {label!r}")
+        if abs(label) >= 2**63:
+            raise ConfigurationError(f"{where(i)}: label {label!r} does not fit into 64 bits")
         if class_names is not None and not 0 <= label < len(class_names):
             raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
     return [int(label) for label in labels], class_names or ()

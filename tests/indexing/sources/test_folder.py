@@ -48,6 +48,11 @@ def test_order_does_not_depend_on_that_of_the_folder(names):
     assert natural_order(names) == natural_order(sorted(names))
 
 
+def test_numbers_of_any_length_are_numbers():
+    names = ["a" + "9" * 5000, "a1" + "0" * 5000, "a2", "a\u0663"]
+    assert natural_order(names) == ["a2", "a\u0663", *names[:2]]
+
+
 def test_image_files_in_natural_order_and_nothing_else(folder):
     source = FolderSource(folder)
     assert [os.path.basename(file) for file in source.files] == [f"im{number}.png" for number in range(12)]

@@ -1,0 +1,31 @@
+"""Rows of a data set that is a list of paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from videoloader.dataset.columns import PackedStrings
+from videoloader.dataset.labels import number_labels
+from videoloader.dataset.table import EntryTable, array_of, make_table
+from videoloader.errors import ConfigurationError
+
+
+def entries_of_paths(
+    paths: Iterable[str | os.PathLike[str]], labels: Iterable[int | str] | None, class_names: Sequence[str] | None
+) -> tuple[EntryTable, Sequence[str]]:
+    """An entry for each path, and the class names; arguments and errors as of ``VideoDataset.from_paths``."""
+    if isinstance(paths, str | os.PathLike):
+        raise ConfigurationError(f"paths must be a list of paths, got {paths!r}")
+    packed = PackedStrings(os.fspath(path) for path in paths)
+    if labels is None:
+        return make_table(packed, {}, {}, _place), class_names or ()
+    given = list(labels)
+    if len(given) != len(packed):
+        raise ConfigurationError(f"labels must be one for each of {len(packed)} paths, got {len(given)}")
+    numbers, known = number_labels(given, class_names, packed.__getitem__)
+    return make_table(packed, {"label": array_of("label", numbers)}, {}, _place), known
+
+
+def _place(row: int) -> str:
+    return f"paths[{row}]"
