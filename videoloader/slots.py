@@ -107,6 +107,7 @@ class ClipSink:
         self.corrupt = [np.zeros(len(clip.frame_numbers), np.bool_) for clip in clips]
         self.done: set[int] = set()
         self.streams: set[torch.cuda.Stream] = set() if stream is None else {stream}
+        self._last_stream = stream
         # For each packet the clips that want its picture, each with the positions it has there.
         self._places: dict[int, list[tuple[int, list[int]]]] = {}
         for number, clip in enumerate(clips):
@@ -159,7 +160,9 @@ class ClipSink:
 
     def put_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
         """Convert a picture that NVDEC put on a stream."""
-        self.streams.add(stream)
+        if stream is not self._last_stream:
+            self._last_stream = stream
+            self.streams.add(stream)
         self._convert(packet, surface, self._colors, stream)
 
     def _convert(self, packet: int, surface: CudaSurface, colors: ColorSpec, stream: torch.cuda.Stream) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, cuda, nvdec_surface
+from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, cuda, nvdec_layout
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
@@ -53,7 +53,7 @@ def test_rotation_and_flip_are_strides(turns: int, flip: bool) -> None:
     assert (slot[: 2 * shown.size : 2].reshape(shown.shape) == shown).all()
 
 
-NV12 = nvdec_surface(0, 64, 48, 64, "nv12", 8).layout
+NV12 = nvdec_layout(64, 48, 64, "nv12", 8)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_bad_layouts(layout: SurfaceLayout, name: str) -> None:
 
 def test_bad_pitch_of_nvdec() -> None:
     with pytest.raises(ConfigurationError, match="pitch"):
-        nvdec_surface(0, 64, 48, 129, "p016", 10)
+        nvdec_layout(64, 48, 129, "p016", 10)
 
 
 def test_bad_slot_and_matrix() -> None:

@@ -10,7 +10,7 @@ import pytest
 from convert import reference
 from convert.planar_frames import FORMATS, frame_of, random_picture
 
-from videoloader.convert import nvdec_surface, upload
+from videoloader.convert import nvdec_layout, upload
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
 
 
@@ -60,6 +60,6 @@ def test_surfaces_of_nvdec(height: int, width: int) -> None:
     memory = np.zeros((height + len(planes[1]), pitch), np.uint16)
     memory[:height, :width] = planes[0] << 6
     memory[height:, 0::2], memory[height:, 1::2] = planes[1] << 6, planes[2] << 6
-    layout = nvdec_surface(0, width, height, 2 * pitch, "p016", 10).layout
+    layout = nvdec_layout(width, height, 2 * pitch, "p016", 10)
     for found, expected in zip(planes_at(layout, memory.view(np.uint8).ravel()), planes, strict=True):
         assert np.array_equal(found, expected)

@@ -13,7 +13,7 @@ from convert import reference
 from gpu import resize_reference
 
 from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, convert_frame, convert_surface
-from videoloader.convert.surface import NvdecFormat, nvdec_surface
+from videoloader.convert.surface import NvdecFormat, nvdec_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 pytestmark = [
@@ -55,7 +55,7 @@ def surface_of(planes: list[npt.NDArray[np.uint16]], layout: NvdecFormat, bits: 
         memory[height : 2 * height, :width], memory[2 * height :, :width] = planes[1] << shift, planes[2] << shift
     samples = memory if deep else memory.astype(np.uint8)
     tensor = torch.from_numpy(samples.view(np.uint8).reshape(rows, -1)).cuda()
-    return nvdec_surface(tensor.data_ptr(), width, height, tensor.shape[1], layout, bits, tensor)
+    return CudaSurface(tensor.data_ptr(), nvdec_layout(width, height, tensor.shape[1], layout, bits), tensor)
 
 
 def poisoned(shape: tuple[int, ...], dtype: torch.dtype, device: str = "cuda") -> torch.Tensor:

@@ -14,7 +14,7 @@ from videoloader.convert.spec import (
     full_geometry,
     hdr_transfer,
 )
-from videoloader.convert.surface import CudaSurface, nvdec_surface
+from videoloader.convert.surface import CudaSurface, nvdec_layout
 from videoloader.convert.upload import copy_surface, upload_frame
 
 __all__ = [
@@ -32,6 +32,6 @@ __all__ = [
     "fill_pixel",
     "full_geometry",
     "hdr_transfer",
-    "nvdec_surface",
+    "nvdec_layout",
     "upload_frame",
 ]

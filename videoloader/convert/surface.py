@@ -145,8 +145,22 @@ def planes_layout(
     return layout, ranges
 
 
-@lru_cache(1024)
-def _nvdec_layout(width: int, height: int, pitch: int, pixels: NvdecFormat, bit_depth: int) -> SurfaceLayout:
+def nvdec_layout(width: int, height: int, pitch: int, pixels: NvdecFormat, bit_depth: int) -> SurfaceLayout:
+    """The layout of NVDEC's surfaces, as PyNvVideoCodec gives them out.
+
+    The planes follow one another without a gap: ``height`` rows of luma, then for ``nv12`` and ``p016``
+    ``⌈height / 2⌉`` rows of interleaved Cb and Cr (4:2:0), for ``yuv444`` and ``yuv444_16`` ``height`` rows
+    of Cb and as many of Cr.
+
+    Args:
+        width, height: of the picture, pixels.
+        pitch: from row to row, bytes; the same in all planes.
+        pixels: ``p016`` and ``yuv444_16`` have 16-bit samples with the code in the high bits, the others 8-bit.
+        bit_depth: of the codes.
+
+    Raises:
+        ConfigurationError: the pitch is no whole number of samples.
+    """
     size = 1 if pixels in ("nv12", "yuv444") else 2
     pitch, rest = divmod(pitch, size)
     if rest:
@@ -156,26 +170,6 @@ def _nvdec_layout(width: int, height: int, pitch: int, pixels: NvdecFormat, bit_
         width, height, bit_depth, size, 8 * size - bit_depth, "ycbcr", (0, 0) if planar else (1, 1),
         pitch, pitch, 1 if planar else 2, pitch * height, 2 * pitch * height if planar else pitch * height + 1,
     )  # fmt: skip
-
-
-def nvdec_surface(
-    pointer: int, width: int, height: int, pitch: int, pixels: NvdecFormat, bit_depth: int, owner: object = None
-) -> CudaSurface:
-    """A surface of NVDEC, as PyNvVideoCodec gives it out.
-
-    The planes follow one another without a gap: ``height`` rows of luma, then for ``nv12`` and ``p016``
-    ``⌈height / 2⌉`` rows of interleaved Cb and Cr (4:2:0), for ``yuv444`` and ``yuv444_16`` ``height`` rows
-    of Cb and as many of Cr.
-
-    Args:
-        pointer: device address of the first luma sample.
-        width, height: of the picture, pixels.
-        pitch: from row to row, bytes; the same in all planes.
-        pixels: ``p016`` and ``yuv444_16`` have 16-bit samples with the code in the high bits, the others 8-bit.
-        bit_depth: of the codes.
-        owner: whatever keeps the memory alive.
-    """
-    return CudaSurface(pointer, _nvdec_layout(width, height, pitch, pixels, bit_depth), owner)
 
 
 def _halved(length: int, times: int) -> int:

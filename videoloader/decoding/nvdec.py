@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from videoloader.convert.surface import CudaSurface, NvdecFormat, nvdec_surface
+from videoloader.convert.surface import CudaSurface, NvdecFormat, SurfaceLayout, nvdec_layout
 from videoloader.decoding.annexb import add_annex_b, annex_b_headers
 from videoloader.decoding.capabilities import section_format, setup_of, why_not_picture
 from videoloader.decoding.picture_changes import contradiction
@@ -171,6 +171,8 @@ def _decode_sequence(
     codec = index.stream.codec
     order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder(index)
     most = 1 if codec in _NEVER_REORDERED else packets_a_call(picture)
+    layout, size = _layout(picture)
+    stream = session.stream
     expected: set[int] = set()
     pieces: list[bytes | memoryview] = []
     record, length_size, setup = b"", 0, setup_of(picture)
@@ -180,9 +182,15 @@ def _decode_sequence(
     def give(surfaces: list[Any]) -> None:
         for surface in surfaces:
             number = order.next_shown()
-            if number in expected:
-                expected.remove(number)
-                sink(number, _describe(surface, picture), session.stream)
+            if number not in expected:
+                continue
+            if surface.framesize() != size:
+                raise SessionError(
+                    f"NVDEC gave a picture of {surface.framesize()} bytes where {picture.width}×{picture.height} "
+                    f"{picture.chroma} {picture.bit_depth} bit has {size}"
+                )
+            expected.remove(number)
+            sink(number, CudaSurface(surface.GetPtrToPlane(0), layout, surface), stream)
 
     for packet in packets:
         if not fed:
@@ -261,19 +269,14 @@ class _DecodeOrder:
         return self._fed.popleft()
 
 
-def _describe(surface: Any, picture: PictureFormat) -> CudaSurface:
-    """Where the planes of a surface are: contiguous; rows of subsampled formats are as long as an even width."""
-    wide = picture.bit_depth > 8
-    planar = picture.chroma == "444"
+def _layout(picture: PictureFormat) -> tuple[SurfaceLayout, int]:
+    """Where the samples of a picture are, and its size as PyNvVideoCodec tells it, bytes.
+
+    Planes are contiguous; rows of subsampled formats are as long as an even width.
+    """
+    wide, planar = picture.bit_depth > 8, picture.chroma == "444"
     pitch = (picture.width if planar else (picture.width + 1) // 2 * 2) * (2 if wide else 1)
-    # The size that PyNvVideoCodec tells leaves out the last chroma row of an odd height; the row is there.
+    pixels: NvdecFormat = ("yuv444_16" if wide else "yuv444") if planar else ("p016" if wide else "nv12")
+    # The size leaves out the last chroma row of an odd height; the row is there.
     size = pitch * picture.height * 3 if planar else pitch * picture.height * 3 // 2
-    if surface.framesize() != size:
-        raise SessionError(
-            f"NVDEC gave a picture of {surface.framesize()} bytes where {picture.width}×{picture.height} "
-            f"{picture.chroma} {picture.bit_depth} bit has {size}"
-        )
-    layout: NvdecFormat = ("yuv444_16" if wide else "yuv444") if planar else ("p016" if wide else "nv12")
-    return nvdec_surface(
-        surface.GetPtrToPlane(0), picture.width, picture.height, pitch, layout, picture.bit_depth, surface
-    )
+    return nvdec_layout(picture.width, picture.height, pitch, pixels, picture.bit_depth), size

@@ -60,7 +60,7 @@ def packets_a_call(picture: PictureFormat) -> int:
     decode so fast that one call for each would leave NVDEC idle. PyNvVideoCodec keeps a buffer for each picture
     that a call gave out; four come out of a flush anyway, more cost memory (8 at 1080p: 16 MiB a session).
     """
-    return 8 if picture.width * picture.height <= 640 * 480 else 4
+    return 16 if picture.width * picture.height <= 640 * 480 else 4
 
 
 def session_bytes(key: SessionKey, picture: PictureFormat) -> int:
