@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -92,6 +93,11 @@ def large_store(path: Path, index: VideoIndex, rows: int) -> None:
             build.add(Answer(name, Row(name, None, facts=facts, packed=packed)) for name in names)
 
 
+def most_memory() -> float:
+    """MB that this process has had at once."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
 def reading(path: Path, rows: int) -> None:
     opening = [min(timeit.repeat(lambda: IndexStore(path, verify=False), number=1, repeat=1)) for _ in range(21)]
     print(f"{rows} rows, {path.stat().st_size / 1e6:.0f} MB: opened in {statistics.median(opening) * 1e3:.2f} ms")
@@ -105,9 +111,10 @@ def reading(path: Path, rows: int) -> None:
         times.append(time.perf_counter() - start)
     print(f"look-up with expansion of {len(index)} frames: median {statistics.median(times) * 1e6:.0f} µs")
     data = VideoDataset.from_paths([f"/data/videos/{n % 1000:03}/clip_{n:09}.mp4" for n in range(rows)])
-    start = time.perf_counter()
+    before, start = most_memory(), time.perf_counter()
     build_clip_table(data, RandomWindow(16, stride=4), store=store, workers=1, skip_unreadable=False)
-    print(f"clips of a loader over all rows: {time.perf_counter() - start:.2f} s")
+    seconds = time.perf_counter() - start
+    print(f"clips of a loader over all rows: {seconds:.2f} s, at most {most_memory() - before:.0f} MB more than before")
     command = [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-c", _READER, str(path), str(rows)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     print(f"memory of a reader after {len(range(0, rows, 97))} look-ups: {told}")
