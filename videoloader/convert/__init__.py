@@ -1,7 +1,7 @@
 """Decoded pictures to RGB in a batch slot, in one pass: colours, crop, resize, flip, number type, layout."""
 
 from videoloader.convert.cpu import convert_frame
-from videoloader.convert.cuda import convert_surface
+from videoloader.convert.cuda import convert_surface, convert_surfaces
 from videoloader.convert.spec import (
     Color,
     ColorSpec,
@@ -27,6 +27,7 @@ __all__ = [
     "color_spec",
     "convert_frame",
     "convert_surface",
+    "convert_surfaces",
     "copy_surface",
     "fill_color",
     "fill_pixel",

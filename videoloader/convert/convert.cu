@@ -13,6 +13,7 @@ constexpr int THREADS = 128;
 constexpr int CHUNK = 2 * THREADS;
 constexpr int ROWS = 2;
 constexpr int MAX_TILE = 256;
+constexpr int MAX_PICTURES = 16;
 
 enum Filter { LINEAR, CUBIC, CUBIC_EDGES, NEAREST };
 
@@ -163,9 +164,18 @@ __device__ inline Rgb convert_pixel(const Plan &p, float y, Rgb chroma) {
     return saturated({p.m[0] * y + chroma.r, p.m[3] * y + chroma.g, p.m[6] * y + chroma.b});
 }
 
+// Several pictures of one clip at once: each block's z tells which.
+template <typename Sample, typename Output>
+struct Pictures {
+    const Sample *surface[MAX_PICTURES];
+    Output *slot[MAX_PICTURES];
+};
+
 template <typename Sample, int SUB_X, int SUB_Y, Filter FILTER, typename Output>
 __global__ void __launch_bounds__(THREADS)
-convert(const Sample *surface, Output *slot, const Plan p) {
+convert(const Pictures<Sample, Output> pictures, const Plan p) {
+    const Sample *surface = pictures.surface[blockIdx.z];
+    Output *slot = pictures.slot[blockIdx.z];
     using Pair = ChromaPair<Sample, SUB_X, SUB_Y>;
     __shared__ Rgb column_sums[ROWS][CHUNK];
     __shared__ Weighted totals[ROWS][MAX_TILE];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ _FILTERS = {
 }  # fmt: skip
 
 # As in convert.cu.
-_THREADS, _CHUNK, _ROWS, _MAX_TILE = 128, 256, 2, 256
+_THREADS, _CHUNK, _ROWS, _MAX_TILE, _MAX_PICTURES = 128, 256, 2, 256, 16
 _AXIS = np.dtype(
     [
         *((name, np.int32) for name in ("start", "size", "resized_start", "out_size", "mirror")),
@@ -53,10 +54,13 @@ class _Launch(NamedTuple):
 
 
 class _Recent(threading.local):
-    """The launch that a thread made last, and of what."""
+    """The launch that a thread made last, and of what; where it puts the addresses of surfaces and slots."""
 
     key: object = None
     launch: _Launch
+
+    def __init__(self) -> None:
+        self.pictures = (ctypes.c_uint64 * (2 * _MAX_PICTURES))()
 
 
 def convert_surface(
@@ -96,35 +100,56 @@ def convert_surface(
             layout contradicts itself or the colours.
         UnsupportedError: Y'CbCr is wanted of an RGB picture.
     """
-    key = (
-        surface.layout,
-        color,
-        rotation,
-        mirrored,
-        geometry,
-        output,
-        slot.shape,
-        slot.stride(),
-        slot.dtype,
-        slot.device,
-    )
+    convert_surfaces([surface], color, rotation, mirrored, geometry, output, [slot], stream)
+
+
+def convert_surfaces(
+    surfaces: Sequence[CudaSurface],
+    color: ColorSpec,
+    rotation: int,
+    mirrored: bool,
+    geometry: Geometry,
+    output: OutputSpec,
+    slots: Sequence[torch.Tensor],
+    stream: int,
+) -> None:
+    """``convert_surface`` for several pictures of one video, by one kernel for each sixteen.
+
+    To launch a kernel takes longer than all else that Python does for a picture.
+
+    Args:
+        surfaces: of one layout.
+        slots: one for each, of one shape, with the same strides.
+
+    Raises:
+        ConfigurationError: as by ``convert_surface``, or surfaces or slots differ.
+    """
+    layout, slot = surfaces[0].layout, slots[0]
+    shape, strides = slot.shape, slot.stride()
+    key = (layout, color, rotation, mirrored, geometry, output, shape, strides, slot.dtype, slot.device)
     if key != _recent.key:  # the same objects frame after frame: to compare them is cheaper than to hash them
-        if slot.shape != (3, *geometry.output_size) or slot.dtype != output.dtype or slot.device.type != "cuda":
+        if shape != (3, *geometry.output_size) or slot.dtype != output.dtype or slot.device.type != "cuda":
             raise ConfigurationError(
                 f"slot is {slot.dtype} {list(slot.shape)} on {slot.device}, "
                 f"not {output.dtype} {[3, *geometry.output_size]} on a CUDA device"
             )
-        _recent.launch = _launch(
-            surface.layout, color, rotation, mirrored, geometry, output, slot.stride(), slot.device.index
-        )
+        _recent.launch = _launch(layout, color, rotation, mirrored, geometry, output, strides, slot.device.index)
         _recent.key = key
-    launch = _recent.launch
-    source, target = ctypes.c_uint64(surface.pointer), ctypes.c_uint64(slot.data_ptr())
-    arguments = _Arguments(ctypes.addressof(source), ctypes.addressof(target), launch.plan_address)
+    launch, pictures = _recent.launch, _recent.pictures
+    arguments = _Arguments(ctypes.addressof(pictures), launch.plan_address)
     columns, rows = launch.grid
-    error = cuda_driver().cuLaunchKernel(launch.function, columns, rows, 1, _THREADS, 1, 1, 0, stream, arguments, None)
-    if error:
-        raise DecodeError(f"the conversion kernel cannot be launched: CUDA error {error}")
+    for first in range(0, len(surfaces), _MAX_PICTURES):
+        count = 0
+        for surface, target in zip(surfaces[first : first + _MAX_PICTURES], slots[first:], strict=False):
+            if surface.layout != layout or target.shape != shape or target.stride() != strides:
+                raise ConfigurationError("surfaces that are converted at once differ in their layout, or their slots do")
+            pictures[count], pictures[_MAX_PICTURES + count] = surface.pointer, target.data_ptr()
+            count += 1
+        error = cuda_driver().cuLaunchKernel(
+            launch.function, columns, rows, count, _THREADS, 1, 1, 0, stream, arguments, None
+        )
+        if error:
+            raise DecodeError(f"the conversion kernel cannot be launched: CUDA error {error}")
 
 
 @lru_cache(4096)
@@ -304,5 +329,5 @@ def _compiled(arguments: str, device: int) -> int:
 _compiling = threading.Lock()
 # Functions whose handles are in use; CuPy unloads a module when nothing refers to it.
 _loaded: list[Any] = []
-_Arguments = ctypes.c_void_p * 3
+_Arguments = ctypes.c_void_p * 2
 _recent = _Recent()

@@ -29,6 +29,8 @@ _WITH_PARAMETER_SETS = ("h264", "hevc")
 _KEPT_FOR_RETRY = 32 << 20
 
 Sink = Callable[[int, CudaSurface, torch.cuda.Stream], None]
+# Surfaces are valid until it is called.
+Finish = Callable[[], None]
 
 
 class NvdecDecoder:
@@ -44,7 +46,9 @@ class NvdecDecoder:
     def __init__(self, *, gpu: int) -> None:
         self._gpu = gpu
 
-    def decode(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink) -> int:
+    def decode(
+        self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink, finish: Finish = lambda: None
+    ) -> int:
         """Decode one run, from a keyframe on, until all wanted frames have come out.
 
         A run on which a session fails is decoded once more on a new one, unless it is longer than 32 MiB. The
@@ -54,7 +58,8 @@ class NvdecDecoder:
             index: of the video.
             packets: of the run, in decode order; all of one configuration record.
             sink: called as ``sink(packet number, surface, stream)`` for each wanted packet, in display order. The
-                surface is valid for work put on that stream inside of the call.
+                surface is valid for work put on that stream until ``finish`` has been called.
+            finish: called after each few pictures, so that work on all of them can be put on the stream at once.
 
         Returns:
             Packets fed to the decoder.
@@ -66,19 +71,21 @@ class NvdecDecoder:
         kept = _Kept(packets)
         try:
             try:
-                return self._decode(index, iter(kept), sink, new=False)
+                return self._decode(index, iter(kept), sink, finish, new=False)
             except SessionError as error:
                 if not kept.whole:
                     raise
                 if error.out_of_memory:
                     pool_of(self._gpu).close_idle()
-            return self._decode(index, kept.again(), sink, new=True)
+            return self._decode(index, kept.again(), sink, finish, new=True)
         except DecodeError as error:
             if error.source is not None:  # of the packets
                 raise
             raise DecodeError(error.message, index.source) from error.__cause__
 
-    def _decode(self, index: VideoIndex, packets: Iterator[PacketBytes], sink: Sink, *, new: bool) -> int:
+    def _decode(
+        self, index: VideoIndex, packets: Iterator[PacketBytes], sink: Sink, finish: Finish, *, new: bool
+    ) -> int:
         packet = next(packets, None)
         if packet is not None:
             _check_start(index, packet)
@@ -86,7 +93,7 @@ class NvdecDecoder:
         while packet is not None:
             picture = self._picture(index, packet)
             with pool_of(self._gpu).lend(session_key(index.stream.codec, picture), picture, new=new) as session:
-                count, packet = _decode_sequence(index, session, picture, chain((packet,), packets), sink)
+                count, packet = _decode_sequence(index, session, picture, chain((packet,), packets), sink, finish)
             fed += count
         return fed
 
@@ -161,7 +168,12 @@ def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
 
 
 def _decode_sequence(
-    index: VideoIndex, session: Session, picture: PictureFormat, packets: Iterable[PacketBytes], sink: Sink
+    index: VideoIndex,
+    session: Session,
+    picture: PictureFormat,
+    packets: Iterable[PacketBytes],
+    sink: Sink,
+    finish: Finish,
 ) -> tuple[int, PacketBytes | None]:
     """Decode the packets up to the end, or up to one whose parameter sets need another session.
 
@@ -180,17 +192,20 @@ def _decode_sequence(
     following: PacketBytes | None = None
 
     def give(surfaces: list[Any]) -> None:
-        for surface in surfaces:
-            number = order.next_shown()
-            if number not in expected:
-                continue
-            if surface.framesize() != size:
-                raise SessionError(
-                    f"NVDEC gave a picture of {surface.framesize()} bytes where {picture.width}×{picture.height} "
-                    f"{picture.chroma} {picture.bit_depth} bit has {size}"
-                )
-            expected.remove(number)
-            sink(number, CudaSurface(surface.GetPtrToPlane(0), layout, surface), stream)
+        try:
+            for surface in surfaces:
+                number = order.next_shown()
+                if number not in expected:
+                    continue
+                if surface.framesize() != size:
+                    raise SessionError(
+                        f"NVDEC gave a picture of {surface.framesize()} bytes where {picture.width}×{picture.height} "
+                        f"{picture.chroma} {picture.bit_depth} bit has {size}"
+                    )
+                expected.remove(number)
+                sink(number, CudaSurface(surface.GetPtrToPlane(0), layout, surface), stream)
+        finally:
+            finish()
 
     for packet in packets:
         if not fed:
