@@ -51,7 +51,16 @@ if TYPE_CHECKING:
         UniformFrames,
         WholeVideo,
     )
-    from videoloader.transforms import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
+    from videoloader.transforms import (
+        CenterCrop,
+        Letterbox,
+        Normalize,
+        Pad,
+        PadToMultiple,
+        RandomHorizontalFlip,
+        RandomResizedCrop,
+        Resize,
+    )
     from videoloader.video import Clip, Video
 
 _MODULES = {
@@ -96,7 +105,16 @@ _MODULES = {
         "UniformFrames",
         "WholeVideo",
     ],
-    "transforms": ["CenterCrop", "Normalize", "RandomHorizontalFlip", "RandomResizedCrop", "Resize"],
+    "transforms": [
+        "CenterCrop",
+        "Letterbox",
+        "Normalize",
+        "Pad",
+        "PadToMultiple",
+        "RandomHorizontalFlip",
+        "RandomResizedCrop",
+        "Resize",
+    ],
     "video": ["Clip", "Video"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -120,11 +138,14 @@ __all__ = [
     "IndexStore",
     "IndexingError",
     "Keyframes",
+    "Letterbox",
     "LoaderStats",
     "NearKeyframes",
     "Normalize",
     "NotIndexedError",
+    "Pad",
     "PadColumn",
+    "PadToMultiple",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "RandomWindow",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.clip_table import EntryFrames
-from videoloader.device import allocate
+from videoloader.batch_plan import BatchRow, PlannedClip
+from videoloader.boxes import map_points, picture_box, source_affine
 from videoloader.padding import CONSTANT_FRAME
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
     """B clips of T frames.
+
+    With ``collate="list"`` T, and the frames' size, is each clip's own: ``frames``, ``frame_numbers``, ``timestamps``,
+    ``mask`` and ``corrupt`` are then lists of B tensors or arrays, without the dimension B.
 
     Attributes:
         frames: [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C], of the loader's layout, dtype and device.
@@ -29,17 +32,48 @@ class Batch:
         paths: of the B videos.
         clips: int64[B], number of each clip in the data set.
         columns: for each video the other columns of its entry.
+        boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of them but for what
+            ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
+        source_affine: float64[B, 2, 2], where the frames' points lie in the video: (scale, shift) for x and for y. The
+            point (x, y) lies at (scale · x + shift) of each. Points are counted from the corner of the top left pixel,
+            whose centre is at (0.5, 0.5); the video's, in frames as a player shows them.
     """
 
-    frames: torch.Tensor
+    frames: Any
     labels: torch.Tensor
-    frame_numbers: npt.NDArray[np.int64]
-    timestamps: npt.NDArray[np.float64]
-    mask: npt.NDArray[np.bool_]
-    corrupt: npt.NDArray[np.bool_]
+    frame_numbers: Any
+    timestamps: Any
+    mask: Any
+    corrupt: Any
     paths: list[str]
     clips: npt.NDArray[np.int64]
     columns: list[Mapping[str, Any]]
+    boxes: npt.NDArray[np.int64]
+    source_affine: npt.NDArray[np.float64]
+
+    def to_source(self, points: torch.Tensor, rows: Sequence[int] | torch.Tensor | None = None) -> torch.Tensor:
+        """Where points or boxes of the frames, as a model predicts them, lie in the frames of their videos.
+
+        Crops, resizes, flips and padding are undone. What lies outside the picture comes out outside the crop.
+
+        Args:
+            points: on any device, [N, ..., 2] for points (x, y) or [N, ..., 4] for boxes (x1, y1, x2, y2), in pixels
+                of the frames; see ``source_affine``.
+            rows: the clip that each of the N belongs to. Default: one of each, N = B.
+
+        Returns:
+            The same shape in pixels of the videos, float32 or the wider type that they came in. Boxes have x1 ≤ x2 and
+            y1 ≤ y2, flipped or not.
+
+        Raises:
+            ConfigurationError: the points have another shape.
+
+        Example:
+            >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]  # doctest: +SKIP
+            >>> boxes = batch.to_source(boxes, rows)  # doctest: +SKIP
+        """
+        chosen = slice(None) if rows is None else np.asarray(torch.as_tensor(rows).cpu(), np.int64)
+        return map_points(points, self.source_affine[chosen])
 
 
 @dataclass(frozen=True)
@@ -61,48 +95,31 @@ class LoaderStats:
         return LoaderStats(self.clips + more.clips, self.frames + more.frames, self.packets + more.packets)
 
 
-def allocate_frames(
-    clips: int, shape: tuple[int, int, int], layout: str, dtype: torch.dtype, device: torch.device
-) -> torch.Tensor:
-    """Memory for a batch: [B, T, 3, H, W], or with another order of the last four dimensions; see ``device.allocate``.
+def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt.NDArray[Any]]], Any]) -> Batch:
+    """A batch of rows whose frames are in place already.
 
     Args:
-        clips: B.
-        shape: (T, H, W).
-        layout: the order: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+        frames: of the batch.
+        rows: of the batch, at least one.
+        join: makes one of the rows' arrays of [T]: ``numpy.stack`` or ``list``.
     """
-    sizes = {"C": 3, **dict(zip("THW", shape, strict=True))}
-    return allocate((clips, *(sizes[axis] for axis in layout)), dtype, device)
-
-
-def clip_slots(clip: torch.Tensor, layout: str) -> Sequence[torch.Tensor]:
-    """The T frames of one clip of a batch as [3, H, W], whatever its layout: views."""
-    return clip.permute([layout.index(axis) for axis in "TCHW"]).unbind(0)
-
-
-def collate(
-    frames: torch.Tensor,
-    videos: Sequence[EntryFrames],
-    clips: Sequence[int],
-    frame_numbers: Sequence[npt.NDArray[np.int64]],
-    masks: Sequence[npt.NDArray[np.bool_]],
-    corrupt: Sequence[npt.NDArray[np.bool_]],
-) -> Batch:
-    """A batch of clips whose frames are in place already."""
-    numbers = np.stack(frame_numbers)
-    constant = numbers == CONSTANT_FRAME
-    timestamps = np.stack(
-        [video.index.timestamps[np.where(constant[row], 0, numbers[row])] for row, video in enumerate(videos)]
-    )
-    labels = [-1 if video.entry.label is None else video.entry.label for video in videos]
+    clips = [row.clip for row in rows]
+    labels = [-1 if clip.video.entry.label is None else clip.video.entry.label for clip in clips]
     return Batch(
         frames,
-        torch.tensor(labels, dtype=torch.int64).to(frames.device, non_blocking=True),
-        numbers,
-        np.where(constant, np.nan, timestamps),
-        np.stack(masks),
-        np.stack(corrupt),
-        [video.entry.path for video in videos],
-        np.array(clips, np.int64),
-        [video.entry.columns for video in videos],
+        torch.tensor(labels, dtype=torch.int64).to(rows[0].frames.device, non_blocking=True),
+        join([clip.frame_numbers for clip in clips]),
+        join([_timestamps(clip) for clip in clips]),
+        join([clip.mask for clip in clips]),
+        join([row.corrupt for row in rows]),
+        [clip.video.entry.path for clip in clips],
+        np.array([clip.number for clip in clips], np.int64),
+        [clip.video.entry.columns for clip in clips],
+        np.array([picture_box(clip.geometry) for clip in clips], np.int64),
+        np.stack([source_affine(clip.geometry) for clip in clips]),
     )
+
+
+def _timestamps(clip: PlannedClip) -> npt.NDArray[np.float64]:
+    constant = clip.frame_numbers == CONSTANT_FRAME
+    return np.where(constant, np.nan, clip.video.index.timestamps[np.where(constant, 0, clip.frame_numbers)])

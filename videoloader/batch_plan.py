@@ -49,18 +49,25 @@ class BatchRow:
 
     Attributes:
         clip: what it shows; another clip may replace one that does not decode.
-        slots: its T frames in the batch, each [3, H, W].
+        frames: its part of the batch, in the loader's layout.
+        slots: the T frames of it, each [3, H, W].
         corrupt: bool[T], see ``Batch``.
         left_out: whether the clip could not be made and nothing replaces it.
     """
 
     clip: PlannedClip
+    frames: torch.Tensor
     slots: Sequence[torch.Tensor]
     corrupt: npt.NDArray[np.bool_] = field(init=False)
     left_out: bool = False
 
     def __post_init__(self) -> None:
         self.corrupt = np.zeros(len(self.slots), np.bool_)
+
+    def show(self, clip: PlannedClip, frames: torch.Tensor, slots: Sequence[torch.Tensor]) -> None:
+        """Show another clip, there."""
+        self.clip, self.frames, self.slots = clip, frames, slots
+        self.corrupt = np.zeros(len(slots), np.bool_)
 
     @property
     def shape(self) -> tuple[int, int, int]:

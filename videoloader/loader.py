@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batch import Batch, LoaderStats, allocate_frames, clip_slots, collate
+from videoloader.batch import Batch, LoaderStats, collate_rows
 from videoloader.batch_plan import BatchRow, DecodeJob, PlannedClip, decode_jobs
 from videoloader.clip_table import ClipTable, build_clip_table
 from videoloader.clips import ClipReader, ClipsReport
+from videoloader.collation import Collate, FrameMemory, Layout, fill_up, list_rows, show_instead, stack_rows
 from videoloader.convert import Color, fill_color
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
@@ -29,23 +30,24 @@ from videoloader.sharding import batch_positions, batch_range, num_batches, perm
 from videoloader.transforms import Transform, plan_geometry, plan_output
 from videoloader.workers import DecodeWorkers, available_cores
 
-Layout = Literal["TCHW", "CTHW", "THWC"]
 OnError = Literal["raise", "skip", "replace"]
 _DTYPES = {
     "uint8": torch.uint8, "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
 }  # fmt: skip
 # What on_error is about: the video is to blame, not the caller.
 _UNREADABLE = (DecodeError, SourceError, UnsupportedError)
+# Clips tried for one that cannot be made: so many that do not decode, so many with those that do not fit.
 _REPLACEMENTS = 16
+_CANDIDATES = 256
 _CLIPS_AHEAD = 2
 
 
 @dataclass(eq=False)
 class _Pending:
-    """A batch whose clips are being decoded."""
+    """A batch whose clips are being decoded, all in one tensor unless it is a list."""
 
     next_position: int
-    frames: torch.Tensor
+    stacked: torch.Tensor | None
     rows: list[BatchRow]
     jobs: list[tuple[Future[ClipsReport], list[BatchRow]]] = field(default_factory=list)
 
@@ -58,7 +60,7 @@ class VideoLoader:
 
     Args:
         dataset: the videos.
-        mode: how frames are chosen; all its clips must have the same number of frames.
+        mode: how frames are chosen.
         batch_size: clips in a batch.
         device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         transforms: resize, crops, flips and Normalize, carried out together with the colour conversion.
@@ -78,10 +80,17 @@ class VideoLoader:
         prefetch: batches in the making while one is used. Default: enough for two clips a thread.
         gop_cache: bytes of GPU memory for decoded frames that later clips may want too, least recently used GOPs
             leave first. For long videos sampled often; off by default.
+        collate: how clips of a batch go together. ``"stack"``: all must have the same number of frames. ``"pad"``:
+            shorter ones are filled up to the longest of the batch with frames of constant padding (``mask`` False,
+            ``frame_numbers`` -1, ``timestamps`` NaN). ``"list"``: each keeps its own length and size, and
+            ``batch.frames`` is a list; see ``Batch``. Only a list takes frames of different sizes: the others need a
+            transform that makes them equal, such as ``Letterbox``.
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255 whatever
             ``dtype`` and normalisation are; they are converted like any other pixel.
         on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out; ``"replace"``
-            leaves unreadable files out too, and takes another clip for one that does not decode.
+            leaves unreadable files out too, and takes another clip for one that does not decode: with ``"stack"``
+            one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with ``"list"``
+            any.
         index: an ``IndexStore``, or its path, that holds the videos' indexes (``dataset.build_index``). Without one
             all videos are indexed now, by every process, and all indexes are kept in memory.
         on_indexed: called after each video of the data set was indexed, for progress bars.
@@ -98,6 +107,14 @@ class VideoLoader:
         >>> loader = VideoLoader(data, RandomWindow(16, stride=4), batch_size=8)  # doctest: +SKIP
         >>> for batch in loader:  # doctest: +SKIP
         ...     train(batch.frames, batch.labels)
+
+        Whole videos of any length and size, for a model that takes padded batches:
+
+        >>> loader = VideoLoader(  # doctest: +SKIP
+        ...     data, WholeVideo(stride=8), batch_size=8, collate="pad", transforms=[Letterbox(224)]
+        ... )
+        >>> for batch in loader:  # doctest: +SKIP
+        ...     features = model(batch.frames, torch.from_numpy(batch.mask).cuda())
     """
 
     def __init__(
@@ -121,6 +138,7 @@ class VideoLoader:
         cpu_workers: int | None = None,
         prefetch: int | None = None,
         gop_cache: int = 0,
+        collate: Collate = "stack",
         fill_value: float | Sequence[float] = 0,
         on_error: OnError = "raise",
         index: IndexStore | str | os.PathLike[str] | None = None,
@@ -128,7 +146,7 @@ class VideoLoader:
     ) -> None:
         self.device = resolve_device(device)
         self._dataset, self._mode, self._batch_size = dataset, mode, batch_size
-        self._transforms, self._layout = tuple(transforms), layout
+        self._transforms, self._collate = tuple(transforms), collate
         if isinstance(dtype, str) and dtype not in _DTYPES:
             raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
         self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype, color)
@@ -137,9 +155,11 @@ class VideoLoader:
             ("layout", layout, Layout),
             ("on_error", on_error, OnError),
             ("decode", decode, Decode),
+            ("collate", collate, Collate),
         ):
             if value not in get_args(allowed):
                 raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(get_args(allowed))}")
+        self._memory = FrameMemory(layout, self._output.dtype, self.device)
         self._shuffle, self._seed, self._last_batch = shuffle, seed, last_batch
         if (shard_id is None) != (num_shards is None):
             raise ConfigurationError("give both of shard_id and num_shards, or none")
@@ -220,7 +240,7 @@ class VideoLoader:
 
         Raises:
             DecodeError, SourceError: a clip cannot be made (with ``on_error="raise"``).
-            ConfigurationError: clips of one batch differ in their size or number of frames.
+            ConfigurationError: clips of one batch differ in their size or number of frames; see ``collate``.
         """
         if self._left_early:
             self.set_epoch(self._epoch + 1)
@@ -252,19 +272,14 @@ class VideoLoader:
 
     def _submit(self, positions: npt.NDArray[np.int64], epoch: int, next_position: int) -> _Pending:
         planned = [self._plan(clip, epoch) for clip in self._clips_at(positions, epoch)]
-        shapes = {clip.shape for clip in planned}
-        if len(shapes) > 1:
-            raise ConfigurationError(
-                f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): "
-                "add a Resize, CenterCrop or RandomResizedCrop, and a padding mode to the frame mode"
-            )
-        frames = allocate_frames(len(planned), shapes.pop(), self._layout, self._output.dtype, self.device)
-        rows = [
-            BatchRow(clip, clip_slots(of_clip, self._layout))
-            for clip, of_clip in zip(planned, frames.unbind(0), strict=True)
-        ]
-        pending = _Pending(next_position, frames, rows)
-        for job in decode_jobs(rows):
+        if self._collate == "list":
+            pending = _Pending(next_position, None, list_rows(planned, self._memory))
+        else:
+            if self._collate == "pad":
+                longest = max(len(clip.frame_numbers) for clip in planned)
+                planned = [fill_up(clip, longest) for clip in planned]
+            pending = _Pending(next_position, *stack_rows(planned, self._memory))
+        for job in decode_jobs(pending.rows):
             future = self._workers.submit(partial(self._make, job), job.index, job.packets)
             pending.jobs.append((future, job.rows))
         return pending
@@ -293,23 +308,26 @@ class VideoLoader:
 
     def _make_replaced(self, row: BatchRow, epoch: int, reader: ClipReader, decode: Decode) -> ClipsReport | None:
         """Decode a clip that could not be made with others by itself, or, where it may be replaced, another one."""
-        for attempt in range(_REPLACEMENTS):
-            clip = row.clip
-            try:
-                if clip.shape != row.shape:
-                    raise DecodeError("its clip has another shape than the clip it replaces", clip.video.entry.path)
-                return self._make(next(decode_jobs([row])), reader, decode)
-            except _UNREADABLE as error:
-                self.unreadable.append((clip.video.entry.path, str(error)))
-                if self._on_error == "skip":
-                    return None
-                # Which clip stands in depends on the failed one alone, so that epochs repeat exactly.
-                counter = [0, attempt, epoch, clip.number]
-                stand_in = np.random.Generator(np.random.Philox(key=self._seed, counter=counter))
-                row.clip = self._plan(int(stand_in.integers(len(self._table))), epoch)
+        planned, clip, failed = row.clip, row.clip, 0
+        for candidate in range(_CANDIDATES):
+            if clip is planned or show_instead(row, clip, self._collate, self._memory):
+                try:
+                    return self._make(next(decode_jobs([row])), reader, decode)
+                except _UNREADABLE as error:
+                    self.unreadable.append((clip.video.entry.path, str(error)))
+                    if self._on_error == "skip":
+                        return None
+                    failed += 1
+                    if failed == _REPLACEMENTS:
+                        break
+            # Which clip stands in depends on the failed one alone, so that epochs repeat exactly.
+            counter = [0, candidate, epoch, clip.number]
+            stand_in = np.random.Generator(np.random.Philox(key=self._seed, counter=counter))
+            clip = self._plan(int(stand_in.integers(len(self._table))), epoch)
         raise DecodeError(
-            f"{_REPLACEMENTS} clips in a row could not be made, the last one is clip {clip.number}",
-            clip.video.entry.path,
+            f"no clip can stand in for clip {planned.number}: {failed} of {candidate + 1} tried do not decode, "
+            "the others do not fit into the batch",
+            planned.video.entry.path,
         )
 
     def _finish(self, pending: _Pending, epoch: int) -> Batch | None:
@@ -342,17 +360,12 @@ class VideoLoader:
         )
         if not kept:
             return None
-        frames = pending.frames
-        if frames.is_cuda:
-            frames.record_stream(torch.cuda.current_stream(self.device))
-        if len(kept) < len(pending.rows):
-            frames = frames[torch.tensor(kept, device=frames.device)]
-        clips = [pending.rows[number].clip for number in kept]
-        return collate(
-            frames,
-            [clip.video for clip in clips],
-            [clip.number for clip in clips],
-            [clip.frame_numbers for clip in clips],
-            [clip.mask for clip in clips],
-            [pending.rows[number].corrupt for number in kept],
-        )
+        rows, stacked = [pending.rows[number] for number in kept], pending.stacked
+        if self.device.type == "cuda":
+            for tensor in [row.frames for row in rows] if stacked is None else [stacked]:
+                tensor.record_stream(torch.cuda.current_stream(self.device))
+        if stacked is None:
+            return collate_rows([row.frames for row in rows], rows, list)
+        if len(rows) < len(pending.rows):
+            stacked = stacked[torch.tensor(kept, device=self.device)]
+        return collate_rows(stacked, rows, np.stack)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import av
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import (
+    Border,
     ColorSpec,
     CudaSurface,
     Geometry,
@@ -20,6 +21,8 @@ from videoloader.convert import (
     color_spec,
     convert_frame,
     convert_surface,
+    extend_picture,
+    fill_border,
     fill_pixel,
     upload_frame,
 )
@@ -35,7 +38,8 @@ class ClipSlots:
     Attributes:
         frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME gives one of the fill value.
         geometry: which part of the frames, and how large.
-        slots: for each of the T frames the [3, H, W] tensor it is written to, of any strides, all on one device.
+        slots: for each of the T frames the [3, H, W] tensor it is written to, with its border, of any strides, all on
+            one device.
     """
 
     frame_numbers: npt.NDArray[np.int64]
@@ -110,12 +114,20 @@ class ClipSink:
         self._last_stream = stream
         # For each packet the clips that want its picture, each with the positions it has there.
         self._places: dict[int, list[tuple[int, list[int]]]] = {}
+        # For each clip the part of its slots that conversion writes.
+        self._pictures: list[Sequence[torch.Tensor]] = []
         for number, clip in enumerate(clips):
+            border = clip.geometry.border
+            self._pictures.append(clip.slots if border is None else [border.picture(slot) for slot in clip.slots])
+            if border is not None and border.mode == "constant":
+                # Now and not with each picture: the two do not touch each other, so their order means nothing.
+                self._fill_borders(clip.slots, border)
+            constant = np.flatnonzero(clip.frame_numbers == CONSTANT_FRAME).tolist()
+            if constant:
+                self._fill(number, constant)
             positions: dict[int, list[int]] = {}
             for position, frame in enumerate(clip.frame_numbers.tolist()):
-                if frame == CONSTANT_FRAME:
-                    self._fill(clip.slots[position])
-                else:
+                if frame != CONSTANT_FRAME:
                     positions.setdefault(int(index.frame_packet[frame]), []).append(position)
             for packet, at in positions.items():
                 self._places.setdefault(packet, []).append((number, at))
@@ -149,13 +161,13 @@ class ClipSink:
             self._convert(packet, surface, colors, self._cuda_stream)
             return
         for clip, positions in self._places[packet]:
-            geometry, slot = self._clips[clip].geometry, self._clips[clip].slots[positions[0]]
+            geometry, slot = self._clips[clip].geometry, self._pictures[clip][positions[0]]
             target = torch.empty(slot.shape, dtype=slot.dtype, pin_memory=True) if slot.is_cuda else slot
             convert_frame(frame, colors, stream.rotation, stream.mirrored, geometry, self._output, target)
             with _on(self._cuda_stream):
                 if target is not slot:
                     slot.copy_(target, non_blocking=True)
-                self._repeat(clip, positions)
+                self._complete(clip, positions)
         self.done.add(packet)
 
     def put_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
@@ -168,24 +180,41 @@ class ClipSink:
     def _convert(self, packet: int, surface: CudaSurface, colors: ColorSpec, stream: torch.cuda.Stream) -> None:
         rotation, mirrored = self._stream.rotation, self._stream.mirrored
         for clip, positions in self._places[packet]:
-            geometry, slot = self._clips[clip].geometry, self._clips[clip].slots[positions[0]]
+            geometry, slot = self._clips[clip].geometry, self._pictures[clip][positions[0]]
             convert_surface(
                 surface, colors, rotation, mirrored, geometry, self._output, slot, stream.cuda_stream
             )  # fmt: skip
-            if len(positions) > 1:
+            if len(positions) > 1 or geometry.border is not None:
                 with torch.cuda.stream(stream):
-                    self._repeat(clip, positions)
+                    self._complete(clip, positions)
         self.done.add(packet)
 
-    def _repeat(self, clip: int, positions: list[int]) -> None:
-        slots = self._clips[clip].slots
+    def _complete(self, clip: int, positions: list[int]) -> None:
+        """Make the rest out of the picture at the first of some positions."""
+        border, slots = self._clips[clip].geometry.border, self._pictures[clip]
+        if border is not None and border.mode != "constant":
+            slots = self._clips[clip].slots
+            extend_picture(slots[positions[0]], border)
         for position in positions[1:]:
             slots[position].copy_(slots[positions[0]], non_blocking=True)
 
-    def _fill(self, slot: torch.Tensor) -> None:
-        pixel = fill_pixel(self._stream, self._colors, self._output)
+    def _fill(self, clip: int, positions: list[int]) -> None:
+        """Make the frames of constant padding."""
+        picture = self._pictures[clip][positions[0]]
         with _on(self._cuda_stream):
-            slot.copy_(slot.new_tensor(pixel)[:, None, None].expand_as(slot))
+            picture.copy_(self._pixel(picture, self._output.fill_value)[:, None, None].expand_as(picture))
+            self._complete(clip, positions)
+
+    def _fill_borders(self, slots: Sequence[torch.Tensor], border: Border) -> None:
+        with _on(self._cuda_stream):
+            pixel = self._pixel(slots[0], border.fill)
+            for slot in slots:
+                fill_border(slot, border, pixel)
+
+    def _pixel(self, slot: torch.Tensor, color: tuple[float, float, float]) -> torch.Tensor:
+        """[3]: a colour in the numbers of a slot."""
+        output = replace(self._output, fill_value=color)
+        return slot.new_tensor(fill_pixel(self._stream, self._colors, output))
 
 
 def _on(stream: torch.cuda.Stream | None) -> torch.cuda.StreamContext | nullcontext[None]:

@@ -76,3 +76,46 @@ def test_a_batch_lives_until_the_callers_stream_is_done_with_it(sample_folder: P
         return [int(each) for each in found]
 
     assert sums(50_000_000) == sums(0)
+
+
+@pytest.mark.parametrize("collate", ["pad", "list"])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect_101"])
+def test_borders_and_clips_of_any_length_are_those_of_the_cpu(sample_folder: Path, mode: str, collate: str) -> None:
+    paths = [entry.path for entry in vl.VideoDataset.from_folder(sample_folder)]
+    data = vl.VideoDataset([vl.VideoEntry(path, stop=5 + number % 7) for number, path in enumerate(paths)])
+
+    def batches(device: str) -> list[vl.Batch]:
+        return list(
+            vl.VideoLoader(
+                data,
+                vl.WholeVideo(),
+                batch_size=4,
+                device=device,
+                transforms=[vl.Letterbox((75, 64), mode=mode, fill=(200, 90, 3)), vl.RandomHorizontalFlip()],
+                collate=collate,
+                fill_value=20,
+            )
+        )
+
+    for cpu, gpu in zip(batches("cpu"), batches("cuda"), strict=True):
+        assert np.array_equal(gpu.boxes, cpu.boxes)
+        for row, (expected, frames) in enumerate(zip(cpu.frames, gpu.frames, strict=True)):
+            assert frames.is_cuda
+            assert np.array_equal(gpu.mask[row], cpu.mask[row])
+            assert (frames.cpu().int() - expected.int()).abs().max() <= 2
+        top, left, height, width = gpu.boxes[0].tolist()
+        picture = gpu.frames[0][..., top : top + height, left : left + width].cpu().numpy()
+        margins = ((0, 0), (0, 0), (top, 75 - top - height), (left, 64 - left - width))
+        if mode != "constant":
+            around = np.pad(picture, margins, "edge" if mode == "edge" else "reflect")
+            assert np.array_equal(gpu.frames[0].cpu().numpy(), around)
+
+
+def test_predictions_on_the_gpu_go_back_to_their_videos(sample_folder: Path) -> None:
+    data = vl.VideoDataset.from_folder(sample_folder)[:2]
+    loader = vl.VideoLoader(data, vl.FrameList([0]), batch_size=2, device="cuda", transforms=[vl.Letterbox(64)])
+    (batch,) = loader
+    boxes = torch.tensor([[3.0, 20.0, 40.0, 50.0]]).repeat(2, 1)
+    mapped = batch.to_source(boxes.cuda(), torch.tensor([1, 0]).cuda())
+    assert mapped.is_cuda
+    assert torch.equal(mapped.cpu(), batch.to_source(boxes, [1, 0]))

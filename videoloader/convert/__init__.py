@@ -1,5 +1,6 @@
 """Decoded pictures to RGB in a batch slot, in one pass: colours, crop, resize, flip, number type, layout."""
 
+from videoloader.convert.border import Border, extend_picture, fill_border
 from videoloader.convert.cpu import convert_frame
 from videoloader.convert.cuda import convert_surface, convert_surfaces
 from videoloader.convert.spec import (
@@ -18,6 +19,7 @@ from videoloader.convert.surface import CudaSurface, nvdec_layout
 from videoloader.convert.upload import copy_surface, upload_frame
 
 __all__ = [
+    "Border",
     "Color",
     "ColorSpec",
     "CudaSurface",
@@ -29,6 +31,8 @@ __all__ = [
     "convert_surface",
     "convert_surfaces",
     "copy_surface",
+    "extend_picture",
+    "fill_border",
     "fill_color",
     "fill_pixel",
     "full_geometry",

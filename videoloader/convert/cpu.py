@@ -44,7 +44,7 @@ def convert_frame(
         mirrored: whether it is turned left to right after the rotation.
         geometry: in pixels after rotation and mirroring.
         output: number type, colours and normalisation. Gray frames have neutral chroma in ``"ycbcr"``.
-        slot: [3, H, W] on the CPU with ``output.dtype``, any strides; H, W must be ``geometry.output_size``.
+        slot: [3, H, W] on the CPU with ``output.dtype``, any strides; H, W must be ``geometry.picture_size``.
 
     Raises:
         ConfigurationError: the slot does not fit, the crop reaches outside the frame, or the matrix is
@@ -52,10 +52,10 @@ def convert_frame(
         UnsupportedError: the frame is on a GPU, libswscale does not know its format, or the samples of an RGB
             frame are wanted as Y'CbCr.
     """
-    if slot.shape != (3, *geometry.output_size) or slot.dtype != output.dtype or slot.device.type != "cpu":
+    if slot.shape != (3, *geometry.picture_size) or slot.dtype != output.dtype or slot.device.type != "cpu":
         raise ConfigurationError(
             f"slot is {slot.dtype} {list(slot.shape)} on {slot.device}, "
-            f"not {output.dtype} {[3, *geometry.output_size]} on the CPU"
+            f"not {output.dtype} {[3, *geometry.picture_size]} on the CPU"
         )
     view = source_view(geometry, rotation, mirrored, frame.height, frame.width)
     crop, size, window = needed_part(view.crop, view.size, view.window, geometry.interpolation)

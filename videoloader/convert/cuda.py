@@ -92,7 +92,7 @@ def convert_surface(
         geometry: in pixels after rotation and mirroring.
         output: number type, normalisation, RGB or Y'CbCr. Gray has neutral chroma.
         slot: [3, H, W] on the current CUDA device with ``output.dtype``, any strides; H, W must be
-            ``geometry.output_size``.
+            ``geometry.picture_size``.
         stream: handle (``cudaStream_t``) of a stream of that device.
 
     Raises:
@@ -128,10 +128,10 @@ def convert_surfaces(
     shape, strides = slot.shape, slot.stride()
     key = (layout, color, rotation, mirrored, geometry, output, shape, strides, slot.dtype, slot.device)
     if key != _recent.key:  # the same objects frame after frame: to compare them is cheaper than to hash them
-        if shape != (3, *geometry.output_size) or slot.dtype != output.dtype or slot.device.type != "cuda":
+        if shape != (3, *geometry.picture_size) or slot.dtype != output.dtype or slot.device.type != "cuda":
             raise ConfigurationError(
                 f"slot is {slot.dtype} {list(slot.shape)} on {slot.device}, "
-                f"not {output.dtype} {[3, *geometry.output_size]} on a CUDA device"
+                f"not {output.dtype} {[3, *geometry.picture_size]} on a CUDA device"
             )
         _recent.launch = _launch(layout, color, rotation, mirrored, geometry, output, strides, slot.device.index)
         _recent.key = key

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert.border import Border
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.index import StreamInfo
@@ -153,6 +154,8 @@ class Geometry:
         interpolation: of the resize: ``"bilinear"`` (triangle), ``"bicubic"`` (Keys 1981, a = −0.5 with
             ``antialias``, −0.75 without, as PyTorch has it), ``"nearest"`` (source pixel ``floor(i · scale)``).
         antialias: widen the filter by the scale where the picture gets smaller. Means nothing to nearest.
+        border: what surrounds the picture in the output. Conversions write the picture alone: the border is filled
+            when it is there.
     """
 
     crop: Box
@@ -161,6 +164,7 @@ class Geometry:
     window: Box | None = None
     interpolation: Interpolation = "bilinear"
     antialias: bool = True
+    border: Border | None = None
 
     def __post_init__(self) -> None:
         if self.interpolation not in get_args(Interpolation):
@@ -178,9 +182,20 @@ class Geometry:
                 raise ConfigurationError(f"window is {self.window}: it must be a part of the size {self.size}")
 
     @property
-    def output_size(self) -> tuple[int, int]:
-        """(height, width) of the output, pixels."""
+    def picture_size(self) -> tuple[int, int]:
+        """(height, width) of the picture in the output, pixels."""
         return self.size if self.window is None else self.window[2:]
+
+    @property
+    def output_size(self) -> tuple[int, int]:
+        """(height, width) of the output with its border, pixels."""
+        height, width = self.picture_size
+        border = self.border
+        return (
+            (height, width)
+            if border is None
+            else (border.top + height + border.bottom, border.left + width + border.right)
+        )
 
 
 def full_geometry(stream: StreamInfo) -> Geometry:

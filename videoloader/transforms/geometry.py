@@ -15,14 +15,20 @@ from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 
 
-def _pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
+def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
+    """(height, width) given as that, or as one number for both.
+
+    Raises:
+        ConfigurationError: one of them is not positive; the message names the step.
+    """
     height, width = (size, size) if isinstance(size, int) else size
     if height < 1 or width < 1:
         raise ConfigurationError(f"{name} needs a positive size, not {size}")
     return height, width
 
 
-def _check_interpolation(interpolation: str) -> None:
+def check_interpolation(interpolation: str) -> None:
+    """Raise ConfigurationError if there is no such interpolation."""
     if interpolation not in get_args(Interpolation):
         allowed = ", ".join(get_args(Interpolation))
         raise ConfigurationError(f"interpolation is {interpolation!r}, not one of {allowed}")
@@ -65,8 +71,8 @@ class Resize:
     antialias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        _pair(self.size, "Resize")
-        _check_interpolation(self.interpolation)
+        pair(self.size, "Resize")
+        check_interpolation(self.interpolation)
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -108,11 +114,11 @@ class CenterCrop:
     size: int | tuple[int, int]
 
     def __post_init__(self) -> None:
-        _pair(self.size, "CenterCrop")
+        pair(self.size, "CenterCrop")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
-        height, width = _pair(self.size, "CenterCrop")
+        height, width = pair(self.size, "CenterCrop")
         rows, columns = geometry.output_size
         return _cut(geometry, round((rows - height) / 2), round((columns - width) / 2), height, width)
 
@@ -142,8 +148,8 @@ class RandomResizedCrop:
     antialias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        _pair(self.size, "RandomResizedCrop")
-        _check_interpolation(self.interpolation)
+        pair(self.size, "RandomResizedCrop")
+        check_interpolation(self.interpolation)
         for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
             if not 0 < low <= high:
                 raise ConfigurationError(f"RandomResizedCrop needs 0 < low <= high for {name}, not {(low, high)}")
@@ -151,7 +157,7 @@ class RandomResizedCrop:
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
         box = self._box(*geometry.output_size, rng)
-        size = _pair(self.size, "RandomResizedCrop")
+        size = pair(self.size, "RandomResizedCrop")
         return _resize(_cut(geometry, *box), size, self.interpolation, self.antialias)
 
     def _box(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
@@ -184,4 +190,7 @@ class RandomHorizontalFlip:
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
-        return replace(geometry, flip=geometry.flip != (rng.random() < self.p))
+        if rng.random() >= self.p:
+            return geometry
+        border = geometry.border.mirrored() if geometry.border else None
+        return replace(geometry, flip=not geometry.flip, border=border)

@@ -1,0 +1,106 @@
+"""How clips of different length or size go together in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from videoloader.batch_plan import BatchRow, PlannedClip
+from videoloader.device import allocate
+from videoloader.errors import ConfigurationError
+from videoloader.padding import CONSTANT_FRAME
+
+Collate = Literal["stack", "pad", "list"]
+Layout = Literal["TCHW", "CTHW", "THWC"]
+
+
+class FrameMemory(NamedTuple):
+    """What memory for frames is asked for.
+
+    Attributes:
+        layout: the order of a clip's dimensions.
+        dtype: of the frames.
+        device: that they lie on.
+    """
+
+    layout: Layout
+    dtype: torch.dtype
+    device: torch.device
+
+    def allocate(self, clips: int, shape: tuple[int, int, int]) -> torch.Tensor:
+        """[B, T, 3, H, W], or with another order of the last four dimensions; see ``device.allocate``.
+
+        Args:
+            clips: B.
+            shape: (T, H, W).
+        """
+        sizes = {"C": 3, **dict(zip("THW", shape, strict=True))}
+        return allocate((clips, *(sizes[axis] for axis in self.layout)), self.dtype, self.device)
+
+    def row(self, clip: PlannedClip, frames: torch.Tensor) -> BatchRow:
+        """A row that shows a clip in memory of its own shape."""
+        return BatchRow(clip, frames, self.slots(frames))
+
+    def slots(self, frames: torch.Tensor) -> Sequence[torch.Tensor]:
+        """The T frames of one clip as [3, H, W], whatever its layout: views."""
+        return frames.permute([self.layout.index(axis) for axis in "TCHW"]).unbind(0)
+
+
+def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch.Tensor, list[BatchRow]]:
+    """One tensor for all clips of a batch, and its rows.
+
+    Raises:
+        ConfigurationError: the clips are not all of the same length and size.
+    """
+    shapes = {clip.shape for clip in clips}
+    if len({shape[1:] for shape in shapes}) > 1:
+        raise ConfigurationError(
+            f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): add a Resize, CenterCrop, "
+            'RandomResizedCrop, Letterbox or Pad, or take collate="list"'
+        )
+    if len(shapes) > 1:
+        raise ConfigurationError(
+            f"clips of one batch have {sorted(shape[0] for shape in shapes)} frames: give the frame mode a padding "
+            'mode, or take collate="pad" or "list"'
+        )
+    frames = memory.allocate(len(clips), shapes.pop())
+    return frames, [memory.row(clip, part) for clip, part in zip(clips, frames.unbind(0), strict=True)]
+
+
+def list_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> list[BatchRow]:
+    """Rows of a batch, each with memory of its own."""
+    return [memory.row(clip, memory.allocate(1, clip.shape)[0]) for clip in clips]
+
+
+def fill_up(clip: PlannedClip, frames: int) -> PlannedClip:
+    """A clip of at most so many frames, with frames of constant padding after its last."""
+    missing = (0, frames - len(clip.frame_numbers))
+    return replace(
+        clip,
+        frame_numbers=np.pad(clip.frame_numbers, missing, constant_values=CONSTANT_FRAME),
+        mask=np.pad(clip.mask, missing, constant_values=False),
+    )
+
+
+def show_instead(row: BatchRow, clip: PlannedClip, collate: Collate, memory: FrameMemory) -> bool:
+    """Let a row show another clip than the one planned, if that fits into the batch.
+
+    In a list any clip does that has frames. A stacked one must be of the row's shape; one that is padded may be
+    shorter, too.
+    """
+    if not len(clip.frame_numbers):
+        return False
+    if collate == "list":
+        frames = memory.allocate(1, clip.shape)[0]
+        row.show(clip, frames, memory.slots(frames))
+        return True
+    if collate == "pad" and len(clip.frame_numbers) < len(row.slots):
+        clip = fill_up(clip, len(row.slots))
+    if clip.shape != row.shape:
+        return False
+    row.show(clip, row.frames, row.slots)
+    return True

@@ -1,0 +1,163 @@
+"""Steps that add rows and columns around the frames, so that videos of any size fit into one batch.
+
+They come last: only ``RandomHorizontalFlip`` and ``Normalize`` may follow. ``Batch.boxes`` tells where in the output
+the picture lies, and ``Batch.to_source`` where its points lie in the video.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from videoloader import padding
+from videoloader.convert import Border, Geometry, Interpolation, fill_color
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.geometry import Resize, check_interpolation, pair
+
+Position = Literal["center", "top_left"]
+
+
+@dataclass(frozen=True)
+class Letterbox:
+    """Resize frames as large as fits into a size, keeping their aspect ratio, and fill the rest of it.
+
+    Args:
+        size: of the output: an int for a square, or (height, width).
+        mode: what the rest shows: ``"constant"``, or the picture's own pixels as in ``padding.pad``: ``"edge"``,
+            ``"reflect_101"``, ``"reflect_1001"`` or ``"wrap"``, or an alias.
+        fill: red, green and blue of mode ``"constant"``, or one number for all, 0 … 255 whatever the output's dtype
+            and normalisation are.
+        position: where the picture lies: ``"center"``, with the larger half of an odd rest below and to the right, or
+            ``"top_left"``.
+        interpolation, antialias: see ``Resize``.
+
+    Raises:
+        ConfigurationError: a size below one, or no such mode, colour, position or interpolation.
+
+    Example:
+        Frames of 360×640 in a square of 320, 70 rows above and below are filled::
+
+            >>> loader = VideoLoader(data, mode, batch_size=8, transforms=[Letterbox(320)])  # doctest: +SKIP
+            >>> batch = next(iter(loader))  # doctest: +SKIP
+            >>> batch.boxes[0]  # doctest: +SKIP
+            array([ 70,   0, 180, 320])
+    """
+
+    size: int | tuple[int, int]
+    _: KW_ONLY
+    mode: str = "constant"
+    fill: float | Sequence[float] = 0
+    position: Position = "center"
+    interpolation: Interpolation = "bilinear"
+    antialias: bool = True
+
+    def __post_init__(self) -> None:
+        pair(self.size, "Letterbox")
+        check_interpolation(self.interpolation)
+        _check_border(self.mode, self.fill, self.position)
+
+    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
+        """The geometry with this step added."""
+        height, width = pair(self.size, "Letterbox")
+        rows, columns = geometry.output_size
+        # The side that fills the output is exact, the other one rounded, halves up.
+        if height * columns <= width * rows:
+            inner = height, max((2 * columns * height + rows) // (2 * rows), 1)
+        else:
+            inner = max((2 * rows * width + columns) // (2 * columns), 1), width
+        resize = Resize(inner, interpolation=self.interpolation, antialias=self.antialias)
+        return _surround(resize.plan(geometry, rng), (height, width), self.mode, self.fill, self.position)
+
+
+@dataclass(frozen=True)
+class Pad:
+    """Fill frames up to a size.
+
+    Args:
+        size: of the output: an int for a square, or (height, width).
+        mode, fill: see ``Letterbox``.
+        position: where the picture lies: ``"top_left"`` or ``"center"``; see ``Letterbox``.
+
+    Raises:
+        ConfigurationError: a size below one, or no such mode, colour or position; when used, frames larger than the
+            size.
+
+    Example:
+        Frames whose longer edge is at most 640, as they are::
+
+            >>> transforms = [Pad(640, mode="edge")]
+    """
+
+    size: int | tuple[int, int]
+    _: KW_ONLY
+    mode: str = "constant"
+    fill: float | Sequence[float] = 0
+    position: Position = "top_left"
+
+    def __post_init__(self) -> None:
+        pair(self.size, "Pad")
+        _check_border(self.mode, self.fill, self.position)
+
+    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
+        """The geometry with this step added."""
+        return _surround(geometry, pair(self.size, "Pad"), self.mode, self.fill, self.position)
+
+
+@dataclass(frozen=True)
+class PadToMultiple:
+    """Fill frames up to the next height and width that are multiples of a number, as networks with strides need.
+
+    Args:
+        multiple: an int for both, or (of the height, of the width).
+        mode, fill: see ``Letterbox``.
+        position: where the picture lies: ``"top_left"`` or ``"center"``; see ``Letterbox``.
+
+    Raises:
+        ConfigurationError: a multiple below one, or no such mode, colour or position.
+
+    Example:
+        Frames of 360×640 become 384×640::
+
+            >>> transforms = [PadToMultiple(32, mode="reflect_101")]
+    """
+
+    multiple: int | tuple[int, int]
+    _: KW_ONLY
+    mode: str = "constant"
+    fill: float | Sequence[float] = 0
+    position: Position = "top_left"
+
+    def __post_init__(self) -> None:
+        pair(self.multiple, "PadToMultiple")
+        _check_border(self.mode, self.fill, self.position)
+
+    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
+        """The geometry with this step added."""
+        multiples = pair(self.multiple, "PadToMultiple")
+        height, width = (-(-side // of) * of for side, of in zip(geometry.output_size, multiples, strict=True))
+        return _surround(geometry, (height, width), self.mode, self.fill, self.position)
+
+
+def _check_border(mode: str, fill: float | Sequence[float], position: str) -> None:
+    if padding.check_mode(mode) == "none":
+        raise ConfigurationError("frames cannot be padded in mode 'none'")
+    fill_color(fill)
+    if position not in get_args(Position):
+        raise ConfigurationError(f"position is {position!r}, not one of {', '.join(get_args(Position))}")
+
+
+def _surround(
+    geometry: Geometry, size: tuple[int, int], mode: str, fill: float | Sequence[float], position: Position
+) -> Geometry:
+    below, right = (whole - side for whole, side in zip(size, geometry.output_size, strict=True))
+    if below < 0 or right < 0:
+        rows, columns = geometry.output_size
+        raise ConfigurationError(
+            f"frames of {rows}×{columns} do not fit into {size[0]}×{size[1]}: add a Resize, or take a Letterbox"
+        )
+    top, left = (below // 2, right // 2) if position == "center" else (0, 0)
+    border = Border(top, below - top, left, right - left, padding.check_mode(mode), fill_color(fill))
+    return replace(geometry, border=border)
