@@ -144,6 +144,7 @@ class ClipReader:
             assert self._stream is not None
             for packet, surface in cache.find(index, sink.packets, self._stream).items():
                 sink.put_surface(packet, surface, self._stream)
+            sink.finish()
             remaining = frames[~np.isin(index.frame_packet[frames], list(sink.done))]
         while True:
             try:
@@ -154,7 +155,7 @@ class ClipReader:
                     if nvdec is None:
                         packets += self._cpu.decode(index, data, sink.put_frame)
                     elif cache is None:
-                        packets += nvdec.decode(index, data, sink.put_surface)
+                        packets += nvdec.decode(index, data, sink.put_surface, sink.finish)
                     else:
                         packets += _decode_and_keep(nvdec, index, data, sink, cache)
                 return packets, index
@@ -182,7 +183,7 @@ def _decode_and_keep(
         if packet in wanted:
             sink.put_surface(packet, surface, stream)
 
-    decoded = nvdec.decode(index, packets, put)
+    decoded = nvdec.decode(index, packets, put, sink.finish)
     # Not before all has come: in a run that fails, the wrong picture may have come for a packet.
     if used:
         cache.add(index, kept, used[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from videoloader.convert import (
     OutputSpec,
     color_spec,
     convert_frame,
-    convert_surface,
+    convert_surfaces,
     extend_picture,
     fill_border,
     fill_pixel,
@@ -114,6 +115,8 @@ class ClipSink:
         self._last_stream = stream
         # For each packet the clips that want its picture, each with the positions it has there.
         self._places: dict[int, list[tuple[int, list[int]]]] = {}
+        # For each clip the pictures that wait for ``finish``, with the positions they have there.
+        self._arrived: defaultdict[int, list[tuple[CudaSurface, list[int]]]] = defaultdict(list)
         # For each clip the part of its slots that conversion writes.
         self._pictures: list[Sequence[torch.Tensor]] = []
         for number, clip in enumerate(clips):
@@ -144,6 +147,7 @@ class ClipSink:
     def start_again(self) -> None:
         """Forget what has come: all of it is written again, after what is under way."""
         self.done.clear()
+        self._arrived.clear()
         if self._cuda_stream is not None:
             for stream in self.streams:
                 self._cuda_stream.wait_stream(stream)
@@ -158,7 +162,8 @@ class ClipSink:
             frame = frame.reformat(width=stream.width, height=stream.height)
         colors = color_spec(stream, frame)
         if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
-            self._convert(packet, surface, colors, self._cuda_stream)
+            self.put_surface(packet, surface, self._cuda_stream)
+            self._convert(colors, self._cuda_stream)
             return
         for clip, positions in self._places[packet]:
             geometry, slot = self._clips[clip].geometry, self._pictures[clip][positions[0]]
@@ -171,23 +176,34 @@ class ClipSink:
         self.done.add(packet)
 
     def put_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
-        """Convert a picture that NVDEC put on a stream."""
+        """Take a picture that lies on the GPU, ready on a stream, and valid until ``finish``."""
         if stream is not self._last_stream:
             self._last_stream = stream
             self.streams.add(stream)
-        self._convert(packet, surface, self._colors, stream)
-
-    def _convert(self, packet: int, surface: CudaSurface, colors: ColorSpec, stream: torch.cuda.Stream) -> None:
-        rotation, mirrored = self._stream.rotation, self._stream.mirrored
         for clip, positions in self._places[packet]:
-            geometry, slot = self._clips[clip].geometry, self._pictures[clip][positions[0]]
-            convert_surface(
-                surface, colors, rotation, mirrored, geometry, self._output, slot, stream.cuda_stream
-            )  # fmt: skip
-            if len(positions) > 1 or geometry.border is not None:
-                with torch.cuda.stream(stream):
-                    self._complete(clip, positions)
+            self._arrived[clip].append((surface, positions))
         self.done.add(packet)
+
+    def finish(self) -> None:
+        """Convert the pictures that ``put_surface`` has taken."""
+        if self._last_stream is not None:
+            self._convert(self._colors, self._last_stream)
+
+    def _convert(self, colors: ColorSpec, stream: torch.cuda.Stream) -> None:
+        rotation, mirrored = self._stream.rotation, self._stream.mirrored
+        for clip, arrived in self._arrived.items():
+            geometry, pictures = self._clips[clip].geometry, self._pictures[clip]
+            surfaces = [surface for surface, _ in arrived]
+            slots = [pictures[positions[0]] for _, positions in arrived]
+            convert_surfaces(
+                surfaces, colors, rotation, mirrored, geometry, self._output, slots, stream.cuda_stream
+            )  # fmt: skip
+            incomplete = [positions for _, positions in arrived if len(positions) > 1 or geometry.border is not None]
+            if incomplete:
+                with torch.cuda.stream(stream):
+                    for positions in incomplete:
+                        self._complete(clip, positions)
+        self._arrived.clear()
 
     def _complete(self, clip: int, positions: list[int]) -> None:
         """Make the rest out of the picture at the first of some positions."""

@@ -12,7 +12,15 @@ import torch
 from convert import reference
 from gpu import resize_reference
 
-from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, convert_frame, convert_surface
+from videoloader.convert import (
+    ColorSpec,
+    CudaSurface,
+    Geometry,
+    OutputSpec,
+    convert_frame,
+    convert_surface,
+    convert_surfaces,
+)
 from videoloader.convert.surface import NvdecFormat, nvdec_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
@@ -236,6 +244,36 @@ def test_normalisation() -> None:
     restored = slot.double().cpu() * torch.tensor(std).view(3, 1, 1) + torch.tensor(mean).view(3, 1, 1)
     image = reference.rgb(planes, matrix="bt709", full_range=False, factors=(2, 2))
     differences("normalised", restored, reference.picture(image, size=(24, 32)))
+
+
+@pytest.mark.parametrize("count", [1, 16, 37])
+def test_many_pictures_at_once_are_those_one_by_one(count: int) -> None:
+    surfaces = [surface_of(planes_for("nv12", 8, 48, 64, seed), "nv12", 8) for seed in range(count)]
+    color, geometry, output = ColorSpec("bt709", False), Geometry((3, 5, 40, 50), (24, 32)), OutputSpec(torch.float16)
+    together, alone = (torch.full((3, count, 24, 32), 7, dtype=torch.float16, device="cuda") for _ in range(2))
+    convert_surfaces(surfaces, color, 90, True, turned(geometry), output, together.unbind(1), handle())
+    for surface, slot in zip(surfaces, alone.unbind(1), strict=True):
+        convert_surface(surface, color, 90, True, turned(geometry), output, slot, handle())
+    torch.cuda.synchronize()
+    assert torch.equal(together, alone)
+    assert len({picture.sum().item() for picture in together.float().unbind(1)}) == count
+
+
+def turned(geometry: Geometry) -> Geometry:
+    """The crop for a picture that is shown on its side."""
+    top, left, height, width = geometry.crop
+    return Geometry((left, top, width, height), geometry.size)
+
+
+def test_pictures_that_differ_are_not_converted_at_once() -> None:
+    color, geometry, output = ColorSpec("bt709", False), Geometry((0, 0, 48, 64), (8, 8)), OutputSpec()
+    surfaces = [surface_of(planes_for("nv12", 8, 48, width), "nv12", 8) for width in (64, 66)]
+    slots = [poisoned((3, 8, 8), torch.uint8) for _ in surfaces]
+    with pytest.raises(ConfigurationError, match="differ"):
+        convert_surfaces(surfaces, color, 0, False, geometry, output, slots, handle())
+    sideways = [slots[0], slots[1].transpose(1, 2)]
+    with pytest.raises(ConfigurationError, match="differ"):
+        convert_surfaces([surfaces[0]] * 2, color, 0, False, geometry, output, sideways, handle())
 
 
 def test_bad_arguments() -> None:

@@ -142,7 +142,9 @@ def convert_surfaces(
         count = 0
         for surface, target in zip(surfaces[first : first + _MAX_PICTURES], slots[first:], strict=False):
             if surface.layout != layout or target.shape != shape or target.stride() != strides:
-                raise ConfigurationError("surfaces that are converted at once differ in their layout, or their slots do")
+                raise ConfigurationError(
+                    "surfaces that are converted at once differ in their layout, or their slots do"
+                )
             pictures[count], pictures[_MAX_PICTURES + count] = surface.pointer, target.data_ptr()
             count += 1
         error = cuda_driver().cuLaunchKernel(
