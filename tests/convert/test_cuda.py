@@ -33,7 +33,12 @@ def fields_of(code: str, struct: str) -> list[str]:
 def test_constants_and_fields_are_the_kernels() -> None:
     code = Path(cuda.__file__).with_name("convert.cu").read_text()
     constants = {name: int(value) for name, value in re.findall(r"constexpr int (\w+) = (\d+);", code)}
-    assert constants == {"THREADS": cuda._THREADS, "ROWS": cuda._ROWS, "MAX_TILE": cuda._MAX_TILE}
+    assert constants == {
+        "THREADS": cuda._THREADS,
+        "ROWS": cuda._ROWS,
+        "MAX_TILE": cuda._MAX_TILE,
+        "MAX_PICTURES": cuda._MAX_PICTURES,
+    }
     assert 2 * cuda._THREADS == cuda._CHUNK
     assert fields_of(code, "Plan") == list(cuda._PLAN.names or ())
     assert fields_of(code, "Axis") == list(cuda._AXIS.names or ())
