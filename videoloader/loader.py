@@ -63,7 +63,7 @@ class VideoLoader:
         mode: how frames are chosen.
         batch_size: clips in a batch.
         device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
-        transforms: resize, crops, flips and Normalize, carried out together with the colour conversion.
+        transforms: resize, crops, flips, padding and Normalize, carried out together with the colour conversion.
         layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"`` [B, T, H, W, C].
         dtype: ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or normalised).
         color: ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.

@@ -190,12 +190,9 @@ class Geometry:
     def output_size(self) -> tuple[int, int]:
         """(height, width) of the output with its border, pixels."""
         height, width = self.picture_size
-        border = self.border
-        return (
-            (height, width)
-            if border is None
-            else (border.top + height + border.bottom, border.left + width + border.right)
-        )
+        if self.border is None:
+            return height, width
+        return self.border.top + height + self.border.bottom, self.border.left + width + self.border.right
 
 
 def full_geometry(stream: StreamInfo) -> Geometry:
