@@ -194,6 +194,11 @@ class VideoIndex:
         """int64[P]: how often the configuration record has changed up to each packet."""
         return np.cumsum(np.diff(self.packet_config, prepend=self.packet_config[:1]) != 0)
 
+    @property
+    def first_keyframe(self) -> int:
+        """The first packet that decoding can start at; the number of packets if there is none."""
+        return int(self._key_packets[0]) if len(self._key_packets) else len(self.packet_key)
+
     @cached_property
     def _key_packets(self) -> npt.NDArray[np.int64]:
         return np.flatnonzero(self.packet_key)

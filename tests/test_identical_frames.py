@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from soak.identical_batches import compare_loaders
-from soak.identical_frames import Engines, compare_clips, open_file
+from soak.identical_frames import Engines, compare_clips, compare_whole, open_file
 
 Sample = Callable[[str], Path]
 NAMES = [
@@ -19,8 +19,10 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_random_clips_have_the_samples_of_a_full_decode(name: str, sample: Sample) -> None:
-    account = compare_clips(open_file(sample(name), cuda=False), Engines(cuda=False), range(24))
+    file, engines = open_file(sample(name), cuda=False), Engines(cuda=False)
+    account = compare_clips(file, engines, range(24))
     assert not account.wrong
+    assert not compare_whole(file, engines).wrong
     assert account.frames["cpu"] >= 24
     assert not account.damaged
 
@@ -31,6 +33,7 @@ def test_a_wrong_frame_is_noticed_and_named(sample: Sample) -> None:
     wrong = compare_clips(shifted, Engines(cuda=False), range(8)).wrong
     assert len(wrong) >= 8
     assert "is frame" in wrong[0]
+    assert len(compare_whole(shifted, Engines(cuda=False)).wrong) == len(file.hashes)
 
 
 def test_clips_do_not_depend_on_their_batch(sample: Sample) -> None:

@@ -128,3 +128,12 @@ def test_of_encrypted_streams_nothing_is_left_out():
     (run,) = plan_frames(index, [2]).runs
     source = MemorySource(REFERENCE + DISPOSABLE + DISPOSABLE)
     assert [packet.number for packet in read_packets(source, index, run)] == [0, 1, 2]
+
+
+def test_before_the_first_keyframe_nothing_is_left_out():
+    index = make_index([0, 1, 2], set())
+    stream = replace(index.stream, codec_configs=(AVCC,))
+    index = replace(index, packet_offset=np.array([0, 6, 12]), packet_size=np.full(3, 6, np.int32), stream=stream)
+    (run,) = plan_frames(index, [2]).runs
+    source = MemorySource(REFERENCE + DISPOSABLE + DISPOSABLE)
+    assert [packet.number for packet in read_packets(source, index, run)] == [0, 1, 2]

@@ -100,6 +100,14 @@ def test_a_packet_that_decoding_starts_at_is_never_left_out():
     assert packets_of(index, [2]) == [[0, 1, 2]]
 
 
+def test_before_the_first_keyframe_nothing_is_left_out():
+    disposable = [DISPOSABLE_NO, DISPOSABLE_YES, DISPOSABLE_NO, DISPOSABLE_NO, DISPOSABLE_YES, DISPOSABLE_NO]
+    index = make_index([0, 1, 2, 3, 4, 5], {3}, disposable=disposable)
+    assert packets_of(index, [2]) == [[0, 1, 2]]
+    assert packets_of(index, [5]) == [[3, 5]]
+    assert packets_of(make_index([0, 1, 2, 3, 4, 5], set(), disposable=disposable), [5]) == [[0, 1, 2, 3, 4, 5]]
+
+
 def test_leading_frames_need_the_keyframe_before_their_own():
     index = make_index([0, 1, 4, 2, 3, 5], {0, 2})  # 2 and 3 are shown before the keyframe at 4
     assert packets_of(index, [2]) == [[0, 1, 2, 3]]

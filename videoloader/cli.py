@@ -18,7 +18,7 @@ try:
     import typer
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Column, Table
+    from rich.table import Table
 except ImportError:
     sys.exit("the videoloader command needs typer and rich: pip install 'videoloader[cli]'")
 
@@ -58,7 +58,7 @@ def index(
     with _errors_told():
         paths = list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
         columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        bar = Progress(*columns, console=_err, transient=True)
+        bar = Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal)
         with bar:
             task = bar.add_task("", total=len(paths))
             report = build_store(
@@ -106,7 +106,7 @@ def _errors_told() -> Iterator[None]:
     try:
         yield
     except VideoLoaderError as error:
-        _err.print(f"error: {error}", style="red", markup=False, highlight=False)
+        _err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         _err.print("interrupted: what was indexed is kept; run the same command again to go on")
@@ -153,13 +153,11 @@ def _print_build(report: BuildReport) -> None:
         f"in {report.seconds:.1f} s{speed}",
         highlight=False,
     )
-    if report.unreadable:
-        table = Table(Column("unreadable", overflow="fold"), Column("reason", overflow="fold"))
-        for path, reason in report.unreadable[:_LISTED]:
-            table.add_row(_plain(path), _plain(reason))
-        if len(report.unreadable) > _LISTED:
-            table.add_row(f"and {len(report.unreadable) - _LISTED} more", "")
-        _out.print(table)
+    # A line each, never folded: for grep, and for paths to be copied.
+    for path, reason in report.unreadable[:_LISTED]:
+        _out.print(f"unreadable: {_plain(path)}: {_plain(reason)}", highlight=False, soft_wrap=True)
+    if len(report.unreadable) > _LISTED:
+        _out.print(f"and {len(report.unreadable) - _LISTED} more", highlight=False)
 
 
 def _print_store(store: IndexStore) -> None:

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_transfer
-from videoloader.decoding import CpuDecoder, Decode, NvdecDecoder, leave_to_cpu, nvdec_decodes
+from videoloader.decoding import CpuDecoder, Decode, NvdecDecoder, decode_run, leave_to_cpu, nvdec_decodes
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
 from videoloader.errors import DecodeError, UnsupportedError
@@ -148,16 +149,14 @@ class ClipReader:
             remaining = frames[~np.isin(index.frame_packet[frames], list(sink.done))]
         while True:
             try:
+                read = partial(_read_checked, source, index)
                 for run in plan_frames(index, remaining).runs:
-                    if cache is not None:
-                        run = with_all_frames(index, run)
-                    data = _check_start(index, run, read_packets(source, index, run))
                     if nvdec is None:
-                        packets += self._cpu.decode(index, data, sink.put_frame)
+                        packets += decode_run(self._cpu, index, run, read, sink.put_frame)
                     elif cache is None:
-                        packets += nvdec.decode(index, data, sink.put_surface, sink.finish)
+                        packets += nvdec.decode(index, read(run), sink.put_surface, sink.finish)
                     else:
-                        packets += _decode_and_keep(nvdec, index, data, sink, cache)
+                        packets += _decode_and_keep(nvdec, index, read(with_all_frames(index, run)), sink, cache)
                 return packets, index
             except _FalseKeyframeError as false:
                 index = index.without_keyframe(false.packet)
@@ -195,9 +194,9 @@ def _file_of(source: ByteSource, index: VideoIndex, packet: int) -> str:
     return source.file_at(int(index.packet_offset[packet])) if isinstance(source, FolderSource) else index.source
 
 
-def _check_start(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    """The packets, unless the first is no keyframe although the container says so."""
-    for packet in packets:
+def _read_checked(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[PacketBytes]:
+    """The packets of a run, unless the first is no keyframe although the container says so."""
+    for packet in read_packets(source, index, run):
         if packet.number == run.packets[0] and index.packet_key[packet.number]:
             config = index.stream.codec_configs[index.packet_config[packet.number]]
             if not is_random_access(index.stream.codec, config, packet.data):

@@ -55,6 +55,9 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     if index.method == "decoded" or index.stream.encrypted or wanted.all():
         # A packet of an index that was decoded may carry a part of another's frame.
         return packets
+    if run.packets[0] < index.first_keyframe:
+        # Which frames come out at such a start, a decoder guesses from all the packets that it is given.
+        return packets
     if names_references(index.stream.codec):
         return _referenced(index, run, packets)
     return (packet for packet in packets if packet.wanted or not _is_disposable(index, packet))

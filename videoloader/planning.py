@@ -22,7 +22,7 @@ class Run:
 
     Attributes:
         packets: int64[P], packet numbers in decode order; the first is where decoding starts. Packets that
-            the container calls disposable and that nobody wants are left out already.
+            the container calls disposable and that nobody wants are left out already, if that is a keyframe.
         wanted: int64[W], the packets among them whose frames are wanted.
     """
 
@@ -157,6 +157,8 @@ def _stop_after_rest(index: VideoIndex, stop: npt.NDArray[np.int64]) -> npt.NDAr
 
 def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]) -> Run:
     wanted = np.unique(wanted)
+    if start < index.first_keyframe:
+        return Run(np.arange(start, stop), wanted)
     needed = index.packet_disposable[start:stop] != DISPOSABLE_YES
     if _leading_alone(index, start):
         needed &= index.packet_pts[start:stop] >= index.packet_pts[start]

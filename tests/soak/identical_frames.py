@@ -3,11 +3,12 @@
     python tests/soak/identical_frames.py FOLDER [--clips 200] [--threads 16] [--part 1/3] [--only hevc]
 
 Each file is decoded once from start to end by libav: that is the truth, for the number of frames, their times and (by
-hash) every sample. Then each engine makes random clips of it (``random_frames.py``) from the packets of the plan alone:
-the CPU engine, and NVDEC where there is one and it takes the file. Samples must be identical, with two exceptions.
-The inverse DCT of MPEG-1, 2 and 4 may round either way: there NVDEC may be off by 2 codes in a keyframe and, since
-errors add up from frame to frame, by 12 anywhere else, by 1 on average. And a frame that the decoder calls damaged is
-only counted: what conceals the damage depends on all that was decoded before.
+hash) every sample. The CPU engine then decodes the whole video too, and each engine makes random clips of it
+(``random_frames.py``) from the packets of the plan alone: the CPU engine, and NVDEC where there is one and it takes the
+file. Samples must be identical, with two exceptions. The inverse DCT of MPEG-1, 2 and 4 may round either way: there
+NVDEC may be off by 2 codes in a keyframe and, since errors add up from frame to frame, by 12 anywhere else, by 1 on
+average. And a frame that the decoder calls damaged is only counted, in H.264 and on NVDEC: what conceals the damage
+there depends on all that was decoded before.
 
 Exit code 1 if any frame is wrong. ``tests/test_identical_frames.py`` and ``tests/gpu/test_identical.py`` run a small
 sample of this.
@@ -22,9 +23,10 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,12 +42,12 @@ from truth import full_decode, hash_planes, planes
 
 import videoloader as vl
 from videoloader.convert import CudaSurface
-from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
+from videoloader.decoding import CpuDecoder, NvdecDecoder, decode_run, why_not_nvdec
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import FileSource, VideoIndex
 from videoloader.indexing.bitstream.random_access import is_random_access
-from videoloader.packets import PacketBytes, read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets import read_packets
+from videoloader.planning import Run, plan_frames
 from videoloader.sampling import AllFrames, clip_frames, clip_rng
 
 IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4")
@@ -112,7 +114,28 @@ class Engines:
             assert packet not in found, f"packet {packet} comes out twice"
             found[packet] = Picture(planes(frame), frame.is_corrupt)
 
-        return found, sum(self._cpu.decode(index, packets, take) for index, packets in _runs(file, frames))
+        return found, self._decode_by_cpu(file, frames, take)
+
+    def whole_by_cpu(self, file: File) -> tuple[dict[int, bytes], set[int]]:
+        """The hash of each packet's picture in a decode of the whole video, and the packets called damaged."""
+        hashes: dict[int, bytes] = {}
+        damaged: set[int] = set()
+
+        def take(packet: int, frame: av.VideoFrame) -> None:
+            assert packet not in hashes, f"packet {packet} comes out twice"
+            hashes[packet] = hash_planes(planes(frame))
+            if frame.is_corrupt:
+                damaged.add(packet)
+
+        self._decode_by_cpu(file, range(len(file.index)), take)
+        return hashes, damaged
+
+    def _decode_by_cpu(self, file: File, frames: Sequence[int], take: Callable[[int, av.VideoFrame], None]) -> int:
+        source = FileSource(file.path)
+        return sum(
+            decode_run(self._cpu, index, run, partial(read_packets, source, index), take)
+            for index, run in _runs(file, frames)
+        )
 
     def by_nvdec(self, file: File, frames: Sequence[int]) -> tuple[dict[int, Picture], int]:
         """The same by NVDEC, which may give a packet's picture again when it had to start anew."""
@@ -122,10 +145,14 @@ class Engines:
         def take(packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
             found[packet] = Picture(surface_planes(surface, stream), False)
 
-        return found, sum(self._nvdec.decode(index, packets, take) for index, packets in _runs(file, frames))
+        source = FileSource(file.path)
+        fed = sum(
+            self._nvdec.decode(index, read_packets(source, index, run), take) for index, run in _runs(file, frames)
+        )
+        return found, fed
 
 
-def _runs(file: File, frames: Sequence[int]) -> Iterator[tuple[VideoIndex, Iterator[PacketBytes]]]:
+def _runs(file: File, frames: Sequence[int]) -> Iterator[tuple[VideoIndex, Run]]:
     """The plan's runs, none of which starts with what its container only calls a keyframe."""
     index, source = file.index, FileSource(file.path)
     position = 0
@@ -137,7 +164,7 @@ def _runs(file: File, frames: Sequence[int]) -> Iterator[tuple[VideoIndex, Itera
         else:
             position += 1
     for run in runs:
-        yield index, read_packets(source, index, run)
+        yield index, run
 
 
 def open_file(path: Path, *, cuda: bool) -> File:
@@ -156,6 +183,20 @@ def open_file(path: Path, *, cuda: bool) -> File:
     return File(path, index, truth.hashes, cuda and not why_not_nvdec(index, 0))
 
 
+def compare_whole(file: File, engines: Engines) -> Account:
+    """Decode the whole video by the CPU engine, and compare its frames with the truth."""
+    hashes, damaged = engines.whole_by_cpu(file)
+    concealed = damaged if file.index.stream.codec == "h264" else set()
+    packets = file.index.frame_packet.tolist()
+    wrong = [
+        f"cpu: {file.path.name} whole: frame {frame} (packet {packet}) "
+        + ("is another one" if packet in hashes else "does not come out")
+        for frame, (packet, truth) in enumerate(zip(packets, file.hashes, strict=True))
+        if hashes.get(packet) != truth and packet not in concealed
+    ]
+    return Account(frames=Counter({"cpu, whole": len(packets)}), wrong=wrong)
+
+
 def compare_clips(file: File, engines: Engines, clips: range, seed: int = 0) -> Account:
     """Make these random clips of a file by each engine, and compare their samples with the truth."""
     account = Account(len(clips))
@@ -166,10 +207,11 @@ def compare_clips(file: File, engines: Engines, clips: range, seed: int = 0) -> 
         where = f"{name} clip {clip} {frames}"
         by_cpu, fed = engines.by_cpu(file, frames)
         damaged = {packet for packet, picture in by_cpu.items() if picture.damaged}
+        concealed = damaged if codec == "h264" else set()
         account.damaged[name] += len(damaged)
         account.frames["cpu"] += len(frames)
         account.packets["cpu"] += fed
-        account.wrong += [f"cpu: {where}: {line}" for line in _differences(file, frames, by_cpu, damaged)]
+        account.wrong += [f"cpu: {where}: {line}" for line in _differences(file, frames, by_cpu, concealed)]
         if not file.takes_nvdec:
             continue
         try:
@@ -248,6 +290,7 @@ def _compare_files(
     end = time.perf_counter() + seconds
 
     def compare(file: File, some: range) -> None:
+        """The clips of these numbers; the first with the whole video."""
         nonlocal left
         if time.perf_counter() > end:
             with lock:
@@ -257,6 +300,8 @@ def _compare_files(
             own.engines = Engines(cuda=cuda)
         try:
             account = compare_clips(file, own.engines, some, seed)
+            if not some.start:
+                account.add(compare_whole(file, own.engines))
         except (AssertionError, VideoLoaderError) as error:
             account = Account(wrong=[f"{file.path.name} clips {some.start} to {some.stop}: {error}"])
         with lock:

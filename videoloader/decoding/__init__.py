@@ -2,6 +2,7 @@
 
 from videoloader.decoding.capabilities import default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.damaged_start import decode_run
 from videoloader.decoding.engine import Decode, leave_to_cpu, nvdec_decodes
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.nvdec import NvdecDecoder
@@ -12,6 +13,7 @@ __all__ = [
     "Decode",
     "FrameCache",
     "NvdecDecoder",
+    "decode_run",
     "default_workers",
     "leave_to_cpu",
     "nvdec_decodes",
