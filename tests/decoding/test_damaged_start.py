@@ -107,3 +107,19 @@ def test_h264_says_which_keyframe_is_damaged_and_gives_all_frames(sample):
     index = build_index(source)
     alone = [read_alone(source, index, frame, CpuDecoder()) for frame in range(len(index))]
     assert [int(index.frame_packet[frame]) for frame, (_, damaged, _) in enumerate(alone) if damaged] == [keyframe]
+
+
+def test_where_the_gop_before_does_not_decode_the_damaged_keyframe_is_given_as_it_is(sample):
+    whole = build_index(sample("h264_mp4"))
+    keyframe = int(np.flatnonzero(whole.packet_key)[2])
+    data = bytearray(with_damaged(sample("h264_mp4"), whole, [keyframe]))
+    lost = keyframe - 5
+    offset, size = int(whole.packet_offset[lost]), int(whole.packet_size[lost])
+    data[offset : offset + size] = bytes(size)
+    source = MemorySource(bytes(data))
+    index = build_index(source)
+    frame = int(np.flatnonzero(index.frame_packet == keyframe)[0])
+    with pytest.raises(vl.DecodeError, match=f"packet {lost} does not decode"):
+        read_alone(source, index, frame - 1, CpuDecoder())
+    _, damaged, fed = read_alone(source, index, frame, CpuDecoder())
+    assert (damaged, fed) == (True, 1)

@@ -8,6 +8,7 @@ import av
 import numpy as np
 
 from videoloader.decoding.cpu import CpuDecoder, Sink
+from videoloader.errors import DecodeError
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
 from videoloader.planning import Run, with_all_frames
@@ -29,14 +30,16 @@ def decode_run(
     this over without a mark. So after a seek to a damaged keyframe other frames come out than in a full decode; after
     a seek to the keyframe before the same ones, unless that is damaged too. (Not always in H.264, whose decoder also
     conceals with what stands in memory from pictures long gone.) No more than one is gone back: a video in which all
-    are damaged costs a bounded number of packets more.
+    are damaged costs a bounded number of packets more. Where a packet in between does not decode at all, it stays with
+    the damaged keyframe.
 
     Args:
         decoder: of this thread.
         index: of the video.
         run: from a plan made with this index.
         read: gives the packets of a run.
-        sink: called as ``sink(packet number, frame)`` for each wanted packet, in display order.
+        sink: called as ``sink(packet number, frame)`` for each wanted packet, in display order; the last call for a
+            packet is the one that counts.
 
     Returns:
         Packets fed to the decoder, from where the frames were decoded in the end.
@@ -59,7 +62,11 @@ def decode_run(
     try:
         return decoder.decode(index, read(Run(run.packets, np.union1d(start, run.wanted))), put)
     except _DamagedStartError as damaged:
-        return decoder.decode(index, read(damaged.earlier), put_wanted)
+        try:
+            return decoder.decode(index, read(damaged.earlier), put_wanted)
+        except DecodeError:
+            # A full decode would end there; what comes after a seek is all there is, its first frame marked as damaged.
+            return decoder.decode(index, read(run), put_wanted)
 
 
 def _from_keyframe_before(index: VideoIndex, run: Run) -> Run | None:
