@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -116,3 +118,19 @@ def test_all_clips_of_a_mode_are_those_it_gives_one_by_one(sample: Sample) -> No
         assert torch.equal(clip.frames, alone.frames)
         assert clip.frame_numbers.tolist() == alone.frame_numbers.tolist()
         assert clip.timestamps.tolist() == alone.timestamps.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_forks_while_threads_keep_their_decoders(sample):
+    code = (
+        "import multiprocessing, os, sys, videoloader as vl\n"
+        "vl.Video(sys.argv[1], device='cpu')[:]\n"
+        "child = multiprocessing.get_context('fork').Process(target=os._exit, args=(7,))\n"
+        "child.start()\n"
+        "child.join(30)\n"
+        "code = child.exitcode\n"
+        "child.kill()\n"
+        "sys.exit(code or 1)\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code, str(sample("mpeg4_mkv"))], timeout=120)
+    assert done.returncode == 7

@@ -191,6 +191,8 @@ def _repack(frame: av.VideoFrame, name: str) -> av.VideoFrame:
 
 def _make_graph(pixels: str, height: int, width: int, filters: tuple[tuple[str, str], ...]) -> av.filter.Graph:
     graph = av.filter.Graph()
+    # Its own threads would idle here, and a forked process waits for them for ever when it frees the graph.
+    graph.threads = 1
     source = graph.add_buffer(width=width, height=height, format=av.VideoFormat(pixels), time_base=Fraction(1))
     chain = [graph.add(name, args) for name, args in filters]
     graph.link_nodes(source, *chain, graph.add("buffersink"))
