@@ -1,4 +1,4 @@
-"""The CPU conversion against the float64 reference, PyTorch's own resize, and the specs it is told by."""
+"""The CPU conversion against the float64 reference and PyTorch's own resize."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from convert import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame, full_geometry
+from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame
 from videoloader.convert.resize import needed_part
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing.index import StreamInfo
@@ -377,51 +377,6 @@ def test_threads_do_not_mix() -> None:
     assert not failures
 
 
-def stream(**facts: Any) -> StreamInfo:
-    return StreamInfo(**{**vars(STREAM), "codec": "vp9", "chroma": "420", "bit_depth": 8, **facts})
-
-
-@pytest.mark.parametrize(
-    ("facts", "expected"),
-    [
-        ({}, ColorSpec("bt601", False)),
-        ({"color_matrix": 1, "color_range": "full"}, ColorSpec("bt709", True)),
-        ({"color_matrix": 9, "color_range": "limited"}, ColorSpec("bt2020", False)),
-        ({"color_matrix": 4}, ColorSpec("fcc", False)),
-        ({"color_matrix": 5}, ColorSpec("bt601", False)),
-        ({"color_matrix": 6}, ColorSpec("bt601", False)),
-        ({"color_matrix": 7}, ColorSpec("smpte240m", False)),
-        ({"color_matrix": 0, "chroma": "444"}, ColorSpec("identity", True)),
-        ({"color_matrix": 0}, ColorSpec("bt601", False)),
-        ({"pixel_format": "yuvj420p", "codec": "mjpeg"}, ColorSpec("bt601", True, "center")),
-        ({"pixel_format": "gray"}, ColorSpec("bt601", True)),
-        ({"codec": "mpeg1video"}, ColorSpec("bt601", False, "center")),
-    ],
-)
-def test_color_spec_of_a_stream(facts: dict[str, Any], expected: ColorSpec) -> None:
-    assert color_spec(stream(**facts)) == expected
-
-
-def test_color_spec_of_a_frame_wins() -> None:
-    frame = av.VideoFrame(16, 16, "yuv420p")
-    container = stream(color_matrix=9, color_range="full")
-    assert color_spec(container, frame) == ColorSpec("bt2020", True)
-    frame.colorspace, frame.color_range = 1, 1
-    assert color_spec(container, frame) == ColorSpec("bt709", False)
-    assert color_spec(container, av.VideoFrame(16, 16, "yuvj420p")) == ColorSpec("bt2020", True)
-    assert color_spec(container, av.VideoFrame(16, 16, "gbrp")) == ColorSpec("identity", True)
-    assert color_spec(stream(color_matrix=0, chroma="444"), frame) == ColorSpec("bt709", False)
-
-
-def test_unsupported_matrix() -> None:
-    with pytest.raises(UnsupportedError, match="14"):
-        color_spec(stream(color_matrix=14))
-
-
-def test_full_geometry() -> None:
-    assert full_geometry(stream(rotation=90)) == Geometry((0, 0, 64, 48), (64, 48))
-
-
 def test_bad_arguments() -> None:
     frame = av.VideoFrame(64, 48, "yuv420p")
     color, geometry = ColorSpec("bt709", False), Geometry((0, 0, 48, 64), (8, 8))
@@ -436,19 +391,3 @@ def test_bad_arguments() -> None:
         convert_frame(frame, color, 45, False, geometry, OutputSpec(), slot)
     with pytest.raises(ConfigurationError, match="identity"):
         convert_frame(frame, ColorSpec("identity", True), 0, False, geometry, OutputSpec(), slot)
-    with pytest.raises(ConfigurationError, match="crop"):
-        Geometry((0, 0, 0, 4), (8, 8))
-    with pytest.raises(ConfigurationError, match="size"):
-        Geometry((0, 0, 4, 4), (0, 8))
-    with pytest.raises(ConfigurationError, match="window"):
-        Geometry((0, 0, 4, 4), (8, 8), window=(0, 1, 8, 8))
-    with pytest.raises(ConfigurationError, match="mean"):
-        OutputSpec(torch.uint8, mean=(0, 0, 0))
-    with pytest.raises(ConfigurationError, match="std"):
-        OutputSpec(torch.float32, std=(1, 0, 1))
-    with pytest.raises(ConfigurationError, match="dtype"):
-        OutputSpec(torch.float64)
-    with pytest.raises(ConfigurationError, match="matrix"):
-        ColorSpec("bt708", False)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="chroma_site"):
-        ColorSpec("bt709", False, "middle")  # type: ignore[arg-type]

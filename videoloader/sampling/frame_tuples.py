@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
@@ -21,8 +22,24 @@ from videoloader.sampling.sampled_video import SampledVideo
 _ROUNDING = Fraction(1, 1000)
 
 
+class _Placed(ABC):
+    """A mode whose clips are the placements of one pattern."""
+
+    @property
+    @abstractmethod
+    def _placement(self) -> _Placement: ...
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """Number of placements."""
+        return self._placement.num_clips(video)
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on more."""
+        return self._placement.clips_by_length(frames)
+
+
 @dataclass(frozen=True)
-class Triplets:
+class Triplets(_Placed):
     """Every three frames at equal distances, in the order of the video: before, between, after.
 
     Args:
@@ -60,14 +77,6 @@ class Triplets:
         _check_conditions(self.even, self.cuts)
         check_pad(self.pad)
 
-    def num_clips(self, video: SampledVideo) -> int:
-        """Number of triplets."""
-        return self._placement.num_clips(video)
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on more."""
-        return self._placement.clips_by_length(frames)
-
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[3]. Nothing is random."""
         return self._placement.start(video, clip) + self.gap * np.arange(3)
@@ -78,7 +87,7 @@ class Triplets:
 
 
 @dataclass(frozen=True)
-class FrameTuples:
+class FrameTuples(_Placed):
     """Every placement of a pattern of input and target frames: first the inputs, then the targets.
 
     ``batch.frames[:, : len(inputs)]`` are the inputs of a batch, the rest the targets.
@@ -120,14 +129,6 @@ class FrameTuples:
         check_positive(gap=self.gap, step=self.step)
         _check_conditions(self.even, self.cuts)
         check_pad(self.pad)
-
-    def num_clips(self, video: SampledVideo) -> int:
-        """Number of placements."""
-        return self._placement.num_clips(video)
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on more."""
-        return self._placement.clips_by_length(frames)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[inputs + targets]. Nothing is random."""

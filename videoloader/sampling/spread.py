@@ -7,14 +7,14 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.padding import check_mode
 from videoloader.sampling.arguments import check_flag, check_positive
-from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
+from videoloader.sampling.columns import Pad, check_pad
+from videoloader.sampling.counting import CountedByLength, OneClip
 from videoloader.sampling.sampled_video import SampledVideo
 
 
 @dataclass(frozen=True)
-class Segments:
+class Segments(CountedByLength):
     """One clip of ``segments * frames_per_segment`` frames: some consecutive ones from each equal part of the video.
 
     The sampling of temporal segment networks (Wang et al., "Temporal Segment Networks", ECCV 2016). The N frames are
@@ -51,14 +51,6 @@ class Segments:
         check_flag(jitter=self.jitter)
         check_pad(self.pad)
 
-    def num_clips(self, video: SampledVideo) -> int:
-        """1, or 0 where nothing fits and nothing may be padded."""
-        return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where padding depends on the video."""
-        return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
-
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[segments * frames_per_segment], in the order of the video; drawn with ``rng`` where there is jitter."""
         frames, parts, each = video.stop - video.first, self.segments, self.frames_per_segment
@@ -75,7 +67,7 @@ class Segments:
 
 
 @dataclass(frozen=True)
-class UniformFrames:
+class UniformFrames(OneClip):
     """One clip of ``count`` frames from the first to the last, evenly spread: ``linspace(first, last, count)``.
 
     Rounded to the nearest frame, halves up. A video with fewer frames shows some several times; nothing is padded.
@@ -102,14 +94,6 @@ class UniformFrames:
     def __post_init__(self) -> None:
         check_positive(count=self.count)
         check_pad(self.pad)
-
-    def num_clips(self, video: SampledVideo) -> int:
-        """1."""
-        return int(video.stop > video.first)
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """int64[V]: ``num_clips`` of videos with so many frames."""
-        return (frames > 0).astype(np.int64)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[count]. Nothing is random."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.sampling.columns import Pad, check_pad, pad_of, times_of
+from videoloader.sampling.counting import OneClip
 from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, in_units, last_at_or_before
 from videoloader.sampling.sampled_video import SampledVideo
 
@@ -19,7 +20,7 @@ At = Literal["nearest", "before", "after"]
 
 
 @dataclass(frozen=True)
-class Timestamps:
+class Timestamps(OneClip):
     """One clip with the frames at these presentation times, in any order, repeats allowed.
 
     Times are those that ``Video.timestamps`` tells, also where a data set's row means a part of the video: they are not
@@ -56,14 +57,6 @@ class Timestamps:
         if self.at not in get_args(At):
             raise ConfigurationError(f"at must be one of {', '.join(get_args(At))}, got {self.at!r}")
         check_pad(self.pad)
-
-    def num_clips(self, video: SampledVideo) -> int:
-        """1."""
-        return int(video.stop > video.first)
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """int64[V]: ``num_clips`` of videos with so many frames."""
-        return (frames > 0).astype(np.int64)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[len(seconds)]. Nothing is random.

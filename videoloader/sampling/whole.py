@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from videoloader.sampling.arguments import check_positive
 from videoloader.sampling.columns import Pad, check_pad, pad_of
+from videoloader.sampling.counting import OneClip
 from videoloader.sampling.sampled_video import SampledVideo
 
 
 @dataclass(frozen=True)
-class WholeVideo:
+class WholeVideo(OneClip):
     """One clip with every ``stride``-th frame of the video, from the first on.
 
     Args:
@@ -40,14 +41,6 @@ class WholeVideo:
     def __post_init__(self) -> None:
         check_positive(stride=self.stride, max_frames=1 if self.max_frames is None else self.max_frames)
         check_pad(self.pad)
-
-    def num_clips(self, video: SampledVideo) -> int:
-        """1."""
-        return int(video.stop > video.first)
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """int64[V]: ``num_clips`` of videos with so many frames."""
-        return (frames > 0).astype(np.int64)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[T], at most ``max_frames``. Nothing is random."""

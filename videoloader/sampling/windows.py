@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
-from videoloader.padding import check_mode
 from videoloader.sampling.arguments import check_positive, check_probability
-from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
+from videoloader.sampling.columns import Pad, check_pad
+from videoloader.sampling.counting import CountedByLength
 from videoloader.sampling.sampled_video import SampledVideo
 
 
 @dataclass(frozen=True)
-class EveryWindow:
+class EveryWindow(CountedByLength):
     """All windows of ``length`` frames, ``stride`` apart, that start every ``step`` frames.
 
     With padding, also the windows at the end of the video that hold at least one real frame; without, only
@@ -51,14 +51,6 @@ class EveryWindow:
         check_positive(length=self.length, stride=self.stride, step=1 if self.step is None else self.step)
         check_pad(self.pad)
 
-    def num_clips(self, video: SampledVideo) -> int:
-        """Number of starts on the grid of steps from which a window fits, or, with padding, begins."""
-        return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where padding depends on the video."""
-        return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
-
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: the window that starts ``clip * step`` frames into the range. Nothing is random."""
         return _window(video.first + clip * self._step, self.length, self.stride)
@@ -73,7 +65,7 @@ class EveryWindow:
 
 
 @dataclass(frozen=True)
-class RandomWindow:
+class RandomWindow(CountedByLength):
     """Windows of ``length`` frames, ``stride`` apart, each at a start drawn uniformly from those that fit.
 
     A video that is too short for one window gives windows that start with its first frame and are padded;
@@ -118,14 +110,6 @@ class RandomWindow:
         check_probability(reverse=self.reverse)
         check_pad(self.pad)
 
-    def num_clips(self, video: SampledVideo) -> int:
-        """``clips``, or 0 where nothing fits and nothing may be padded."""
-        return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where padding depends on the video."""
-        return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
-
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: a window drawn with ``rng``."""
         frames, (stride, largest) = video.stop - video.first, self._strides
@@ -146,7 +130,7 @@ class RandomWindow:
 
 
 @dataclass(frozen=True)
-class EvenWindows:
+class EvenWindows(CountedByLength):
     """``clips`` windows of ``length`` frames, ``stride`` apart, spread evenly: the views of a test.
 
     The first begins with the first frame, the last ends with the last one; starts between are rounded to the nearest
@@ -180,14 +164,6 @@ class EvenWindows:
     def __post_init__(self) -> None:
         check_positive(length=self.length, stride=self.stride, clips=self.clips)
         check_pad(self.pad)
-
-    def num_clips(self, video: SampledVideo) -> int:
-        """``clips``, or 0 where nothing fits and nothing may be padded."""
-        return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where padding depends on the video."""
-        return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: window number ``clip``. Nothing is random."""
