@@ -119,12 +119,12 @@ class ClipReader:
             if error.packet is None or not isinstance(source, FolderSource):
                 raise
             raise DecodeError(error.message, _file_of(source, index, error.packet), error.packet) from None
-        if missing := sorted(sink.packets - sink.done):
-            message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
-            raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
         for clip in clips:
             for stream in sink.streams:
                 clip.slots[0].record_stream(stream)  # all slots of a clip lie in one allocation
+        if missing := sorted(sink.packets - sink.done):
+            message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
+            raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
         return ClipsReport(packets, len(sink.packets), sink.corrupt, index, ready)
 
     def _decode(
