@@ -115,6 +115,20 @@ def test_sessions_over_the_budget_are_closed_those_used_longest_ago_first():
     assert pool.used_bytes() == 0
 
 
+def test_a_session_that_many_runs_had_no_use_for_is_closed(monkeypatch):
+    monkeypatch.setattr(sessions, "_RUNS_UNUSED", 10)
+    pool = SessionPool(0, 100 * BYTES)
+    key = session_key("h264", HD)
+    with pool.lend(key, HD) as first, pool.lend(key, HD) as second:
+        pass
+    small = used(pool, SMALL)
+    for _ in range(9):
+        last = used(pool, HD)
+        assert used(pool, SMALL) is small
+    assert BareSession.open_now == 2
+    assert {first, second} > {last}
+
+
 def test_a_session_that_fails_is_closed():
     pool = SessionPool(0, 10 * BYTES)
     key = session_key("h264", HD)

@@ -75,7 +75,7 @@ class NvdecDecoder:
             except SessionError as error:
                 if not kept.whole:
                     raise
-                if error.out_of_memory:
+                if error.short_of_resources:
                     pool_of(self._gpu).close_idle()
             return self._decode(index, kept.again(), sink, finish, new=True)
         except DecodeError as error:

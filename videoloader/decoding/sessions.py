@@ -22,6 +22,8 @@ from videoloader.indexing.bitstream.picture import PictureFormat
 # width and height is rounded up to one of these.
 _SIZE_CLASSES = (384, 640, 736, 1088, 1280, 1920, 2176, 2560, 3840, 4096, 8192)
 _LARGEST_DEFAULT_MEMORY = 4 << 30
+# A session that so many runs had no use for is closed: it was needed in a rare moment, when many of its key were.
+_RUNS_UNUSED = 1000
 _MEBIBYTE = 1 << 20
 
 
@@ -29,9 +31,9 @@ class SessionError(DecodeError):
     """A session failed; a new one may not."""
 
     @property
-    def out_of_memory(self) -> bool:
-        """Whether it was for want of GPU memory."""
-        return "MEMORY" in self.message.upper()
+    def short_of_resources(self) -> bool:
+        """Whether it was for want of GPU memory, or the driver opens no more decoders."""
+        return "MEMORY" in self.message.upper() or "HandleVideoSequence" in self.message
 
 
 class SessionKey(NamedTuple):
@@ -90,7 +92,10 @@ class Session:
         stream: whatever reads a surface must run on it: the next call reuses the surface's memory.
         picture: of the last video; None for a new session.
         bytes: of GPU memory, by ``session_bytes``.
+        last_run: the pool's number of the run that used it last.
     """
+
+    last_run = 0
 
     def __init__(self, key: SessionKey, gpu: int) -> None:
         nvc = pynvvideocodec()
@@ -185,8 +190,8 @@ class Session:
 
 
 def _refusal(error: Exception) -> SessionError:
-    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return SessionError(f"NVDEC refuses it: {reason}")
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return SessionError(f"NVDEC refuses it: {reason[:300]}")
 
 
 def _blocks(picture: PictureFormat) -> tuple[int, int]:
@@ -208,7 +213,7 @@ class SessionPool:
         self._memory = memory
         self._changed = threading.Condition()
         self._idle: list[Session] = []  # the one used last is the last
-        self._lent = self._lent_bytes = 0
+        self._lent = self._lent_bytes = self._runs = 0
         self._waiting: deque[object] = deque()
 
     def set_memory(self, memory: int) -> None:
@@ -282,15 +287,13 @@ class SessionPool:
                 self._changed.notify_all()
 
     def _find(self, key: SessionKey, picture: PictureFormat) -> Session | None:
-        """An idle session: set up already, else the one used longest ago that fits, else one that can be made to.
+        """An idle session: one that is set up already, else one that fits, else one that can be made to.
 
-        Setting up anew costs a millisecond at most, a new session 45 ms and closing it 65 ms (1080p, H200).
+        Setting up anew costs a millisecond at most, a new session 45 ms and closing it 65 ms (1080p, H200). The one
+        used last comes first, so that those that are too many become known.
         """
-        same = [session for session in self._idle if session.key == key]
-        for session in reversed(same):
-            if session.is_set_up_for(picture):
-                return session
-        for suits in (Session.fits, Session.can_show):
+        same = [session for session in reversed(self._idle) if session.key == key]
+        for suits in (Session.is_set_up_for, Session.fits, Session.can_show):
             for session in same:
                 if suits(session, picture):
                     return session
@@ -300,9 +303,9 @@ class SessionPool:
         return self._lent_bytes + sum(session.bytes for session in self._idle)
 
     def _take_surplus(self) -> list[Session]:
-        """Take idle sessions out that are over the budget, those used longest ago first."""
+        """Take idle sessions out that are over the budget or of no use any more, those used longest ago first."""
         surplus = []
-        while self._idle and self._used() > self._memory:
+        while self._idle and (self._used() > self._memory or self._runs - self._idle[0].last_run > _RUNS_UNUSED):
             surplus.append(self._idle.pop(0))
         return surplus
 
@@ -311,6 +314,8 @@ class SessionPool:
             self._lent -= 1
             self._lent_bytes -= size
             if session is not None:
+                self._runs += 1
+                session.last_run = self._runs
                 self._idle.append(session)
             closing = self._take_surplus()
             self._changed.notify_all()
