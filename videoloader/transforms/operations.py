@@ -1,0 +1,170 @@
+"""What is done to the pixels of one clip, with every number drawn: the words that transforms write and engines carry out.
+
+A transform draws a clip's operations once (``PixelTransform.draw``); they are the same whatever device they run on, can be
+kept, and replayed on another tensor. Arrays have F rows: one for the whole clip, or one for each of its T frames.
+
+Frames are uint8 between operations. A value is rounded to nearest, halves up, and clamped to 0 … 255.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert import Interpolation
+
+Statistic = Literal["contrast", "auto_contrast", "equalize"]
+
+
+class ClipInfo(NamedTuple):
+    """What a transform may know of a clip when it draws.
+
+    Attributes:
+        length: T, frames.
+        height, width: of the frames that the transform gets, pixels.
+        label: of the clip's video; None where it has none.
+        columns: the other columns of the data set for the video.
+    """
+
+    length: int
+    height: int
+    width: int
+    label: int | None = None
+    columns: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Each channel by itself through a table: ``out = values[f, channel, in]``.
+
+    Attributes:
+        values: uint8[F, 3, 256].
+    """
+
+    values: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticTable:
+    """A table that follows from the pixels' histogram: of the whole clip, or of each frame by itself.
+
+    - ``"contrast"``: ``mean + factor · (in − mean)`` with the mean of the gray values, (19595 R + 38470 G + 7471 B +
+      32768) >> 16 of each pixel (ITU-R BT.601 in Pillow's integers).
+    - ``"auto_contrast"``: each channel's smallest value becomes 0 and its largest 255; a channel of one value stays.
+    - ``"equalize"``: each channel's histogram made flat as Pillow's ``ImageOps.equalize`` does: with
+      ``step = (pixels − pixels of the largest value) // 255``, value v becomes ``(pixels below v + step // 2) // step``,
+      at most 255; a step of 0 leaves the channel as it is.
+
+    Attributes:
+        statistic: one of these.
+        factor: float32[F], of contrast; ones for the others.
+        per_frame: whether each frame has its own histogram.
+    """
+
+    statistic: Statistic
+    factor: npt.NDArray[np.float32]
+    per_frame: bool
+
+
+@dataclass(frozen=True, eq=False)
+class ColorMatrix:
+    """``out = matrix[f, :, :3] @ (R, G, B) + matrix[f, :, 3]``, values 0 … 255.
+
+    Attributes:
+        matrix: float32[F, 3, 4].
+    """
+
+    matrix: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class HueShift:
+    """Turns the hue of HSV (hexcone model, Smith 1978), saturation and value unchanged.
+
+    Attributes:
+        turns: float32[F], 1 is once round the circle.
+    """
+
+    turns: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Sharpen:
+    """``smooth + factor · (in − smooth)``; smooth is the 3×3 mean with weight 5 in the middle, of 13, rounded.
+
+    The frame's border pixels stay as they are (Pillow's ``ImageEnhance.Sharpness``).
+
+    Attributes:
+        factor: float32[F]: 0 smooths, 1 changes nothing, 2 sharpens.
+    """
+
+    factor: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Warp:
+    """Resamples frames: output pixel (x, y) shows the input at ``matrix[f] @ (x, y, 1)``, divided by its third number.
+
+    Points are counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5), in both. Outside
+    the input is ``fill``: bilinear and bicubic mix it in at the border, as torchvision's tensors with a fill do.
+
+    Attributes:
+        matrix: float64[F, 3, 3]. Coordinates are computed in float64, multiplied and added one by one, so that every
+            device finds the same ones.
+        size: (height, width) of the output, pixels.
+        interpolation: ``"nearest"`` (the pixel that the point lies in), ``"bilinear"``, ``"bicubic"`` (a = −0.75, as
+            PyTorch's grid_sample).
+        fill: red, green, blue, 0 … 255.
+        samples: (down, across) points for each output pixel, evenly spread over it, whose mean is taken: more than one
+            where the picture gets smaller.
+    """
+
+    matrix: npt.NDArray[np.float64]
+    size: tuple[int, int]
+    interpolation: Interpolation
+    fill: tuple[float, float, float]
+    samples: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Erase:
+    """Fills boxes with a colour.
+
+    Attributes:
+        boxes: int32[F, N, 4], (top, left, height, width), inside the frames; a height or width of 0 for none.
+        fill: red, green, blue, 0 … 255.
+    """
+
+    boxes: npt.NDArray[np.int32]
+    fill: tuple[float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class BatchFunction:
+    """A function for all clips of a batch at once that draw it, in torch, on whatever device the frames are.
+
+    Attributes:
+        function: ``function(frames, params)`` gives frames of the same shape and type for uint8[N, T, 3, H, W]; it may
+            change them in place. It is the same object for clips that run together.
+        params: of the clip. Those of N clips are stacked: ``function`` gets arrays [N, ...] of each name.
+        geometric: the function to use in place of ``function`` for masks, which only moves pixels; None if it moves none.
+    """
+
+    function: Callable[[torch.Tensor, Mapping[str, npt.NDArray[Any]]], torch.Tensor]
+    params: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    geometric: Callable[[torch.Tensor, Mapping[str, npt.NDArray[Any]]], torch.Tensor] | None = None
+
+
+Operation: TypeAlias = Table | StatisticTable | ColorMatrix | HueShift | Sharpen | Warp | Erase | BatchFunction
+
+
+class PixelTransform(Protocol):
+    """A transform of pixels. It holds no state: all that it draws is in the operations."""
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
+        """What to do to one clip, in order. No ``Warp`` of it changes the frames' size, unless it does so for all clips."""
