@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,19 @@ class Batch:
         """
         chosen = slice(None) if rows is None else np.asarray(torch.as_tensor(rows).cpu(), np.int64)
         return map_points(points, self.source_affine[chosen])
+
+    def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
+        """The same with ``frames`` and ``labels`` on a device."""
+        return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        """The same with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast."""
+        return self._with_tensors(torch.Tensor.pin_memory)
+
+    def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+        as_list = isinstance(self.frames, list)
+        frames = [change(clip) for clip in self.frames] if as_list else change(self.frames)
+        return replace(self, frames=frames, labels=change(self.labels))
 
 
 @dataclass(frozen=True)

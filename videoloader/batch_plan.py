@@ -14,7 +14,9 @@ from videoloader.convert import Geometry
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import gops_in_common, plan_frames
+from videoloader.sampling import FrameMode, clip_frames
 from videoloader.slots import ClipPart, ClipSlots, split_clips
+from videoloader.transforms import Transform, plan_geometry
 
 # Below that a part of what clips have in common is not worth a decoder of its own.
 _LEAST_PACKETS = 64
@@ -41,6 +43,33 @@ class PlannedClip:
     def shape(self) -> tuple[int, int, int]:
         """(frames, height, width)."""
         return len(self.frame_numbers), *self.geometry.output_size
+
+
+def plan_clip(
+    number: int,
+    video: EntryFrames,
+    clip: int,
+    mode: FrameMode,
+    transforms: Sequence[Transform],
+    rng: np.random.Generator,
+) -> PlannedClip:
+    """What a clip consists of, from the index alone.
+
+    Args:
+        number: that it goes by.
+        video: it is of.
+        clip: its number in the video.
+        mode: chooses its frames.
+        transforms: of all its frames.
+        rng: from ``clip_rng``.
+
+    Raises:
+        FrameRangeError: the video has no such clip.
+        ConfigurationError: the mode or a transform cannot be applied to the video.
+    """
+    frame_numbers, mask = clip_frames(mode, video, clip, rng)
+    geometry = plan_geometry(transforms, video.index.stream.display_size, rng)
+    return PlannedClip(number, video, frame_numbers, mask, geometry)
 
 
 @dataclass(eq=False)

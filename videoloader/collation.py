@@ -50,6 +50,22 @@ class FrameMemory(NamedTuple):
         return frames.permute([self.layout.index(axis) for axis in "TCHW"]).unbind(0)
 
 
+def arrange_rows(
+    clips: Sequence[PlannedClip], collate: Collate, memory: FrameMemory
+) -> tuple[torch.Tensor | None, list[BatchRow]]:
+    """Memory for the clips of a batch: one tensor, or None for a list; and its rows.
+
+    Raises:
+        ConfigurationError: the clips do not go together that way.
+    """
+    if collate == "list":
+        return None, list_rows(clips, memory)
+    if collate == "pad":
+        longest = max(len(clip.frame_numbers) for clip in clips)
+        clips = [fill_up(clip, longest) for clip in clips]
+    return stack_rows(clips, memory)
+
+
 def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch.Tensor, list[BatchRow]]:
     """One tensor for all clips of a batch, and its rows.
 

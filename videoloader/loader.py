@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
-from dataclasses import dataclass, field, replace
+from concurrent.futures import wait
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -15,25 +15,24 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batch import Batch, LoaderStats, collate_rows
-from videoloader.batch_plan import BatchRow, DecodeJob, PlannedClip, decode_jobs
+from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs
 from videoloader.clip_table import ClipTable, build_clip_table
 from videoloader.clips import ClipReader, ClipsReport
-from videoloader.collation import Collate, FrameMemory, Layout, fill_up, list_rows, show_instead, stack_rows
-from videoloader.convert import Color, fill_color
+from videoloader.collation import Collate, FrameMemory, Layout, arrange_rows, show_instead
+from videoloader.convert import Color
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
-from videoloader.indexing import IndexStore, open_source
+from videoloader.frame_output import check_choices, frame_output
+from videoloader.indexing import IndexStore
+from videoloader.row_jobs import RowJob, decode_rows, submit_rows
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.sharding import batch_positions, batch_range, num_batches, permute, shard_of_environment
-from videoloader.transforms import Transform, plan_geometry, plan_output
+from videoloader.transforms import Transform, plan_geometry
 from videoloader.workers import DecodeWorkers, available_cores
 
 OnError = Literal["raise", "skip", "replace"]
-_DTYPES = {
-    "uint8": torch.uint8, "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
-}  # fmt: skip
 # What on_error is about: the video is to blame, not the caller.
 _UNREADABLE = (DecodeError, SourceError, UnsupportedError)
 # Clips tried for one that cannot be made: so many that do not decode, so many with those that do not fit.
@@ -49,7 +48,7 @@ class _Pending:
     next_position: int
     stacked: torch.Tensor | None
     rows: list[BatchRow]
-    jobs: list[tuple[Future[ClipsReport], list[BatchRow]]] = field(default_factory=list)
+    jobs: list[RowJob]
 
 
 class VideoLoader:
@@ -147,18 +146,13 @@ class VideoLoader:
         self.device = resolve_device(device)
         self._dataset, self._mode, self._batch_size = dataset, mode, batch_size
         self._transforms, self._collate = tuple(transforms), collate
-        if isinstance(dtype, str) and dtype not in _DTYPES:
-            raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
-        self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype, color)
-        self._output = replace(self._output, fill_value=fill_color(fill_value))
-        for name, value, allowed in (
-            ("layout", layout, Layout),
-            ("on_error", on_error, OnError),
-            ("decode", decode, Decode),
-            ("collate", collate, Collate),
-        ):
-            if value not in get_args(allowed):
-                raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(get_args(allowed))}")
+        self._output = frame_output(transforms, dtype, color, fill_value)
+        check_choices(
+            layout=(layout, get_args(Layout)),
+            on_error=(on_error, get_args(OnError)),
+            decode=(decode, get_args(Decode)),
+            collate=(collate, get_args(Collate)),
+        )
         self._memory = FrameMemory(layout, self._output.dtype, self.device)
         self._shuffle, self._seed, self._last_batch = shuffle, seed, last_batch
         if (shard_id is None) != (num_shards is None):
@@ -272,17 +266,8 @@ class VideoLoader:
 
     def _submit(self, positions: npt.NDArray[np.int64], epoch: int, next_position: int) -> _Pending:
         planned = [self._plan(clip, epoch) for clip in self._clips_at(positions, epoch)]
-        if self._collate == "list":
-            pending = _Pending(next_position, None, list_rows(planned, self._memory))
-        else:
-            if self._collate == "pad":
-                longest = max(len(clip.frame_numbers) for clip in planned)
-                planned = [fill_up(clip, longest) for clip in planned]
-            pending = _Pending(next_position, *stack_rows(planned, self._memory))
-        for job in decode_jobs(pending.rows):
-            future = self._workers.submit(partial(self._make, job), job.index, job.packets)
-            pending.jobs.append((future, job.rows))
-        return pending
+        stacked, rows = arrange_rows(planned, self._collate, self._memory)
+        return _Pending(next_position, stacked, rows, submit_rows(self._workers, rows, self._output, self._cache))
 
     def _clips_at(self, positions: npt.NDArray[np.int64], epoch: int) -> list[int]:
         order = permute(positions, len(self._table), self._seed, epoch) if self._shuffle else positions
@@ -296,23 +281,13 @@ class VideoLoader:
         geometry = plan_geometry(self._transforms, video.index.stream.display_size, rng)
         return PlannedClip(clip, video, numbers, mask, geometry)
 
-    def _make(self, job: DecodeJob, reader: ClipReader, decode: Decode) -> ClipsReport:
-        """Decode frames of one video into the rows of a batch."""
-        video = job.rows[0].clip.video
-        source, slots = open_source(video.entry.path), [part.slots for part in job.parts]
-        report = reader.read(source, job.index, slots, self._output, decode=decode, cache=self._cache)
-        video.index = report.index
-        for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
-            row.corrupt[part.positions] = corrupt
-        return report
-
     def _make_replaced(self, row: BatchRow, epoch: int, reader: ClipReader, decode: Decode) -> ClipsReport | None:
         """Decode a clip that could not be made with others by itself, or, where it may be replaced, another one."""
         planned, clip, failed = row.clip, row.clip, 0
         for candidate in range(_CANDIDATES):
             if clip is planned or show_instead(row, clip, self._collate, self._memory):
                 try:
-                    return self._make(next(decode_jobs([row])), reader, decode)
+                    return decode_rows(next(decode_jobs([row])), self._output, self._cache, reader, decode)
                 except _UNREADABLE as error:
                     self.unreadable.append((clip.video.entry.path, str(error)))
                     if self._on_error == "skip":
