@@ -16,6 +16,7 @@ import torch
 
 from videoloader.batch import Batch, LoaderStats, collate_rows
 from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs
+from videoloader.clip_groups import ByColumn
 from videoloader.clip_table import ClipTable, build_clip_table
 from videoloader.clips import ClipReader, ClipsReport
 from videoloader.collation import Collate, FrameMemory, Layout, arrange_rows, show_instead
@@ -23,12 +24,14 @@ from videoloader.convert import Color
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
+from videoloader.epoch_plan import Dealing, Epochs
 from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
 from videoloader.frame_output import check_choices, frame_output
 from videoloader.indexing import IndexStore
+from videoloader.ordering import Order, Sampler, order_of
+from videoloader.ranks import shard_of_environment
 from videoloader.row_jobs import RowJob, decode_rows, submit_rows
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
-from videoloader.sharding import batch_positions, batch_range, num_batches, permute, shard_of_environment
 from videoloader.transforms import Transform, plan_geometry
 from videoloader.workers import DecodeWorkers, available_cores
 
@@ -45,7 +48,6 @@ _CLIPS_AHEAD = 2
 class _Pending:
     """A batch whose clips are being decoded, all in one tensor unless it is a list."""
 
-    next_position: int
     stacked: torch.Tensor | None
     rows: list[BatchRow]
     jobs: list[RowJob]
@@ -61,15 +63,24 @@ class VideoLoader:
         dataset: the videos.
         mode: how frames are chosen.
         batch_size: clips in a batch.
-        device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; see ``resolve_device``. Without
+            a number each process that a launcher started gets a GPU of its own.
         transforms: resize, crops, flips, padding and Normalize, carried out together with the colour conversion.
         layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"`` [B, T, H, W, C].
         dtype: ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or normalised).
         color: ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
-        shuffle: whether clips come in a random order, another one every epoch.
+        shuffle: whether clips come in a random order, another one every epoch; or which: ``ShuffleBlocks``,
+            ``ShuffleVideos``, or a PyTorch ``Sampler`` of clip numbers for one process, which is dealt to the ranks
+            here, so that a ``DistributedSampler`` is not needed; see ``SampledClips``.
         seed: of that order and of all random frames and transforms.
-        last_batch: ``"partial"``, ``"drop"`` or ``"fill"``; see ``sharding.num_batches``.
-        shard_id, num_shards: this process's part; from torchrun's environment unless given.
+        last_batch: ``"partial"``, ``"drop"`` or ``"fill"``; see ``sharding.num_batches``. All ranks get the same
+            number of batches.
+        shard_id, num_shards: this process's part; from the launcher or framework unless given, see
+            ``shard_of_environment``.
+        sharding: how an epoch is dealt to the shards. ``"strided"``: they take turns, clip by clip. ``"contiguous"``:
+            each takes a range of the epoch's order. ``"stick_to_shard"``: each takes a range of the data set, the same
+            in every epoch, and the order is within it, so that caches stay warm. ``ByColumn``: each takes what a
+            column of the data set gives to its node, such as tars on a local disk.
         num_workers: threads that feed NVDEC, or decode on the CPU. Default: two for each NVDEC engine, else one
             for each core.
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` for that engine alone. With ``"auto"`` NVDEC decodes, the
@@ -127,11 +138,12 @@ class VideoLoader:
         layout: Layout = "TCHW",
         dtype: str | torch.dtype = "uint8",
         color: Color = "rgb",
-        shuffle: bool = False,
+        shuffle: bool | Order | Sampler = False,
         seed: int = 0,
         last_batch: str = "partial",
         shard_id: int | None = None,
         num_shards: int | None = None,
+        sharding: Dealing | ByColumn = "strided",
         num_workers: int | None = None,
         decode: Decode = "auto",
         cpu_workers: int | None = None,
@@ -154,13 +166,11 @@ class VideoLoader:
             collate=(collate, get_args(Collate)),
         )
         self._memory = FrameMemory(layout, self._output.dtype, self.device)
-        self._shuffle, self._seed, self._last_batch = shuffle, seed, last_batch
+        self._seed = seed
+        order = order_of(shuffle)
         if (shard_id is None) != (num_shards is None):
             raise ConfigurationError("give both of shard_id and num_shards, or none")
-        environment = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
-        self._shard_id, self._num_shards = environment
-        if not 0 <= self._shard_id < self._num_shards:
-            raise ConfigurationError(f"shard_id is {shard_id}, not in [0, {num_shards})")
+        rank, ranks = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
         if batch_size < 1:
             raise ConfigurationError(f"batch_size is {batch_size}, not positive")
         # Kept from epoch to epoch, since its threads own open decoders.
@@ -183,47 +193,40 @@ class VideoLoader:
         if not len(self._table):
             reason = f"; {len(self.unreadable)} cannot be read: {self.unreadable[0][1]}" if self.unreadable else ""
             raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
-        self._epoch, self._start, self._position = 0, 0, 0
-        self._left_early = False
+        self._epochs = Epochs(self._table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._stats = LoaderStats()
-        self._check_batches()
-
-    def _check_batches(self) -> None:
-        num_batches(len(self._table), self._batch_size, self._num_shards, self._last_batch, start=self._start)
+        self.set_epoch(0)
 
     def __len__(self) -> int:
         """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""
-        return num_batches(len(self._table), self._batch_size, self._num_shards, self._last_batch, start=self._start)
+        return len(self._epoch)
 
     @property
     def num_clips(self) -> int:
         """Clips in an epoch over all shards."""
-        return len(self._table)
+        return self._epochs.positions
 
     def set_epoch(self, epoch: int) -> None:
         """Begin with this epoch next. Not needed in a plain loop: epochs follow one another by themselves."""
-        self._epoch, self._start, self._position = epoch, 0, 0
-        self._left_early = False
+        self._epoch, self._given, self._left_early = self._epochs.epoch(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is: after the batch given out last. Valid for any number of shards."""
-        return {"epoch": self._epoch, "position": self._position, "fingerprint": self._fingerprint()}
+        """Where the loader is: after the batch given out last.
+
+        Less than 1 KB of numbers and text, whatever the position. All shards have the same state after the same
+        batch. It is valid for any number of shards, batch size and ``last_batch``, and for ``"contiguous"`` where it
+        was ``"strided"`` and the other way round.
+        """
+        return self._epoch.state(self._given)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken: each clip of its epoch still comes exactly once over all shards.
 
         Raises:
-            ConfigurationError: the state is of another data set, frame mode, order or seed.
+            ConfigurationError: the state is of another data set, frame mode, order or seed, or what is left cannot be
+                dealt to this number of shards.
         """
-        if state["fingerprint"] != self._fingerprint():
-            raise ConfigurationError("the state is of another data set, frame mode, order or seed than this loader")
-        self._epoch, self._start = int(state["epoch"]), int(state["position"])
-        self._position = self._start
-        self._left_early = False
-        self._check_batches()
-
-    def _fingerprint(self) -> str:
-        return self._table.fingerprint(self._mode, self._shuffle, self._seed)
+        self._epoch, self._given, self._left_early = self._epochs.resume(state), 0, False
 
     def stats(self) -> LoaderStats:
         """What the clips given out so far have cost."""
@@ -237,41 +240,33 @@ class VideoLoader:
             ConfigurationError: clips of one batch differ in their size or number of frames; see ``collate``.
         """
         if self._left_early:
-            self.set_epoch(self._epoch + 1)
-        epoch, start = self._epoch, self._start
-        clips, shards = len(self._table), self._num_shards
-        setting = (clips, self._batch_size, shards, self._last_batch)
-        batches = num_batches(*setting, start=start)
+            self.set_epoch(self._epoch.number + 1)
+        plan, epoch = self._epoch, self._epoch.number
         pending: deque[_Pending] = deque()
         try:
             following = 0
-            while following < batches or pending:
-                while following < batches and len(pending) <= self._prefetch:
-                    positions = batch_positions(following, self._shard_id, *setting, start=start)
-                    _, end = batch_range(following, *setting, start=start)
-                    pending.append(self._submit(positions, epoch, min(end, clips)))
+            while following < len(plan) or pending:
+                while following < len(plan) and len(pending) <= self._prefetch:
+                    pending.append(self._submit(plan.clips(following), epoch))
                     following += 1
-                first = pending.popleft()
-                batch = self._finish(first, epoch)
-                self._position = first.next_position
-                if not pending and following == batches:
+                batch = self._finish(pending.popleft(), epoch)
+                self._given = following - len(pending)
+                if self._given == len(plan):
                     self.set_epoch(epoch + 1)
                 if batch is not None:
                     yield batch
+            if not len(plan):
+                self.set_epoch(epoch + 1)
         finally:
             left = [job for each in pending for job, _ in each.jobs if not job.cancel()]
             wait(left)
             # A loop that was left early can still be saved and resumed; a new loop is a new epoch.
-            self._left_early = self._epoch == epoch and self._position != start
+            self._left_early = self._epoch is plan and self._given > 0
 
-    def _submit(self, positions: npt.NDArray[np.int64], epoch: int, next_position: int) -> _Pending:
-        planned = [self._plan(clip, epoch) for clip in self._clips_at(positions, epoch)]
+    def _submit(self, clips: npt.NDArray[np.int64], epoch: int) -> _Pending:
+        planned = [self._plan(clip, epoch) for clip in clips.tolist()]
         stacked, rows = arrange_rows(planned, self._collate, self._memory)
-        return _Pending(next_position, stacked, rows, submit_rows(self._workers, rows, self._output, self._cache))
-
-    def _clips_at(self, positions: npt.NDArray[np.int64], epoch: int) -> list[int]:
-        order = permute(positions, len(self._table), self._seed, epoch) if self._shuffle else positions
-        return [int(clip) for clip in order]
+        return _Pending(stacked, rows, submit_rows(self._workers, rows, self._output, self._cache))
 
     def _plan(self, clip: int, epoch: int) -> PlannedClip:
         """What a clip consists of, from the index alone."""
@@ -298,7 +293,7 @@ class VideoLoader:
             # Which clip stands in depends on the failed one alone, so that epochs repeat exactly.
             counter = [0, candidate, epoch, clip.number]
             stand_in = np.random.Generator(np.random.Philox(key=self._seed, counter=counter))
-            clip = self._plan(int(stand_in.integers(len(self._table))), epoch)
+            clip = self._plan(self._epochs.clip_beside(planned.number, stand_in), epoch)
         raise DecodeError(
             f"no clip can stand in for clip {planned.number}: {failed} of {candidate + 1} tried do not decode, "
             "the others do not fit into the batch",
