@@ -112,13 +112,15 @@ class RandomWalk:
 
     def values(self, rng: np.random.Generator, frames: int) -> Values:
         """float64[frames]."""
-        start, *steps = rng.random(frames)
+        walk = rng.random(frames)
         width = self.high - self.low
         if width == 0:
             return np.full(frames, float(self.low))
-        walk = start * width + np.cumsum([0.0, *((2 * step - 1) * self.step for step in steps)])
+        walk[0] *= width
+        walk[1:] = (2 * walk[1:] - 1) * self.step
         # A walk folded into the range at both ends is one that is turned back there.
-        return self.low + (width - np.abs(walk % (2 * width) - width))
+        values: Values = self.high - np.abs(np.cumsum(walk) % (2 * width) - width)
+        return values
 
 
 def check_range(value: Range, name: str, low: float = -math.inf, high: float = math.inf) -> None:
@@ -163,7 +165,8 @@ def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:
     if isinstance(value, Sequence):
         low, high = value
         return np.array([_between(low, high, rng.random())])
-    return value.values(rng, frames)
+    values: Values = value.values(rng, frames)
+    return values
 
 
 def _bounds(value: Range) -> tuple[float, float]:
