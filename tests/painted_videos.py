@@ -52,8 +52,7 @@ def read_frames(
         display_size: (height, width) of the video.
     """
     light = frames.mean(1) - 127.5
-    if geometry.flip:
-        light = light[:, :, ::-1]
+    light = light[:, :: -1 if geometry.flip_vertical else 1, :: -1 if geometry.flip else 1]
     window = geometry.window or (0, 0, *geometry.size)
     low_y, high_y, rows = _visible(display_size[0], _ROWS, geometry.crop[::2], geometry.size[0], window[::2])
     low_x, high_x, columns = _visible(display_size[1], _COLUMNS, geometry.crop[1::2], geometry.size[1], window[1::2])

@@ -22,13 +22,19 @@ def source_affine(geometry: Geometry) -> npt.NDArray[np.float64]:
     Both are counted in pixels from the top left corner of the top left pixel, whose centre is at (0.5, 0.5), in frames
     as a player shows them.
     """
-    top, left, _, width = picture_box(geometry)
+    top, left, height, width = picture_box(geometry)
     window_top, window_left = (0, 0) if geometry.window is None else geometry.window[:2]
     crop_top, crop_left, rows, columns = geometry.crop
     scale_x, scale_y = columns / geometry.size[1], rows / geometry.size[0]
-    # A column x of the output is column start + sign · x of the resized crop.
-    sign, start = (-1, left + width + window_left) if geometry.flip else (1, window_left - left)
-    return np.array([[sign * scale_x, crop_left + start * scale_x], [scale_y, crop_top + (window_top - top) * scale_y]])
+    # A column x of the output is column start + sign · x of the resized crop, and so are its rows.
+    sign_x, start_x = (-1, left + width + window_left) if geometry.flip else (1, window_left - left)
+    sign_y, start_y = (-1, top + height + window_top) if geometry.flip_vertical else (1, window_top - top)
+    return np.array(
+        [
+            [sign_x * scale_x, crop_left + start_x * scale_x],
+            [sign_y * scale_y, crop_top + start_y * scale_y],
+        ]
+    )
 
 
 def map_points(points: torch.Tensor, affine: npt.NDArray[np.float64]) -> torch.Tensor:

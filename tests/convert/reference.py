@@ -158,6 +158,7 @@ def picture(
     size: tuple[int, int] | None = None,
     window: tuple[int, int, int, int] | None = None,
     flip: bool = False,
+    flip_vertical: bool = False,
     interpolation: str = "bilinear",
     antialias: bool = True,
 ) -> Array:
@@ -173,7 +174,7 @@ def picture(
     if window:
         top, left, height, width = window
         image = image[:, top : top + height, left : left + width]
-    return image[:, :, ::-1] if flip else image
+    return image[:, :: -1 if flip_vertical else 1, :: -1 if flip else 1]
 
 
 def random_planes(

@@ -52,6 +52,7 @@ def test_a_constant_border_has_its_colour_and_leaves_the_picture(
     assert np.array_equal(slot.numpy(), np.stack(expected))
     assert torch.equal(border.picture(slot), picture)
     assert torch.equal(border.mirrored().picture(slot.flip(2)), picture.flip(2))
+    assert torch.equal(border.upside_down().picture(slot.flip(1)), picture.flip(1))
 
 
 def test_a_border_of_less_than_nothing_is_refused() -> None:

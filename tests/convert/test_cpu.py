@@ -81,7 +81,7 @@ def test_matrices_and_sites(matrix: Any, site: Any) -> None:
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("mirrored", [False, True])
-@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize(("flip", "flip_vertical"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(
     ("size", "window"), [((31, 40), None), ((17, 13), None), ((75, 90), None), ((31, 40), (2, 7, 20, 9))]
 )
@@ -90,13 +90,14 @@ def test_geometry(
     rotation: int,
     mirrored: bool,
     flip: bool,
+    flip_vertical: bool,
     size: tuple[int, int],
     window: tuple[int, int, int, int] | None,
     dtype: torch.dtype,
 ) -> None:
     planes = reference.random_planes(np.random.default_rng(2), 61, 57, factors=(2, 2))
     crop = (3, 5, 31, 40)
-    geometry = Geometry(crop, size, flip, window)
+    geometry = Geometry(crop, size, flip, window, flip_vertical=flip_vertical)
     slot = poisoned(geometry.output_size, dtype)
     convert_frame(
         reference.video_frame(planes, "yuv420p"), ColorSpec("bt601", False), rotation, mirrored,
@@ -105,8 +106,11 @@ def test_geometry(
     image = reference.rgb(planes, matrix="bt601", full_range=False, factors=(2, 2))
     check(
         slot,
-        reference.picture(image, rotation=rotation, mirrored=mirrored, crop=crop, size=size, window=window, flip=flip),
-    )
+        reference.picture(
+            image, rotation=rotation, mirrored=mirrored, crop=crop, size=size, window=window, flip=flip,
+            flip_vertical=flip_vertical,
+        ),
+    )  # fmt: skip
 
 
 @settings(max_examples=300)
@@ -115,7 +119,8 @@ def test_any_picture_geometry_and_output(data: st.DataObject) -> None:
     draw = data.draw
     pixels, bits, step_x, step_y = draw(st.sampled_from(FORMATS))
     height, width = draw(st.integers(1, 150)), draw(st.integers(1, 150))
-    rotation, mirrored, flip = draw(st.sampled_from([0, 90, 180, 270])), draw(st.booleans()), draw(st.booleans())
+    rotation, mirrored = draw(st.sampled_from([0, 90, 180, 270])), draw(st.booleans())
+    flip, flip_vertical = draw(st.booleans()), draw(st.booleans())
     shown = (width, height) if rotation in (90, 270) else (height, width)
     crop = draw(boxes(shown))
     size = draw(
@@ -129,7 +134,7 @@ def test_any_picture_geometry_and_output(data: st.DataObject) -> None:
     planes = reference.random_planes(
         np.random.default_rng(height), height, width, bit_depth=bits, factors=(step_x, step_y)
     )
-    geometry = Geometry(crop, size, flip, window, interpolation, antialias)
+    geometry = Geometry(crop, size, flip, window, interpolation, antialias, flip_vertical=flip_vertical)
     slot = poisoned(geometry.output_size, dtype)
     convert_frame(
         reference.video_frame(planes, pixels), ColorSpec("bt2020", full_range, site), rotation, mirrored,
@@ -144,7 +149,7 @@ def test_any_picture_geometry_and_output(data: st.DataObject) -> None:
         slot,
         reference.picture(
             image, rotation=rotation, mirrored=mirrored, crop=crop, size=size, window=window, flip=flip,
-            interpolation=interpolation, antialias=antialias,
+            flip_vertical=flip_vertical, interpolation=interpolation, antialias=antialias,
         ),
     )  # fmt: skip
 

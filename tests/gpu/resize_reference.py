@@ -87,4 +87,4 @@ def picture(image: Array, geometry: Geometry, rotation: int = 0, mirrored: bool 
         weights(source, target, *how) for source, target in zip(image.shape[1:], geometry.size, strict=True)
     )
     image = np.clip(rows @ image @ columns.T, 0, 1)
-    return reference.picture(image, window=geometry.window, flip=geometry.flip)
+    return reference.picture(image, window=geometry.window, flip=geometry.flip, flip_vertical=geometry.flip_vertical)

@@ -39,6 +39,8 @@ DTYPES = [torch.uint8, torch.float16, torch.bfloat16, torch.float32]
 FILTERS: list[tuple[Any, bool]] = [
     ("bilinear", True), ("bilinear", False), ("bicubic", True), ("bicubic", False), ("nearest", True),
 ]  # fmt: skip
+# Left to right, upside down.
+FLIPS = [(False, False), (True, False), (False, True), (True, True)]
 
 
 def planes_for(layout: str, bits: int, height: int, width: int, seed: int = 0) -> list[npt.NDArray[np.uint16]]:
@@ -140,16 +142,16 @@ def test_identity() -> None:
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("mirrored", [False, True])
-@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize(("flip", "flip_vertical"), FLIPS)
 @pytest.mark.parametrize(
     ("size", "window"), [((31, 40), None), ((17, 13), None), ((75, 90), None), ((75, 90), (2, 7, 51, 23))]
 )
 @pytest.mark.parametrize(("interpolation", "antialias"), FILTERS)
 def test_geometry(
-    rotation: int, mirrored: bool, flip: bool, size: tuple[int, int], window: tuple[int, int, int, int] | None,
-    interpolation: Any, antialias: bool,
+    rotation: int, mirrored: bool, flip: bool, flip_vertical: bool, size: tuple[int, int],
+    window: tuple[int, int, int, int] | None, interpolation: Any, antialias: bool,
 ) -> None:  # fmt: skip
-    geometry = Geometry((3, 5, 31, 40), size, flip, window, interpolation, antialias)
+    geometry = Geometry((3, 5, 31, 40), size, flip, window, interpolation, antialias, flip_vertical=flip_vertical)
     picture = ("nv12", 8, "yuv420p", 57, 61, ColorSpec("bt601", False), rotation, mirrored)
     check(*picture, geometry, OutputSpec(torch.float16))
     if (interpolation, antialias) == ("bilinear", True):
@@ -206,7 +208,8 @@ def test_anything(seed: int) -> None:
     size = (int(rng.integers(1, 300)), int(rng.integers(1, 300)))
     color = ColorSpec("bt709", bool(rng.integers(2)), ("left", "center", "topleft")[rng.integers(3)])
     interpolation, antialias = FILTERS[rng.integers(len(FILTERS))]
-    geometry = Geometry(crop, size, bool(rng.integers(2)), None, interpolation, antialias)
+    flip, flip_vertical = (bool(v) for v in rng.integers(2, size=2))
+    geometry = Geometry(crop, size, flip, None, interpolation, antialias, flip_vertical=flip_vertical)
     output = OutputSpec(DTYPES[rng.integers(len(DTYPES))], color=("rgb", "ycbcr")[rng.integers(2)])
     check(layout, bits, pixels, height, width, color, rotation, bool(rng.integers(2)), geometry, output)
 

@@ -38,6 +38,10 @@ class Border:
         """The border of an output that is turned left to right."""
         return replace(self, left=self.right, right=self.left)
 
+    def upside_down(self) -> Border:
+        """The border of an output that is turned upside down."""
+        return replace(self, top=self.bottom, bottom=self.top)
+
     def picture(self, slot: torch.Tensor) -> torch.Tensor:
         """The picture in an output [C, H, W]: a view."""
         _, height, width = slot.shape

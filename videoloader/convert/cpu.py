@@ -31,7 +31,7 @@ def convert_frame(
     """Write a decoded frame into a batch slot.
 
     In this order: chroma to full resolution (bilinear, by its site), matrix, clamp to [0, 1]; rotation,
-    mirroring; crop; resize, clamp; flip; number type. The resize is PyTorch's ``interpolate`` with
+    mirroring; crop; resize, clamp; flips; number type. The resize is PyTorch's ``interpolate`` with
     ``align_corners=False``. A bilinear one that makes the picture smaller works on 8 bits, so that a result is within
     2/255 of exact; others, and float outputs without any, have the precision of floats. Alpha is dropped. Interlaced
     chroma is taken as progressive.
@@ -67,9 +67,9 @@ def convert_frame(
     if geometry.interpolation == "nearest":
         # It counts from the first pixel shown: the picture has to be turned before.
         image = take_nearest(
-            _turned(image, view.turns, mirrored), geometry.size, geometry.window or (0, 0, *geometry.size)
+            _turned(image, rotation // 90, mirrored), geometry.size, geometry.window or (0, 0, *geometry.size)
         )
-        image = _turned(image, 0, geometry.flip)
+        image = image[:, :: -1 if geometry.flip_vertical else 1, :: -1 if geometry.flip else 1]
     else:
         image = resize(image, size, geometry.interpolation, geometry.antialias)
         top, left, height, width = window

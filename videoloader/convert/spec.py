@@ -156,6 +156,7 @@ class Geometry:
         antialias: widen the filter by the scale where the picture gets smaller. Means nothing to nearest.
         border: what surrounds the picture in the output. Conversions write the picture alone: the border is filled
             when it is there.
+        flip_vertical: turn the output upside down.
     """
 
     crop: Box
@@ -165,6 +166,7 @@ class Geometry:
     interpolation: Interpolation = "bilinear"
     antialias: bool = True
     border: Border | None = None
+    flip_vertical: bool = False
 
     def __post_init__(self) -> None:
         if self.interpolation not in get_args(Interpolation):
@@ -274,15 +276,15 @@ def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tupl
 
 @dataclass(frozen=True)
 class SourceView:
-    """A ``Geometry`` as seen from the decoded picture, where rotation, mirroring and flip are yet to come.
+    """A ``Geometry`` as seen from the decoded picture, where rotation, mirroring and flips are yet to come.
 
     Attributes:
         crop: (top, left, height, width) in pixels of the decoded picture.
         size: (height, width) to resize it to.
         window: (top, left, height, width) of what to keep of that.
-        turns: quarter turns clockwise to give the window.
+        turns: quarter turns clockwise to give the window. Upside down is half a turn and left to right.
         flip: whether to turn it left to right after that.
-        backward: whether (rows, columns) are shown from the last to the first, but for the geometry's own flip. A
+        backward: whether (rows, columns) are shown from the last to the first, but for the geometry's own flips. A
             resize that is not symmetric, as nearest is, must count them from there.
     """
 
@@ -331,8 +333,8 @@ def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, 
         _before_turning(geometry.crop, rotation, mirrored, shown),
         (geometry.size[1], geometry.size[0]) if sideways else geometry.size,
         _before_turning(geometry.window or (0, 0, *geometry.size), rotation, mirrored, geometry.size),
-        rotation // 90,
-        geometry.flip != mirrored,
+        (rotation // 90 + 2 * geometry.flip_vertical) % 4,
+        (geometry.flip != mirrored) != geometry.flip_vertical,
         ((rotation in (90, 180)) != (mirrored and sideways), (rotation in (180, 270)) != (mirrored and not sideways)),
     )
 

@@ -1,20 +1,33 @@
 """What is done to the frames of a clip on their way into the batch."""
 
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
-from videoloader.transforms.geometry import CenterCrop, RandomHorizontalFlip, RandomResizedCrop, Resize
+from videoloader.transforms.crops import CenterCrop, RandomCrop, RandomResizedCrop
+from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
 from videoloader.transforms.normalize import Normalize
-from videoloader.transforms.plan import Transform, plan_geometry, plan_output
+from videoloader.transforms.plan import Transform, plan_geometries, plan_geometry, plan_output, split_conversion
+from videoloader.transforms.resizing import Resize
+from videoloader.transforms.views import FiveCrop, TenCrop, ThreeCrop, count_views
 
 __all__ = [
     "CenterCrop",
+    "FiveCrop",
+    "HorizontalFlip",
     "Letterbox",
     "Normalize",
     "Pad",
     "PadToMultiple",
+    "RandomCrop",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
+    "RandomVerticalFlip",
     "Resize",
+    "TenCrop",
+    "ThreeCrop",
     "Transform",
+    "VerticalFlip",
+    "count_views",
+    "plan_geometries",
     "plan_geometry",
     "plan_output",
+    "split_conversion",
 ]

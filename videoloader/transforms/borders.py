@@ -1,7 +1,7 @@
 """Steps that add rows and columns around the frames, so that videos of any size fit into one batch.
 
-They come last: only ``RandomHorizontalFlip`` and ``Normalize`` may follow. ``Batch.boxes`` tells where in the output
-the picture lies, and ``Batch.to_source`` where its points lie in the video.
+Of what conversion carries out they come last: only flips and ``Normalize`` may follow. ``Batch.boxes`` tells where in
+the output the picture lies, and ``Batch.to_source`` where its points lie in the video.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from videoloader import padding
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.geometry import Resize, check_interpolation, pair
+from videoloader.transforms.geometry import check_border_mode, check_interpolation, pair
+from videoloader.transforms.resizing import Resize
 
 Position = Literal["center", "top_left"]
 
@@ -57,7 +58,7 @@ class Letterbox:
     def __post_init__(self) -> None:
         pair(self.size, "Letterbox")
         check_interpolation(self.interpolation)
-        _check_border(self.mode, self.fill, self.position)
+        _check_border(self.mode, self.fill, self.position, "Letterbox")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -99,7 +100,7 @@ class Pad:
 
     def __post_init__(self) -> None:
         pair(self.size, "Pad")
-        _check_border(self.mode, self.fill, self.position)
+        _check_border(self.mode, self.fill, self.position, "Pad")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -132,7 +133,7 @@ class PadToMultiple:
 
     def __post_init__(self) -> None:
         pair(self.multiple, "PadToMultiple")
-        _check_border(self.mode, self.fill, self.position)
+        _check_border(self.mode, self.fill, self.position, "PadToMultiple")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -141,12 +142,11 @@ class PadToMultiple:
         return _surround(geometry, (height, width), self.mode, self.fill, self.position)
 
 
-def _check_border(mode: str, fill: float | Sequence[float], position: str) -> None:
-    if padding.check_mode(mode) == "none":
-        raise ConfigurationError("frames cannot be padded in mode 'none'")
+def _check_border(mode: str, fill: float | Sequence[float], position: str, name: str) -> None:
+    check_border_mode(mode, name)
     fill_color(fill)
     if position not in get_args(Position):
-        raise ConfigurationError(f"position is {position!r}, not one of {', '.join(get_args(Position))}")
+        raise ConfigurationError(f"{name}'s position is {position!r}, not one of {', '.join(get_args(Position))}")
 
 
 def _surround(

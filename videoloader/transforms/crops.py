@@ -1,0 +1,154 @@
+"""Crops: the middle, a random place, a random box made to a size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+
+import numpy as np
+
+from videoloader import padding as padding_modes
+from videoloader.convert import Border, Geometry, Interpolation, fill_color
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.geometry import check_border_mode, check_interpolation, cut, pair, resize_to
+
+
+@dataclass(frozen=True)
+class CenterCrop:
+    """Keep the middle of the frames.
+
+    Args:
+        size: an int for a square, or (height, width).
+
+    Raises:
+        ConfigurationError: a size below one; when used, frames smaller than it.
+    """
+
+    size: int | tuple[int, int]
+
+    def __post_init__(self) -> None:
+        pair(self.size, "CenterCrop")
+
+    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
+        """The geometry with this step added."""
+        height, width = pair(self.size, "CenterCrop")
+        rows, columns = geometry.output_size
+        return cut(geometry, round((rows - height) / 2), round((columns - width) / 2), height, width)
+
+
+@dataclass(frozen=True)
+class RandomCrop:
+    """Cut a random box of a size out of the frames, the same for the whole clip, as torchvision does.
+
+    Args:
+        size: an int for a square, or (height, width).
+        padding: rows and columns that are added on every side before; fewer than the size.
+        pad_if_needed: add what is missing to frames smaller than the size. The picture then lies at a random place.
+        mode: what these rows and columns show; see ``Letterbox``. ``padding`` takes ``"constant"`` and ``"edge"`` only.
+        fill: red, green and blue of mode ``"constant"``; see ``Letterbox``.
+
+    Raises:
+        ConfigurationError: a size below one, ``padding`` below zero or not below the size, no such mode or colour; when
+            used without ``pad_if_needed``, frames smaller than the size.
+
+    Example:
+        >>> transforms = [Resize(36), RandomCrop(32, padding=4)]
+    """
+
+    size: int | tuple[int, int]
+    _: KW_ONLY
+    padding: int = 0
+    pad_if_needed: bool = False
+    mode: str = "constant"
+    fill: float | Sequence[float] = 0
+
+    def __post_init__(self) -> None:
+        size = pair(self.size, "RandomCrop")
+        if not 0 <= self.padding < min(size):
+            raise ConfigurationError(f"RandomCrop's padding is {self.padding}, not in [0, {min(size) - 1}]")
+        check_border_mode(self.mode, "RandomCrop")
+        if self.padding and padding_modes.check_mode(self.mode) not in ("constant", "edge"):
+            raise ConfigurationError(f"RandomCrop's padding takes mode 'constant' or 'edge', not {self.mode!r}")
+        fill_color(self.fill)
+
+    @property
+    def adds_border(self) -> bool:
+        """Whether there may be a border around the picture."""
+        return self.padding > 0 or self.pad_if_needed
+
+    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
+        """The geometry with this step added."""
+        size = pair(self.size, "RandomCrop")
+        spans = [self._span(*lengths, rng) for lengths in zip(geometry.output_size, size, strict=True)]
+        (top, height, above, below), (left, width, before, after) = spans
+        geometry = cut(geometry, top, left, height, width)
+        if not any((above, below, before, after)):
+            return geometry
+        border = Border(above, below, before, after, padding_modes.check_mode(self.mode), fill_color(self.fill))
+        return replace(geometry, border=border)
+
+    def _span(self, length: int, size: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+        """Of one axis: (first pixel kept, how many, rows or columns before them, after them)."""
+        added = self.padding
+        if self.pad_if_needed:
+            added += max(size - length - 2 * added, 0)
+        if size > length + 2 * added:
+            more = f" with a padding of {self.padding}" if self.padding else ""
+            raise ConfigurationError(
+                f"a RandomCrop of {size} pixels does not fit into {length}{more}: add a Resize or pad_if_needed=True"
+            )
+        start = int(rng.integers(length + 2 * added - size + 1)) - added
+        first, stop = max(start, 0), min(start + size, length)
+        return first, stop - first, first - start, start + size - stop
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop:
+    """Cut a random box out of the frames, the same for the whole clip, and resize it.
+
+    The box covers a share of the area drawn from ``scale`` and has an aspect ratio whose logarithm is drawn
+    evenly from ``ratio`` (Szegedy et al., "Going Deeper with Convolutions", 2015). After ten boxes that do
+    not fit, the largest central one of an allowed ratio is taken.
+
+    Args:
+        size: of the output: an int for a square, or (height, width).
+        scale: smallest and largest share of the frame's area.
+        ratio: smallest and largest width over height.
+        interpolation, antialias: see ``Resize``.
+
+    Raises:
+        ConfigurationError: a size below one, a range that is empty or not positive, or another interpolation.
+    """
+
+    size: int | tuple[int, int]
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    interpolation: Interpolation = field(default="bilinear", kw_only=True)
+    antialias: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        pair(self.size, "RandomResizedCrop")
+        check_interpolation(self.interpolation)
+        for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
+            if not 0 < low <= high:
+                raise ConfigurationError(f"RandomResizedCrop needs 0 < low <= high for {name}, not {(low, high)}")
+
+    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
+        """The geometry with this step added."""
+        box = self._box(*geometry.output_size, rng)
+        size = pair(self.size, "RandomResizedCrop")
+        return resize_to(cut(geometry, *box), size, self.interpolation, self.antialias)
+
+    def _box(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+        low, high = (math.log(bound) for bound in self.ratio)
+        for _ in range(10):
+            area = rows * columns * rng.uniform(*self.scale)
+            ratio = math.exp(rng.uniform(low, high))
+            width, height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < width <= columns and 0 < height <= rows:
+                return int(rng.integers(rows - height + 1)), int(rng.integers(columns - width + 1)), height, width
+        whole = columns / rows
+        width = round(rows * self.ratio[1]) if whole > self.ratio[1] else columns
+        height = round(columns / self.ratio[0]) if whole < self.ratio[0] else rows
+        return (rows - height) // 2, (columns - width) // 2, height, width

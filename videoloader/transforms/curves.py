@@ -1,0 +1,190 @@
+"""How a parameter of a transform runs over the frames of a clip.
+
+Wherever a transform takes a ``Range``, that is one of:
+
+- a number: always that;
+- ``(low, high)``: one number for the whole clip, drawn evenly from between them, as ``Uniform(low, high)`` says;
+- a curve: ``Uniform``, ``Linear``, ``RandomWalk``, or an object of your own that has ``low``, ``high`` and ``values``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError
+
+Values: TypeAlias = npt.NDArray[np.float64]
+
+
+class Curve(Protocol):
+    """A way to draw a parameter's values.
+
+    Attributes:
+        low, high: no value lies outside.
+    """
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+    def values(self, rng: np.random.Generator, frames: int) -> Values:
+        """float64[1], one for the whole clip, or float64[frames], one for each frame."""
+
+
+Range: TypeAlias = float | Sequence[float] | Curve
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """One value for the whole clip, drawn evenly from [low, high].
+
+    Raises:
+        ConfigurationError: ``low`` above ``high``, or not finite.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.low, self.high)
+
+    def values(self, rng: np.random.Generator, frames: int) -> Values:
+        """float64[1]."""
+        return np.array([_between(self.low, self.high, rng.random())])
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A straight line from the first frame to the last; its ends are drawn evenly from [low, high], each by itself.
+
+    Raises:
+        ConfigurationError: ``low`` above ``high``, or not finite.
+
+    Example:
+        A clip that gets brighter or darker as it goes on::
+
+            >>> transforms = [Brightness(Linear(0.6, 1.4))]
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.low, self.high)
+
+    def values(self, rng: np.random.Generator, frames: int) -> Values:
+        """float64[frames]."""
+        start, end = (_between(self.low, self.high, share) for share in rng.random(2))
+        return np.linspace(start, end, frames)
+
+
+@dataclass(frozen=True)
+class RandomWalk:
+    """From frame to frame a step drawn evenly from [−step, step], turned back at ``low`` and ``high``.
+
+    The first frame's value is drawn evenly from [low, high].
+
+    Raises:
+        ConfigurationError: ``low`` above ``high``, a negative ``step``, or one that is not finite.
+
+    Example:
+        A camera that shakes by up to three degrees, one at most from frame to frame::
+
+            >>> transforms = [Rotate(RandomWalk(-3, 3, step=1))]
+    """
+
+    low: float
+    high: float
+    step: float
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.low, self.high)
+        if not 0 <= self.step < math.inf:
+            raise ConfigurationError(f"RandomWalk's step is {self.step!r}, not a number of at least 0")
+
+    def values(self, rng: np.random.Generator, frames: int) -> Values:
+        """float64[frames]."""
+        walk = rng.random(frames)
+        width = self.high - self.low
+        if width == 0:
+            return np.full(frames, float(self.low))
+        walk[0] *= width
+        walk[1:] = (2 * walk[1:] - 1) * self.step
+        # A walk folded into the range at both ends is one that is turned back there.
+        values: Values = self.high - np.abs(np.cumsum(walk) % (2 * width) - width)
+        return values
+
+
+def check_range(value: Range, name: str, low: float = -math.inf, high: float = math.inf) -> None:
+    """Refuse a parameter that no value can be drawn of, or that leaves its bounds.
+
+    Args:
+        value: as the user gave it.
+        name: of transform and parameter for the message: ``"Brightness's factor"``.
+        low, high: the least and the largest value allowed.
+
+    Raises:
+        ConfigurationError: as said; the message has the name and the bounds.
+    """
+    try:
+        least, largest = _bounds(value)
+        if low <= least <= largest <= high and math.isfinite(least) and math.isfinite(largest):
+            return
+    except (TypeError, ValueError):
+        pass
+    between = {
+        (False, False): "a finite number",
+        (True, False): f"at least {low:g}",
+        (False, True): f"at most {high:g}",
+        (True, True): f"in [{low:g}, {high:g}]",
+    }[math.isfinite(low), math.isfinite(high)]
+    raise ConfigurationError(f"{name} is {value!r}, not {between}, nor a range (low, high) or a curve of such")
+
+
+def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:
+    """The values that a parameter takes in one clip.
+
+    Args:
+        value: has passed ``check_range``.
+        rng: the clip's own generator. A plain number takes nothing from it.
+        frames: T of the clip.
+
+    Returns:
+        float64[1] or float64[frames].
+    """
+    if isinstance(value, int | float):
+        return np.array([float(value)])
+    if isinstance(value, Sequence):
+        low, high = value
+        return np.array([_between(low, high, rng.random())])
+    values: Values = value.values(rng, frames)
+    return values
+
+
+def _bounds(value: Range) -> tuple[float, float]:
+    if isinstance(value, int | float):
+        return value, value
+    if isinstance(value, Sequence):
+        low, high = value
+        return low, high
+    if not hasattr(value, "values"):
+        raise TypeError
+    return value.low, value.high
+
+
+def _between(low: float, high: float, share: float) -> float:
+    # Rounding must not lead past the end.
+    return min(low + (high - low) * share, high)
+
+
+def _check_bounds(curve: Curve, low: float, high: float) -> None:
+    if not -math.inf < low <= high < math.inf:
+        raise ConfigurationError(f"{type(curve).__name__} needs finite low <= high, not {low!r} and {high!r}")

@@ -1,0 +1,72 @@
+"""Frames in another size, the whole of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from videoloader.convert import Geometry, Interpolation
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.geometry import check_interpolation, pair, resize_to
+
+
+@dataclass(frozen=True)
+class Resize:
+    """Resize frames, as torchvision does.
+
+    Args:
+        size: an int for the shorter edge, keeping the aspect ratio, the other edge cut down to whole pixels; or
+            (height, width); or None where ``max_size`` says it all.
+        max_size: of the longer edge: where it would be longer, it gets that length, and the shorter one, cut down to
+            whole pixels, what is left of the ratio. With ``size=None`` the longer edge always gets that length.
+        interpolation: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``; see ``Geometry``. Steps that resize what another
+            has resized make one resize of both, with the interpolation of the last.
+        antialias: whether the filter gets wider as the frames get smaller.
+
+    Raises:
+        ConfigurationError: a size below one, a ``max_size`` that is not larger than ``size`` or is beside a (height,
+            width), or another interpolation.
+
+    Example:
+        Shorter edge 256 but never wider than 454; longer edge 320::
+
+            >>> transforms = [Resize(256, max_size=454)]
+            >>> transforms = [Resize(None, max_size=320)]
+    """
+
+    size: int | tuple[int, int] | None
+    max_size: int | None = field(default=None, kw_only=True)
+    interpolation: Interpolation = field(default="bilinear", kw_only=True)
+    antialias: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            pair(self.size, "Resize")
+        elif self.max_size is None:
+            raise ConfigurationError("Resize needs a size, a max_size, or both")
+        if self.max_size is not None:
+            if isinstance(self.size, tuple):
+                raise ConfigurationError(f"Resize's max_size is for one edge's size, not for {self.size}")
+            if self.max_size <= (self.size or 0):
+                least = 1 if self.size is None else self.size + 1
+                raise ConfigurationError(f"Resize's max_size is {self.max_size}, not at least {least}")
+        check_interpolation(self.interpolation)
+
+    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
+        """The geometry with this step added."""
+        return resize_to(geometry, self._target(*geometry.output_size), self.interpolation, self.antialias)
+
+    def _target(self, rows: int, columns: int) -> tuple[int, int]:
+        if isinstance(self.size, tuple):
+            return self.size
+        short, long = min(rows, columns), max(rows, columns)
+        if self.size is not None:
+            new_short, new_long = self.size, int(self.size * long / short)
+        if self.max_size is not None and self.size is None:
+            new_short, new_long = int(self.max_size * short / long), self.max_size
+        elif self.max_size is not None and new_long > self.max_size:
+            new_short, new_long = int(self.max_size * new_short / new_long), self.max_size
+        # torchvision fails where nothing is left of the shorter edge.
+        new_short = max(new_short, 1)
+        return (new_short, new_long) if rows <= columns else (new_long, new_short)

@@ -1,0 +1,115 @@
+"""Several views of one clip: the places at which models are tested, each a clip of its own in the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from videoloader.convert import Geometry
+from videoloader.transforms.flips import HorizontalFlip, VerticalFlip
+from videoloader.transforms.geometry import cut, pair
+
+
+@runtime_checkable
+class ViewStep(Protocol):
+    """A step that makes several clips of one."""
+
+    @property
+    def views(self) -> int:
+        """V, how many."""
+
+    def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
+        """The V geometries with this step added."""
+
+
+@dataclass(frozen=True)
+class ThreeCrop:
+    """Three crops of the frames: the two ends and the middle of the longer edge, the middle of the other.
+
+    Args:
+        size: an int for a square, or (height, width).
+
+    Raises:
+        ConfigurationError: a size below one; when used, frames smaller than it.
+
+    Example:
+        The spatial views of a usual test of action recognition::
+
+            >>> transforms = [Resize(256), ThreeCrop(256), Normalize()]
+    """
+
+    size: int | tuple[int, int]
+    views: int = field(default=3, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        pair(self.size, "ThreeCrop")
+
+    def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
+        """The three geometries with this step added, in the order left to right or top to bottom."""
+        height, width = pair(self.size, "ThreeCrop")
+        below, right = geometry.output_size[0] - height, geometry.output_size[1] - width
+        middle = round(below / 2), round(right / 2)
+        if geometry.output_size[1] >= geometry.output_size[0]:
+            places = [(middle[0], 0), middle, (middle[0], right)]
+        else:
+            places = [(0, middle[1]), middle, (below, middle[1])]
+        return [cut(geometry, *place, height, width) for place in places]
+
+
+@dataclass(frozen=True)
+class FiveCrop:
+    """Five crops of the frames: top left, top right, bottom left, bottom right and the middle.
+
+    Args:
+        size: an int for a square, or (height, width).
+
+    Raises:
+        ConfigurationError: a size below one; when used, frames smaller than it.
+    """
+
+    size: int | tuple[int, int]
+    views: int = field(default=5, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        pair(self.size, "FiveCrop")
+
+    def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
+        """The five geometries with this step added."""
+        height, width = pair(self.size, "FiveCrop")
+        below, right = geometry.output_size[0] - height, geometry.output_size[1] - width
+        places = [(0, 0), (0, right), (below, 0), (below, right), (round(below / 2), round(right / 2))]
+        return [cut(geometry, *place, height, width) for place in places]
+
+
+@dataclass(frozen=True)
+class TenCrop:
+    """The crops of ``FiveCrop``, then those of the frames turned left to right.
+
+    Args:
+        size: an int for a square, or (height, width).
+        vertical_flip: turn them upside down instead.
+
+    Raises:
+        ConfigurationError: a size below one; when used, frames smaller than it.
+    """
+
+    size: int | tuple[int, int]
+    vertical_flip: bool = False
+    views: int = field(default=10, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        pair(self.size, "TenCrop")
+
+    def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
+        """The ten geometries with this step added."""
+        flip = VerticalFlip() if self.vertical_flip else HorizontalFlip()
+        five = FiveCrop(self.size)
+        return five.plan_views(geometry, rng) + five.plan_views(flip.plan(geometry, rng), rng)
+
+
+def count_views(transforms: Sequence[object]) -> int:
+    """How many clips a list of transforms makes of one."""
+    return int(np.prod([transform.views for transform in transforms if isinstance(transform, ViewStep)], dtype=int))

@@ -1,0 +1,56 @@
+"""The matrices of ``Warp``: where the picture goes, said as where each output pixel comes from.
+
+Each maker takes numbers, or one for each of F frames, and gives float64[F, 3, 3] from output to input, in pixels
+counted from the corner of the top left pixel: x to the right, y down. ``a @ b`` does to a picture what ``a`` says, and
+then ``b``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Number: TypeAlias = float | npt.NDArray[np.float64]
+Matrices: TypeAlias = npt.NDArray[np.float64]
+Point: TypeAlias = tuple[Number, Number]
+
+
+def rotation(degrees: Number, centre: Point) -> Matrices:
+    """The picture turns about ``centre`` (x, y), counter-clockwise as one looks at it."""
+    turn = np.radians(degrees)
+    cosine, sine = np.cos(turn), np.sin(turn)
+    return _about(centre, [[cosine, -sine], [sine, cosine]])
+
+
+def shear(across: Number, down: Number, centre: Point) -> Matrices:
+    """A point that is y below ``centre`` goes ``across · y`` to the left, one that is x right of it ``down · x`` up.
+
+    Both factors are tangents, not angles; ``across`` is applied to the picture first. That is Pillow's ``(1, across, 0,
+    0, 1, 0)``, as published for automatic augmentation (Cubuk et al., arXiv 1805.09501).
+    """
+    return _about(centre, [[1.0, across], [0.0, 1.0]]) @ _about(centre, [[1.0, 0.0], [down, 1.0]])
+
+
+def translation(right: Number, down: Number) -> Matrices:
+    """The picture moves by so many pixels."""
+    return _matrices([[1.0, 0.0, -np.asarray(right)], [0.0, 1.0, -np.asarray(down)]])
+
+
+def scaling(across: Number, down: Number, centre: Point) -> Matrices:
+    """The picture gets so many times as wide and as high; ``centre`` (x, y) stays where it is."""
+    return _about(centre, [[1 / np.asarray(across), 0.0], [0.0, 1 / np.asarray(down)]])
+
+
+def _about(centre: Point, linear: Sequence[Sequence[Number]]) -> Matrices:
+    x, y = centre
+    return _matrices([[*row, own - (row[0] * x + row[1] * y)] for row, own in zip(linear, centre, strict=True)])
+
+
+def _matrices(rows: Sequence[Sequence[Number]]) -> Matrices:
+    numbers = np.broadcast_arrays(*(np.asarray(number, np.float64) for row in rows for number in row))
+    frames = np.stack([np.atleast_1d(number) for number in numbers], -1).reshape(-1, 2, 3)
+    last = np.broadcast_to([[[0.0, 0.0, 1.0]]], (len(frames), 1, 3))
+    return np.concatenate([frames, last], 1)
