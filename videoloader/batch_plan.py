@@ -16,7 +16,7 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import gops_in_common, plan_frames
 from videoloader.sampling import FrameMode, clip_frames
 from videoloader.slots import ClipPart, ClipSlots, split_clips
-from videoloader.transforms import Transform, plan_geometry
+from videoloader.transforms import Stages, TransformPlan
 
 # Below that a part of what clips have in common is not worth a decoder of its own.
 _LEAST_PACKETS = 64
@@ -30,7 +30,9 @@ class PlannedClip:
         number: in the data set.
         video: it is of.
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
-        geometry: of its transforms.
+        geometry: that conversion carries out.
+        stages: what is done to its pixels after that; see ``TransformPlan``.
+        view: number of this view of the clip.
     """
 
     number: int
@@ -38,6 +40,8 @@ class PlannedClip:
     frame_numbers: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
     geometry: Geometry
+    stages: Stages
+    view: int = 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -45,15 +49,15 @@ class PlannedClip:
         return len(self.frame_numbers), *self.geometry.output_size
 
 
-def plan_clip(
+def plan_views(
     number: int,
     video: EntryFrames,
     clip: int,
     mode: FrameMode,
-    transforms: Sequence[Transform],
+    transforms: TransformPlan,
     rng: np.random.Generator,
-) -> PlannedClip:
-    """What a clip consists of, from the index alone.
+) -> list[PlannedClip]:
+    """What the views of a clip consist of, from the index alone.
 
     Args:
         number: that it goes by.
@@ -68,8 +72,9 @@ def plan_clip(
         ConfigurationError: the mode or a transform cannot be applied to the video.
     """
     frame_numbers, mask = clip_frames(mode, video, clip, rng)
-    geometry = plan_geometry(transforms, video.index.stream.display_size, rng)
-    return PlannedClip(number, video, frame_numbers, mask, geometry)
+    entry, display_size = video.entry, video.index.stream.display_size
+    views = transforms.draw(display_size, len(frame_numbers), rng, label=entry.label, columns=entry.columns)
+    return [PlannedClip(number, video, frame_numbers, mask, *view, at) for at, view in enumerate(views)]
 
 
 @dataclass(eq=False)

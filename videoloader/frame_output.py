@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 
-from videoloader.convert import Color, OutputSpec, fill_color
+from videoloader.convert import Color, fill_color
 from videoloader.errors import ConfigurationError
-from videoloader.transforms import Transform, plan_output
+from videoloader.transforms import Transform, TransformPlan, arrange_transforms
 
 _DTYPES = {
     "uint8": torch.uint8, "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
 }  # fmt: skip
 
 
-def frame_output(
+def plan_transforms(
     transforms: Sequence[Transform], dtype: str | torch.dtype, color: Color, fill_value: float | Sequence[float]
-) -> OutputSpec:
-    """What frames are converted to.
+) -> TransformPlan:
+    """How the frames that a loader is asked for are made.
 
     Args:
-        transforms: of which only Normalize matters.
+        transforms: see ``arrange_transforms``.
         dtype: PyTorch's own or its name.
         color, fill_value: see ``VideoLoader``.
 
     Raises:
-        ConfigurationError: an argument has no such value, or they do not go together; see ``plan_output``.
+        ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms``.
     """
     if isinstance(dtype, str) and dtype not in _DTYPES:
         raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
-    output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype, color)
-    return replace(output, fill_value=fill_color(fill_value))
+    dtype = _DTYPES[dtype] if isinstance(dtype, str) else dtype
+    return arrange_transforms(transforms, dtype, color, fill_color(fill_value))
 
 
 def check_choices(**choices: tuple[object, tuple[object, ...]]) -> None:

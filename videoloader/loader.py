@@ -5,52 +5,35 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from videoloader.batch import Batch, LoaderStats, collate_rows
-from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs
+from videoloader.batch import Batch, LoaderStats
+from videoloader.batch_making import BatchInMaking, BatchMaker, OnError
+from videoloader.batch_plan import PlannedClip, plan_views
 from videoloader.clip_groups import ByColumn
 from videoloader.clip_table import ClipTable, build_clip_table
-from videoloader.clips import ClipReader, ClipsReport
-from videoloader.collation import Collate, FrameMemory, Layout, arrange_rows, show_instead
+from videoloader.collation import Collate, FrameMemory, Layout
 from videoloader.convert import Color
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
-from videoloader.epoch_plan import Dealing, Epochs
-from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
-from videoloader.frame_output import check_choices, frame_output
+from videoloader.epoch_plan import Dealing, EpochPlan, Epochs
+from videoloader.errors import ConfigurationError
+from videoloader.frame_output import check_choices, plan_transforms
 from videoloader.indexing import IndexStore
 from videoloader.ordering import Order, Sampler, order_of
 from videoloader.ranks import shard_of_environment
-from videoloader.row_jobs import RowJob, decode_rows, submit_rows
-from videoloader.sampling import FrameMode, clip_frames, clip_rng
-from videoloader.transforms import Transform, plan_geometry
+from videoloader.sampling import FrameMode, clip_rng
+from videoloader.transforms import Transform
 from videoloader.workers import DecodeWorkers, available_cores
 
-OnError = Literal["raise", "skip", "replace"]
-# What on_error is about: the video is to blame, not the caller.
-_UNREADABLE = (DecodeError, SourceError, UnsupportedError)
-# Clips tried for one that cannot be made: so many that do not decode, so many with those that do not fit.
-_REPLACEMENTS = 16
-_CANDIDATES = 256
+# Clips tried in place of one that cannot be made, whether they fit into its batch or not.
+_CANDIDATES = 255
 _CLIPS_AHEAD = 2
-
-
-@dataclass(eq=False)
-class _Pending:
-    """A batch whose clips are being decoded, all in one tensor unless it is a list."""
-
-    stacked: torch.Tensor | None
-    rows: list[BatchRow]
-    jobs: list[RowJob]
 
 
 class VideoLoader:
@@ -157,16 +140,14 @@ class VideoLoader:
     ) -> None:
         self.device = resolve_device(device)
         self._dataset, self._mode, self._batch_size = dataset, mode, batch_size
-        self._transforms, self._collate = tuple(transforms), collate
-        self._output = frame_output(transforms, dtype, color, fill_value)
+        plan = plan_transforms(transforms, dtype, color, fill_value)
         check_choices(
             layout=(layout, get_args(Layout)),
             on_error=(on_error, get_args(OnError)),
             decode=(decode, get_args(Decode)),
             collate=(collate, get_args(Collate)),
         )
-        self._memory = FrameMemory(layout, self._output.dtype, self.device)
-        self._seed = seed
+        self._transforms, self._seed = plan, seed
         order = order_of(shuffle)
         if (shard_id is None) != (num_shards is None):
             raise ConfigurationError("give both of shard_id and num_shards, or none")
@@ -179,8 +160,14 @@ class VideoLoader:
         self._prefetch = max(2, -(-_CLIPS_AHEAD * threads // batch_size)) if prefetch is None else prefetch
         if self._prefetch < 1 or gop_cache < 0:
             raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
-        self._cache = FrameCache(gop_cache) if gop_cache else None
-        self._on_error = on_error
+        self._maker = BatchMaker(
+            self._workers,
+            self._transforms,
+            collate,
+            FrameMemory(layout, self._transforms.output.dtype, self.device),
+            cache=FrameCache(gop_cache) if gop_cache else None,
+            on_error=on_error,
+        )
         self._table: ClipTable = build_clip_table(
             dataset,
             mode,
@@ -242,100 +229,45 @@ class VideoLoader:
         if self._left_early:
             self.set_epoch(self._epoch.number + 1)
         plan, epoch = self._epoch, self._epoch.number
-        pending: deque[_Pending] = deque()
+        pending: deque[BatchInMaking] = deque()
         try:
             following = 0
             while following < len(plan) or pending:
                 while following < len(plan) and len(pending) <= self._prefetch:
-                    pending.append(self._submit(plan.clips(following), epoch))
+                    pending.append(self._start(plan, following))
                     following += 1
-                batch = self._finish(pending.popleft(), epoch)
+                first = pending.popleft()
+                try:
+                    made = first.made.result()
+                finally:
+                    self.unreadable += first.unreadable
+                self._stats += made.stats
                 self._given = following - len(pending)
                 if self._given == len(plan):
                     self.set_epoch(epoch + 1)
-                if batch is not None:
+                if (batch := made.hand_over()) is not None:
                     yield batch
             if not len(plan):
                 self.set_epoch(epoch + 1)
         finally:
-            left = [job for each in pending for job, _ in each.jobs if not job.cancel()]
-            wait(left)
+            for each in pending:
+                each.cancel()
             # A loop that was left early can still be saved and resumed; a new loop is a new epoch.
             self._left_early = self._epoch is plan and self._given > 0
 
-    def _submit(self, clips: npt.NDArray[np.int64], epoch: int) -> _Pending:
-        planned = [self._plan(clip, epoch) for clip in clips.tolist()]
-        stacked, rows = arrange_rows(planned, self._collate, self._memory)
-        return _Pending(stacked, rows, submit_rows(self._workers, rows, self._output, self._cache))
+    def _start(self, plan: EpochPlan, batch: int) -> BatchInMaking:
+        return self._maker.start(
+            lambda: [view for clip in plan.clips(batch).tolist() for view in self._plan(clip, plan.number)],
+            partial(self._stand_ins, plan.number),
+        )
 
-    def _plan(self, clip: int, epoch: int) -> PlannedClip:
-        """What a clip consists of, from the index alone."""
+    def _plan(self, clip: int, epoch: int) -> list[PlannedClip]:
+        """What the views of a clip consist of, from the index alone."""
         video, number = self._table[clip]
-        rng = clip_rng(self._seed, epoch, clip)
-        numbers, mask = clip_frames(self._mode, video, number, rng)
-        geometry = plan_geometry(self._transforms, video.index.stream.display_size, rng)
-        return PlannedClip(clip, video, numbers, mask, geometry)
+        return plan_views(clip, video, number, self._mode, self._transforms, clip_rng(self._seed, epoch, clip))
 
-    def _make_replaced(self, row: BatchRow, epoch: int, reader: ClipReader, decode: Decode) -> ClipsReport | None:
-        """Decode a clip that could not be made with others by itself, or, where it may be replaced, another one."""
-        planned, clip, failed = row.clip, row.clip, 0
+    def _stand_ins(self, epoch: int, clip: PlannedClip) -> Iterator[PlannedClip]:
+        """Clips in place of one that cannot be made: which depends on that one alone, so that epochs repeat exactly."""
         for candidate in range(_CANDIDATES):
-            if clip is planned or show_instead(row, clip, self._collate, self._memory):
-                try:
-                    return decode_rows(next(decode_jobs([row])), self._output, self._cache, reader, decode)
-                except _UNREADABLE as error:
-                    self.unreadable.append((clip.video.entry.path, str(error)))
-                    if self._on_error == "skip":
-                        return None
-                    failed += 1
-                    if failed == _REPLACEMENTS:
-                        break
-            # Which clip stands in depends on the failed one alone, so that epochs repeat exactly.
-            counter = [0, candidate, epoch, clip.number]
-            stand_in = np.random.Generator(np.random.Philox(key=self._seed, counter=counter))
-            clip = self._plan(self._epochs.clip_beside(planned.number, stand_in), epoch)
-        raise DecodeError(
-            f"no clip can stand in for clip {planned.number}: {failed} of {candidate + 1} tried do not decode, "
-            "the others do not fit into the batch",
-            planned.video.entry.path,
-        )
-
-    def _finish(self, pending: _Pending, epoch: int) -> Batch | None:
-        """The batch, when all its clips are made; None when none could be."""
-        reports: list[ClipsReport] = []
-        failed: list[BatchRow] = []
-        for job, rows in pending.jobs:
-            try:
-                reports.append(job.result())
-            except _UNREADABLE:
-                if self._on_error == "raise":
-                    raise
-                failed += [row for row in rows if row not in failed]
-        if failed:
-            # What other parts of these clips wrote must not come after what replaces it.
-            for event in [event for report in reports for event in report.ready]:
-                event.synchronize()
-        for row in failed:
-            again = self._workers.submit(partial(self._make_replaced, row, epoch), row.clip.video.index, 0).result()
-            if again is None:
-                row.left_out = True
-            else:
-                reports.append(again)
-        kept = [number for number, row in enumerate(pending.rows) if not row.left_out]
-        for report in reports:
-            for event in report.ready:
-                torch.cuda.current_stream(self.device).wait_event(event)
-        self._stats += LoaderStats(
-            len(kept), sum(report.frames for report in reports), sum(report.packets for report in reports)
-        )
-        if not kept:
-            return None
-        rows, stacked = [pending.rows[number] for number in kept], pending.stacked
-        if self.device.type == "cuda":
-            for tensor in [row.frames for row in rows] if stacked is None else [stacked]:
-                tensor.record_stream(torch.cuda.current_stream(self.device))
-        if stacked is None:
-            return collate_rows([row.frames for row in rows], rows, list)
-        if len(rows) < len(pending.rows):
-            stacked = stacked[torch.tensor(kept, device=self.device)]
-        return collate_rows(stacked, rows, np.stack)
+            rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
+            yield self._plan(self._epochs.clip_beside(clip.number, rng), epoch)[clip.view]

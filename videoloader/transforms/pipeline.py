@@ -1,0 +1,145 @@
+"""From a list of transforms to the steps that carry them out: in the plan of frames, in conversion, on the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from videoloader.convert import Color, Geometry, OutputSpec
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.geometry import GeometryStep
+from videoloader.transforms.normalize import Normalize
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
+from videoloader.transforms.plan import plan_geometries, split_conversion
+from videoloader.transforms.views import ViewStep, count_views
+
+Transform: TypeAlias = GeometryStep | ViewStep | PixelTransform | Normalize
+Stages: TypeAlias = tuple[tuple[Operation, ...], ...]
+
+
+class DrawnView(NamedTuple):
+    """One view of a clip with all that was drawn for it.
+
+    Attributes:
+        geometry: that conversion carries out.
+        stages: the operations of each pixel transform.
+    """
+
+    geometry: Geometry
+    stages: Stages
+
+
+@dataclass(frozen=True, eq=False)
+class TransformPlan:
+    """How a list of transforms is carried out.
+
+    Attributes:
+        conversion: the first ones, which conversion carries out as it writes a frame.
+        stages: those that follow, on the pixels of the batch, uint8[B, T, 3, H, W].
+        decoded: the pixels that conversion writes.
+        output: the pixels that are given out.
+    """
+
+    conversion: tuple[GeometryStep | ViewStep, ...]
+    stages: tuple[PixelTransform, ...]
+    decoded: OutputSpec
+    output: OutputSpec
+
+    @property
+    def fused(self) -> bool:
+        """Whether conversion does all there is to do."""
+        return not self.stages
+
+    @property
+    def views(self) -> int:
+        """How many views a clip has; each fills a row of the batch."""
+        return count_views(self.conversion)
+
+    def draw(
+        self,
+        display_size: tuple[int, int],
+        length: int,
+        rng: np.random.Generator,
+        *,
+        label: int | None = None,
+        columns: Mapping[str, Any] | None = None,
+    ) -> list[DrawnView]:
+        """All that is random about the pixels of a clip, for each of its views.
+
+        Args:
+            display_size: (height, width) of the video's frames as a player shows them.
+            length: frames.
+            rng: the clip's own generator; each transform draws from it in turn.
+            label, columns: see ``ClipInfo``.
+
+        Raises:
+            ConfigurationError: a transform cannot be applied to frames of that size.
+        """
+        geometries = plan_geometries(self.conversion, display_size, rng)
+        return [
+            DrawnView(geometry, self._draw_stages(ClipInfo(length, *geometry.output_size, label, columns or {}), rng))
+            for geometry in geometries
+        ]
+
+    def _draw_stages(self, clip: ClipInfo, rng: np.random.Generator) -> Stages:
+        stages = []
+        for transform in self.stages:
+            operations = tuple(transform.draw(rng, clip))
+            stages.append(operations)
+            for operation in operations:
+                if isinstance(operation, Warp):
+                    clip = clip._replace(height=operation.size[0], width=operation.size[1])
+        return tuple(stages)
+
+    def apply(self, frames: torch.Tensor, drawn: Sequence[Stages], layout: str) -> torch.Tensor:
+        """Carry out the stages, on the current CUDA stream where the frames are on a GPU.
+
+        Args:
+            frames: of B clips as decoded: uint8[B, T, 3, H, W], or what is given out where there are no stages.
+            drawn: for each clip.
+            layout: of what is given out.
+        """
+        if self.fused:
+            return frames
+        from videoloader.transforms.engine import apply_operations, finish
+
+        for number in range(len(self.stages)):
+            frames = apply_operations(frames, [stages[number] for stages in drawn])
+        return finish(frames, self.output, layout)
+
+
+def arrange_transforms(
+    transforms: Sequence[Transform],
+    dtype: torch.dtype,
+    color: Color = "rgb",
+    fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> TransformPlan:
+    """How a list of transforms is to be carried out.
+
+    Args:
+        transforms: in the order in which they apply; ``Normalize`` comes last.
+        dtype, color, fill_value: see ``OutputSpec``.
+
+    Raises:
+        ConfigurationError: there is more than one Normalize, one with uint8 output, or one before others; a dtype or
+            color that there is not; pixels are transformed that are not RGB; or frames are padded before they are
+            cropped, resized or padded again.
+    """
+    found = [step for step in transforms if isinstance(step, Normalize)]
+    if len(found) > 1:
+        raise ConfigurationError("there is more than one Normalize among the transforms")
+    normalize = found[0] if found else None
+    steps = [step for step in transforms if step is not normalize]
+    mean, std = (normalize.mean, normalize.std) if normalize else (None, None)
+    output = OutputSpec(dtype, mean, std, color, fill_value)
+    conversion, stages = split_conversion(steps)
+    if stages and normalize and transforms[-1] is not normalize:
+        raise ConfigurationError("Normalize comes before others: after transforms of pixels it must be the last")
+    if stages and color != "rgb":
+        raise ConfigurationError(f"{type(stages[0]).__name__} changes RGB pixels, but color is {color!r}")
+    decoded = OutputSpec(fill_value=fill_value) if stages else output
+    return TransformPlan(tuple(conversion), tuple(stages), decoded, output)
