@@ -11,6 +11,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from videoloader.batch import Batch
 from videoloader.errors import ConfigurationError
+from videoloader.interop.epoch_loop import EpochLoop
 from videoloader.loader import VideoLoader
 from videoloader.sharding import shard_of_environment
 
@@ -43,22 +44,20 @@ class BatchStream(IterableDataset[Batch]):
             raise ConfigurationError("give both of shard_id and num_shards, or none")
         self._make = make
         self._shard = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
-        self._loader: VideoLoader | None = None
+        self._loop: EpochLoop | None = None
         self._process = os.getpid()
-        self._loaded: Mapping[str, Any] | None = None
-        self._under_way: int | None = None
+        self._loaded = self._nothing_left = False
         # Shared, so that worker processes hear of it. Negative: each loader goes on from epoch to epoch by itself.
         self._epoch = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     def set_epoch(self, epoch: int) -> None:
         """Begin with this epoch next. Needed with workers that do not stay from epoch to epoch, which know of none."""
         self._epoch.fill_(epoch)
-        self._loaded = None
+        self._loaded = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this process's loader is, and which epoch is under way: after its last batch the loader is in the next
-        one, and this one still has to end."""
-        return {"loader": self._own_loader().state_dict(), "under_way": self._under_way}
+        """Where this process's loader is, and which epoch is under way."""
+        return self._own_loop().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken.
@@ -66,33 +65,28 @@ class BatchStream(IterableDataset[Batch]):
         Raises:
             ConfigurationError: the state is of another data set, frame mode, order or seed.
         """
-        self._own_loader().load_state_dict(state["loader"])
-        self._loaded, self._under_way = state, None
+        self._loaded, self._nothing_left = True, self._own_loop().load_state_dict(state)
 
     def __iter__(self) -> Iterator[Batch]:
         """The batches of one epoch, or of what is left of it after ``load_state_dict``, which may be none."""
-        loader, epoch, loaded = self._own_loader(), int(self._epoch), self._loaded
-        self._loaded = None
-        if loaded is not None and loaded["under_way"] not in (None, loaded["loader"]["epoch"]):
+        loop, epoch, loaded = self._own_loop(), int(self._epoch), self._loaded
+        self._loaded = False
+        if loaded and self._nothing_left:
             return
-        if loaded is None and epoch >= 0:
-            loader.set_epoch(epoch)
-        elif loaded is None and self._under_way is not None:  # the last loop was left early
-            loader.set_epoch(self._under_way + 1)
-        self._under_way = loader.state_dict()["epoch"]
-        yield from loader
-        self._under_way = None
+        if not loaded and epoch >= 0:
+            loop.set_epoch(epoch)
+        yield from loop
 
-    def _own_loader(self) -> VideoLoader:
-        if self._loader is None or self._process != os.getpid():  # threads do not survive a fork
+    def _own_loop(self) -> EpochLoop:
+        if self._loop is None or self._process != os.getpid():  # threads do not survive a fork
             worker, (shard_id, num_shards) = get_worker_info(), self._shard
             if worker is None:
-                self._loader = self._make(shard_id=shard_id, num_shards=num_shards)
+                loader = self._make(shard_id=shard_id, num_shards=num_shards)
             else:
                 part = {"shard_id": shard_id * worker.num_workers + worker.id, "device": "cpu"}
-                self._loader = self._make(num_shards=num_shards * worker.num_workers, **part)
-            self._process = os.getpid()
-        return self._loader
+                loader = self._make(num_shards=num_shards * worker.num_workers, **part)
+            self._loop, self._process = EpochLoop(loader), os.getpid()
+        return self._loop
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loader": None, "_under_way": None}
+        return {**self.__dict__, "_loop": None}
