@@ -18,7 +18,7 @@ import torch
 from videoloader.batch import Batch, LoaderStats, collate_rows
 from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs
 from videoloader.clips import ClipReader, ClipsReport
-from videoloader.collation import Collate, FrameMemory, arrange_rows, show_instead
+from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
@@ -103,7 +103,7 @@ class BatchMaker:
         workers: who decode.
         transforms: of the frames.
         collate: how clips go together.
-        memory: of the frames that are given out.
+        layout, device: of the frames that are given out.
         cache: see ``ClipReader.read``.
         on_error: see ``VideoLoader``.
     """
@@ -113,15 +113,15 @@ class BatchMaker:
         workers: DecodeWorkers,
         transforms: TransformPlan,
         collate: Collate,
-        memory: FrameMemory,
+        layout: Layout,
+        device: torch.device,
         *,
         cache: FrameCache | None,
         on_error: OnError,
     ) -> None:
         self._workers, self._transforms, self._collate = workers, transforms, collate
-        self._layout, self._device = memory.layout, memory.device
-        # Pixel stages work on planes, one frame after the other.
-        self._memory = memory if transforms.fused else FrameMemory("TCHW", transforms.decoded.dtype, memory.device)
+        self._layout, self._device = layout, device
+        self._memory = decoding_memory(transforms, layout, device)
         self._cache, self._on_error = cache, on_error
         self._planner = ThreadPoolExecutor(1, "videoloader-plan")
         self._finisher = ThreadPoolExecutor(1, "videoloader-batch")
@@ -213,14 +213,8 @@ class BatchMaker:
     def _put_together(self, decoding: _DecodingRows, rows: list[BatchRow], reports: list[ClipsReport]) -> Batch:
         stacked = decoding.stacked
         hand_over(reports, [row.frames for row in rows] if stacked is None else [stacked], self._device)
-        drawn = [row.clip.stages for row in rows]
-        if stacked is None:
-            frames = [
-                self._transforms.apply(row.frames[None], [stages], self._layout)[0]
-                for row, stages in zip(rows, drawn, strict=True)
-            ]
-            return collate_rows(frames, rows, list)
-        if len(rows) < len(decoding.rows):
+        if stacked is not None and len(rows) < len(decoding.rows):
             kept = [number for number, row in enumerate(decoding.rows) if not row.left_out]
             stacked = stacked[torch.tensor(kept, device=self._device)]
-        return collate_rows(self._transforms.apply(stacked, drawn, self._layout), rows, np.stack)
+        frames = transform_rows(self._transforms, stacked, rows, self._layout)
+        return collate_rows(frames, rows, list if stacked is None else np.stack)

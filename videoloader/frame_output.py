@@ -34,6 +34,13 @@ def plan_transforms(
     return arrange_transforms(transforms, dtype, color, fill_color(fill_value))
 
 
+def one_view(transforms: TransformPlan) -> TransformPlan:
+    """The same, unless it makes several views of a clip, which then is a ConfigurationError."""
+    if transforms.views > 1:
+        raise ConfigurationError(f"the transforms make {transforms.views} views of a clip, but it has one place only")
+    return transforms
+
+
 def check_choices(**choices: tuple[object, tuple[object, ...]]) -> None:
     """Raise ConfigurationError unless each argument is one of its values, given as (value, allowed values)."""
     for name, (value, allowed) in choices.items():

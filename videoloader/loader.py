@@ -16,7 +16,7 @@ from videoloader.batch_making import BatchInMaking, BatchMaker, OnError
 from videoloader.batch_plan import PlannedClip, plan_views
 from videoloader.clip_groups import ByColumn
 from videoloader.clip_table import ClipTable, build_clip_table
-from videoloader.collation import Collate, FrameMemory, Layout
+from videoloader.collation import Collate, Layout
 from videoloader.convert import Color
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
@@ -164,7 +164,8 @@ class VideoLoader:
             self._workers,
             self._transforms,
             collate,
-            FrameMemory(layout, self._transforms.output.dtype, self.device),
+            layout,
+            self.device,
             cache=FrameCache(gop_cache) if gop_cache else None,
             on_error=on_error,
         )

@@ -13,7 +13,7 @@ from videoloader.batch import Batch
 from videoloader.errors import ConfigurationError
 from videoloader.interop.epoch_loop import EpochLoop
 from videoloader.loader import VideoLoader
-from videoloader.sharding import shard_of_environment
+from videoloader.ranks import shard_of_environment
 
 
 class BatchStream(IterableDataset[Batch]):

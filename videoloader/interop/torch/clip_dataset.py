@@ -11,14 +11,14 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from videoloader.batch import Batch, collate_rows
-from videoloader.batch_plan import decode_jobs, plan_clip
+from videoloader.batch_plan import decode_jobs, plan_views
 from videoloader.clip_table import build_clip_table
 from videoloader.clips import reader_of_thread
-from videoloader.collation import FrameMemory, Layout
+from videoloader.collation import Layout, decoding_memory, transform_rows
 from videoloader.convert import Color
 from videoloader.dataset import VideoDataset
 from videoloader.errors import FrameRangeError
-from videoloader.frame_output import check_choices, frame_output
+from videoloader.frame_output import check_choices, one_view, plan_transforms
 from videoloader.indexing import IndexStore
 from videoloader.row_jobs import decode_rows
 from videoloader.sampling import FrameMode, clip_rng
@@ -68,9 +68,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
         check_choices(layout=(layout, get_args(Layout)))
-        self._mode, self._transforms, self._seed = mode, tuple(transforms), seed
-        self._output = frame_output(transforms, dtype, color, fill_value)
-        self._memory = FrameMemory(layout, self._output.dtype, _CPU)
+        self._mode, self._layout, self._seed = mode, layout, seed
+        self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
+        self._memory = decoding_memory(self._transforms, layout, _CPU)
         self._table = build_clip_table(
             dataset,
             mode,
@@ -109,12 +109,12 @@ class ClipDataset(Dataset[dict[str, Any]]):
             raise FrameRangeError(f"clip {clip} does not exist: there are {len(self)}")
         video, in_video = self._table[number]
         rng = clip_rng(self._seed, int(self._epoch), number)
-        planned = plan_clip(number, video, in_video, self._mode, self._transforms, rng)
+        (planned,) = plan_views(number, video, in_video, self._mode, self._transforms, rng)
         row = self._memory.row(planned, self._memory.allocate(1, planned.shape)[0])
-        decode_rows(next(decode_jobs([row])), self._output, None, reader_of_thread(_CPU), "cpu")
-        made = collate_rows([row.frames], [row], list)
+        decode_rows(next(decode_jobs([row])), self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
+        made = collate_rows(transform_rows(self._transforms, None, [row], self._layout), [row], list)
         return {
-            "frames": row.frames,
+            "frames": made.frames[0],
             "label": int(made.labels[0]),
             "frame_numbers": made.frame_numbers[0],
             "timestamps": made.timestamps[0],

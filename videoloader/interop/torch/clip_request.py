@@ -29,7 +29,7 @@ class ClipRequest:
         clip: number of the clip, for modes that make several of one video.
         seed: of random frames and transforms: the frames are those of ``Video(video).read(mode, clip=clip, seed=seed)``
             then. Without one they follow from the loader's seed, the epoch and how many requests came before in it.
-        transforms: instead of the loader's, but for Normalize, which is the loader's alone.
+        transforms: crops, resizes, flips and padding instead of the loader's. All others are the loader's alone.
 
     Attributes:
         video: the entry.

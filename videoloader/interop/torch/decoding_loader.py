@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -14,21 +15,21 @@ import numpy as np
 import torch
 
 from videoloader.batch import Batch, LoaderStats, collate_rows
-from videoloader.batch_plan import BatchRow, PlannedClip, plan_clip
-from videoloader.collation import Collate, FrameMemory, Layout, arrange_rows
+from videoloader.batch_plan import BatchRow, PlannedClip, plan_views
+from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, transform_rows
 from videoloader.convert import Color
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError
-from videoloader.frame_output import check_choices, frame_output
+from videoloader.frame_output import check_choices, one_view, plan_transforms
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.places import Place, fill_places, places_of
 from videoloader.interop.torch.video_indexes import VideoIndexes
+from videoloader.ranks import shard_of_environment
 from videoloader.row_jobs import RowJob, hand_over, submit_rows
 from videoloader.sampling import clip_rng
-from videoloader.sharding import shard_of_environment
-from videoloader.transforms import Transform
+from videoloader.transforms import Transform, arrange_transforms
 from videoloader.video import Clip
 from videoloader.workers import DecodeWorkers
 
@@ -149,9 +150,9 @@ class DecodingLoader:
         )
         if (prefetch is not None and prefetch < 1) or gop_cache < 0:
             raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
-        self._loader, self._transforms, self._collate = torch_loader, tuple(transforms), collate
-        self._output = frame_output(transforms, dtype, color, fill_value)
-        self._memory = FrameMemory(layout, self._output.dtype, self.device)
+        self._loader, self._collate, self._layout = torch_loader, collate, layout
+        self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
+        self._memory = decoding_memory(self._transforms, layout, self.device)
         self._seed, self._on_error, self._replace_with = seed, on_error, replace_with
         self._shard_id, self._num_shards = shard_of_environment()
         clip_rng(seed, 0, 0)  # says now what is wrong with a seed
@@ -288,16 +289,24 @@ class DecodingLoader:
             arranged.append(_Rows(alone, *arrange_rows(planned, "list" if alone else self._collate, self._memory)))
             number += len(group)
         rows = [row for each in arranged for row in each.rows]
-        return _Decoding(arranged, submit_rows(self._workers, rows, self._output, self._cache))
+        return _Decoding(arranged, submit_rows(self._workers, rows, self._transforms.decoded, self._cache))
 
     def _plan(self, request: ClipRequest, epoch: int, number: int) -> PlannedClip:
         if request.seed is None:
             rng = clip_rng(self._seed, epoch, number * self._num_shards + self._shard_id)
         else:
             rng = clip_rng(request.seed, 0, request.clip)
-        transforms = self._transforms if request.transforms is None else request.transforms
+        transforms = self._transforms
+        if request.transforms is not None:
+            own = arrange_transforms(request.transforms, torch.uint8)
+            if not own.fused:
+                raise ConfigurationError(
+                    "transforms of a request can only cut, resize, flip and pad", request.video.path
+                )
+            transforms = replace(transforms, conversion=one_view(own).conversion)
         video = self._indexes.frames_of(request.video)
-        return plan_clip(number, video, request.clip, request.mode, transforms, rng)
+        (planned,) = plan_views(number, video, request.clip, request.mode, transforms, rng)
+        return planned
 
     def _finish(self, pending: _Pending) -> list[Any] | None:
         """What stands in the places of a batch, when all its clips are made; None where it is skipped."""
@@ -321,7 +330,14 @@ class DecodingLoader:
         self._stats += LoaderStats(
             pending.clips, sum(report.frames for report in reports), sum(report.packets for report in reports)
         )
-        return [self._replace_with(_result(place)) for place in decoding.places]
+        return [self._replace_with(self._result(place)) for place in decoding.places]
+
+    def _result(self, place: _Rows) -> Batch | Clip:
+        frames = transform_rows(self._transforms, place.stacked, place.rows, self._layout)
+        batch = collate_rows(frames, place.rows, list if place.stacked is None else np.stack)
+        if not place.alone:
+            return batch
+        return Clip(batch.frames[0], batch.frame_numbers[0], batch.timestamps[0], batch.mask[0], batch.corrupt[0])
 
     def _abandon(self, pending: _Pending) -> None:
         """Let a batch go: when this returns nobody works on it any more."""
@@ -333,12 +349,3 @@ class DecodingLoader:
 def _each_in_turn(results: list[Any]) -> Callable[[Place], Any]:
     following = iter(results)
     return lambda place: next(following)
-
-
-def _result(place: _Rows) -> Batch | Clip:
-    if place.stacked is not None:
-        return collate_rows(place.stacked, place.rows, np.stack)
-    batch = collate_rows([row.frames for row in place.rows], place.rows, list)
-    if not place.alone:
-        return batch
-    return Clip(batch.frames[0], batch.frame_numbers[0], batch.timestamps[0], batch.mask[0], batch.corrupt[0])
