@@ -68,7 +68,11 @@ def test_launchers(
 )
 @pytest.mark.parametrize(
     ("rank", "ranks"),
-    [("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")],
+    [
+        ("RANK", "WORLD_SIZE"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ],
 )
 def test_half_set_or_malformed_environments_are_errors_that_show_both(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], rank: str, ranks: str
