@@ -24,18 +24,21 @@ class ByColumn:
     node, ranks of a node must be consecutive, as torchrun and srun number them. With more groups than ranks, each
     takes several consecutive ones. One number must divide the other.
 
-    All ranks have the same table, whoever has the files, and so know how many batches every other one has. Let them
-    take it, and the numbers of frames, from files that all can read: the rows from a CSV or Parquet table, the frames
-    from an index that was built once: ``index=IndexStore(path, verify=False)``, which looks at no file. Groups should
-    be about equally large: a rank with few clips gets smaller batches with ``last_batch="partial"``, and repeats some
-    with ``"fill"``; with ``"drop"`` all stop with the first that runs out.
+    All ranks have the whole table, whoever has the files, and so know how many batches every other one has. They read
+    it, and the numbers of frames, where all can: rows from a CSV, JSON lines or Parquet table, frames from an index
+    that was built once. Files are looked at only where a rank takes clips of them. Clips are shuffled within a group.
+    Groups should be about equally large: with ``last_batch="partial"`` a rank with fewer clips gets smaller batches,
+    with ``"fill"`` it repeats some, with ``"drop"`` all stop with the first that runs out.
 
     Args:
         column: its name.
 
     Example:
-        Tars 0 … 511 were copied to 64 nodes, 8 each: the column of a row of tar k is ``k // 8``. Then
-        ``VideoLoader(data, mode, index=IndexStore("all.db", verify=False), sharding=ByColumn("node"), …)``.
+        Tars were copied to ``/nvme`` of 64 nodes, and the table says which to which, in a column "node":
+
+        >>> data = VideoDataset.from_csv("/shared/rows.jsonl", root="/nvme")  # doctest: +SKIP
+        >>> index = IndexStore("/shared/index.db", root="/nvme", verify=False)  # doctest: +SKIP
+        >>> loader = VideoLoader(data, mode, index=index, sharding=ByColumn("node"), batch_size=8)  # doctest: +SKIP
     """
 
     column: str

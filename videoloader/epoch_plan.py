@@ -113,10 +113,12 @@ class Epochs:
             deals = tuple(map(Deal.parse, state["dealt"].split(",")))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ConfigurationError(f"not the state of a loader: {str(state)[:200]}") from None
+        if epoch < 0 or parts < 1:
+            raise ConfigurationError(f"the state is damaged: epoch {epoch} in {parts} parts")
         if fingerprint != self.fingerprint(epoch):
             raise ConfigurationError("the state is of another data set, frame mode, order or seed than this loader")
-        if parts < 1 or (parts > 1 and self.sharding != "stick_to_shard"):
-            raise ConfigurationError(f"the state is damaged: {parts} parts")
+        if parts > 1 and self.sharding != "stick_to_shard":
+            raise ConfigurationError(f"the state is damaged: {parts} parts, but ranks do not stick to them")
         following = self._deal()
         if replace(deals[-1], batches=0) != following:
             if len(deals) >= _MOST_DEALS:
