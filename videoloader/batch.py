@@ -1,4 +1,4 @@
-"""What a loader gives out: a batch of clips, and the account of what they cost."""
+"""What a loader gives out: a batch of clips."""
 
 from __future__ import annotations
 
@@ -87,25 +87,6 @@ class Batch:
         as_list = isinstance(self.frames, list)
         frames = [change(clip) for clip in self.frames] if as_list else change(self.frames)
         return replace(self, frames=frames, labels=change(self.labels))
-
-
-@dataclass(frozen=True)
-class LoaderStats:
-    """What the clips made so far have cost.
-
-    Attributes:
-        clips: clips made.
-        frames: different frames in them.
-        packets: packets decoded for them; ``packets / frames`` is the decode cost of a frame.
-    """
-
-    clips: int = 0
-    frames: int = 0
-    packets: int = 0
-
-    def __add__(self, more: LoaderStats) -> LoaderStats:
-        """Both accounts in one."""
-        return LoaderStats(self.clips + more.clips, self.frames + more.frames, self.packets + more.packets)
 
 
 def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt.NDArray[Any]]], Any]) -> Batch:

@@ -5,6 +5,7 @@ Planning and finishing keep the order of the batches; the decoding jobs between 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
@@ -15,14 +16,15 @@ from typing import Literal
 import numpy as np
 import torch
 
-from videoloader.batch import Batch, LoaderStats, collate_rows
+from videoloader.batch import Batch, collate_rows
 from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs
 from videoloader.clips import ClipReader, ClipsReport
 from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
-from videoloader.device import own_stream
+from videoloader.device import own_stream, profiler_range
 from videoloader.errors import DecodeError, SourceError, UnsupportedError
+from videoloader.loader_stats import LoaderStats, decoding_stats
 from videoloader.row_jobs import RowJob, decode_rows, hand_over, submit_rows
 from videoloader.transforms import TransformPlan
 from videoloader.workers import DecodeWorkers
@@ -94,6 +96,7 @@ class _DecodingRows:
     # Clips to try in place of one that cannot be made; see BatchMaker.start.
     stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]]
     unreadable: list[tuple[str, str]]
+    seconds: float  # that planning took
 
 
 class BatchMaker:
@@ -141,9 +144,11 @@ class BatchMaker:
         unreadable: list[tuple[str, str]] = []
 
         def decode() -> _DecodingRows:
-            stacked, rows = arrange_rows(plan(), self._collate, self._memory)
+            begin = time.perf_counter()
+            with profiler_range("plan", self._device):
+                stacked, rows = arrange_rows(plan(), self._collate, self._memory)
             jobs = submit_rows(self._workers, rows, self._transforms.decoded, self._cache)
-            return _DecodingRows(stacked, rows, jobs, stand_ins, unreadable)
+            return _DecodingRows(stacked, rows, jobs, stand_ins, unreadable, time.perf_counter() - begin)
 
         rows = self._planner.submit(decode)
         return BatchInMaking(rows, self._finisher.submit(self._finish, rows), unreadable)
@@ -153,12 +158,12 @@ class BatchMaker:
         with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
             reports = self._wait(decoding)
             rows = [row for row in decoding.rows if not row.left_out]
-            stats = LoaderStats(
-                len(rows), sum(report.frames for report in reports), sum(report.packets for report in reports)
-            )
-            batch = self._put_together(decoding, rows, reports) if rows else None
+            begin = time.perf_counter()
+            with profiler_range("transform", self._device):
+                batch = self._put_together(decoding, rows, reports) if rows else None
             ready = None if self._stream is None else self._stream.record_event()
-        return MadeBatch(batch, stats, ready)
+        times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
+        return MadeBatch(batch, decoding_stats(len(rows), reports) + times, ready)
 
     def _wait(self, decoding: _DecodingRows) -> list[ClipsReport]:
         """Wait for the decoding jobs, and for others in place of those that failed."""

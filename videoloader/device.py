@@ -6,7 +6,7 @@ import importlib.util
 import weakref
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -85,6 +85,11 @@ def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
 @cache
 def _idle_stream(device: torch.device) -> torch.cuda.Stream:
     return own_stream(device, _idle_stream)
+
+
+def profiler_range(name: str, device: torch.device) -> AbstractContextManager[None]:
+    """A range of this name in what Nsight and other NVTX tools show, on CUDA devices."""
+    return torch.cuda.nvtx.range(f"videoloader {name}") if device.type == "cuda" else nullcontext()
 
 
 def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from videoloader.batch import Batch, LoaderStats
+from videoloader.batch import Batch
 from videoloader.batch_making import BatchInMaking, BatchMaker, OnError
 from videoloader.batch_plan import PlannedClip, plan_views
 from videoloader.clip_groups import ByColumn
@@ -25,6 +26,7 @@ from videoloader.epoch_plan import Dealing, EpochPlan, Epochs
 from videoloader.errors import ConfigurationError
 from videoloader.frame_output import check_choices, plan_transforms
 from videoloader.indexing import IndexStore
+from videoloader.loader_stats import LoaderStats
 from videoloader.ordering import Order, Sampler, order_of
 from videoloader.ranks import shard_of_environment
 from videoloader.sampling import FrameMode, clip_rng
@@ -217,7 +219,7 @@ class VideoLoader:
         self._epoch, self._given, self._left_early = self._epochs.resume(state), 0, False
 
     def stats(self) -> LoaderStats:
-        """What the clips given out so far have cost."""
+        """What the batches given out so far have cost, and where the time went."""
         return self._stats
 
     def __iter__(self) -> Iterator[Batch]:
@@ -231,18 +233,21 @@ class VideoLoader:
             self.set_epoch(self._epoch.number + 1)
         plan, epoch = self._epoch, self._epoch.number
         pending: deque[BatchInMaking] = deque()
+        since = time.perf_counter()
         try:
             following = 0
             while following < len(plan) or pending:
                 while following < len(plan) and len(pending) <= self._prefetch:
                     pending.append(self._start(plan, following))
                     following += 1
-                first = pending.popleft()
+                first, asked = pending.popleft(), time.perf_counter()
                 try:
                     made = first.made.result()
                 finally:
                     self.unreadable += first.unreadable
-                self._stats += made.stats
+                now = time.perf_counter()
+                self._stats += made.stats + LoaderStats(seconds=now - since, waiting=now - asked)
+                since = now
                 self._given = following - len(pending)
                 if self._given == len(plan):
                     self.set_epoch(epoch + 1)

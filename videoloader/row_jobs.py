@@ -14,6 +14,7 @@ from videoloader.clips import ClipReader, ClipsReport
 from videoloader.convert import OutputSpec
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
+from videoloader.device import profiler_range
 from videoloader.indexing import open_source
 from videoloader.workers import DecodeWorkers
 
@@ -40,7 +41,8 @@ def decode_rows(
     """
     video = job.rows[0].clip.video
     source, slots = open_source(video.entry.path), [part.slots for part in job.parts]
-    report = reader.read(source, job.index, slots, output, decode=decode, cache=cache)
+    with profiler_range("decode", reader.device):
+        report = reader.read(source, job.index, slots, output, decode=decode, cache=cache)
     video.index = report.index
     for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
         row.corrupt[part.positions] = corrupt

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import torch
 
-from videoloader.batch import Batch, LoaderStats, collate_rows
+from videoloader.batch import Batch, collate_rows
 from videoloader.batch_plan import BatchRow, PlannedClip, plan_views
 from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, transform_rows
 from videoloader.convert import Color
@@ -26,6 +26,7 @@ from videoloader.indexing import IndexStore
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.places import Place, fill_places, places_of
 from videoloader.interop.torch.video_indexes import VideoIndexes
+from videoloader.loader_stats import LoaderStats, decoding_stats
 from videoloader.ranks import shard_of_environment
 from videoloader.row_jobs import RowJob, hand_over, submit_rows
 from videoloader.sampling import clip_rng
@@ -327,9 +328,7 @@ class DecodingLoader:
             for tensor in ([row.frames for row in place.rows] if place.stacked is None else [place.stacked])
         ]
         hand_over(reports, frames, self.device)
-        self._stats += LoaderStats(
-            pending.clips, sum(report.frames for report in reports), sum(report.packets for report in reports)
-        )
+        self._stats += decoding_stats(pending.clips, reports)
         return [self._replace_with(self._result(place)) for place in decoding.places]
 
     def _result(self, place: _Rows) -> Batch | Clip:
