@@ -24,13 +24,15 @@ class Batch:
 
     Attributes:
         frames: [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C], of the loader's layout, dtype and device.
-        labels: int64[B] on the same device; -1 where an entry has none.
+        labels: int64[B] on the same device; -1 where an entry has none. Clips that were mixed have soft labels,
+            float32[B, classes].
         frame_numbers: int64[B, T]; -1 for a frame of constant padding.
         timestamps: float64[B, T], presentation times in seconds; NaN for a frame of constant padding.
         mask: bool[B, T], False where padding made the frame up.
         corrupt: bool[B, T], True where the decoder found the frame damaged.
         paths: of the B videos.
         clips: int64[B], number of each clip in the data set.
+        views: int64[B], number of the view of its clip that each row is, counted over ``repeats``.
         columns: for each video the other columns of its entry.
         boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of them but for what
             ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
@@ -47,6 +49,7 @@ class Batch:
     corrupt: Any
     paths: list[str]
     clips: npt.NDArray[np.int64]
+    views: npt.NDArray[np.int64]
     columns: list[Mapping[str, Any]]
     boxes: npt.NDArray[np.int64]
     source_affine: npt.NDArray[np.float64]
@@ -98,20 +101,26 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt
         join: makes one of the rows' arrays of [T]: ``numpy.stack`` or ``list``.
     """
     clips = [row.clip for row in rows]
-    labels = [-1 if clip.video.entry.label is None else clip.video.entry.label for clip in clips]
     return Batch(
         frames,
-        torch.tensor(labels, dtype=torch.int64).to(rows[0].frames.device, non_blocking=True),
+        torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
         join([clip.frame_numbers for clip in clips]),
         join([_timestamps(clip) for clip in clips]),
         join([clip.mask for clip in clips]),
         join([row.corrupt for row in rows]),
         [clip.video.entry.path for clip in clips],
         np.array([clip.number for clip in clips], np.int64),
+        np.array([clip.view for clip in clips], np.int64),
         [clip.video.entry.columns for clip in clips],
         np.array([picture_box(clip.geometry) for clip in clips], np.int64),
         np.stack([source_affine(clip.geometry) for clip in clips]),
     )
+
+
+def row_labels(rows: Sequence[BatchRow]) -> npt.NDArray[np.int64]:
+    """int64[B]; -1 where an entry has none."""
+    labels = [row.clip.video.entry.label for row in rows]
+    return np.array([-1 if label is None else label for label in labels], np.int64)
 
 
 def _timestamps(clip: PlannedClip) -> npt.NDArray[np.float64]:

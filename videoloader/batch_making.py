@@ -9,21 +9,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
 
-from videoloader.batch import Batch, collate_rows
+from videoloader.batch import Batch, collate_rows, row_labels
 from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs
 from videoloader.clips import ClipReader, ClipsReport
 from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream, profiler_range
-from videoloader.errors import DecodeError, SourceError, UnsupportedError
+from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
 from videoloader.loader_stats import LoaderStats, decoding_stats
 from videoloader.row_jobs import RowJob, decode_rows, hand_over, submit_rows
 from videoloader.transforms import TransformPlan
@@ -95,6 +95,7 @@ class _DecodingRows:
     jobs: list[RowJob]
     # Clips to try in place of one that cannot be made; see BatchMaker.start.
     stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]]
+    rng: Callable[[int], np.random.Generator]
     unreadable: list[tuple[str, str]]
     seconds: float  # that planning took
 
@@ -123,6 +124,8 @@ class BatchMaker:
         on_error: OnError,
     ) -> None:
         self._workers, self._transforms, self._collate = workers, transforms, collate
+        if transforms.mixing is not None and collate == "list":
+            raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
         self._layout, self._device = layout, device
         self._memory = decoding_memory(transforms, layout, device)
         self._cache, self._on_error = cache, on_error
@@ -134,12 +137,14 @@ class BatchMaker:
         self,
         plan: Callable[[], Sequence[PlannedClip]],
         stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]],
+        rng: Callable[[int], np.random.Generator],
     ) -> BatchInMaking:
         """Have a batch made.
 
         Args:
             plan: called in a thread; gives the clips, one for each row.
             stand_ins: gives clips to try in place of one that cannot be made, as many as are worth trying.
+            rng: gives the generator of what is drawn for the whole batch, from the number of its first clip.
         """
         unreadable: list[tuple[str, str]] = []
 
@@ -148,7 +153,7 @@ class BatchMaker:
             with profiler_range("plan", self._device):
                 stacked, rows = arrange_rows(plan(), self._collate, self._memory)
             jobs = submit_rows(self._workers, rows, self._transforms.decoded, self._cache)
-            return _DecodingRows(stacked, rows, jobs, stand_ins, unreadable, time.perf_counter() - begin)
+            return _DecodingRows(stacked, rows, jobs, stand_ins, rng, unreadable, time.perf_counter() - begin)
 
         rows = self._planner.submit(decode)
         return BatchInMaking(rows, self._finisher.submit(self._finish, rows), unreadable)
@@ -222,4 +227,10 @@ class BatchMaker:
             kept = [number for number, row in enumerate(decoding.rows) if not row.left_out]
             stacked = stacked[torch.tensor(kept, device=self._device)]
         frames = transform_rows(self._transforms, stacked, rows, self._layout)
-        return collate_rows(frames, rows, list if stacked is None else np.stack)
+        batch = collate_rows(frames, rows, list if stacked is None else np.stack)
+        if self._transforms.mixing is None:
+            return batch
+        assert isinstance(frames, torch.Tensor), "a list is refused"
+        rng = decoding.rng(decoding.rows[0].clip.number)
+        frames, labels = self._transforms.mixing.mix(frames, row_labels(rows), self._layout, rng)
+        return replace(batch, frames=frames, labels=labels)

@@ -55,7 +55,7 @@ def plan_views(
     clip: int,
     mode: FrameMode,
     transforms: TransformPlan,
-    rng: np.random.Generator,
+    rngs: Sequence[np.random.Generator],
 ) -> list[PlannedClip]:
     """What the views of a clip consist of, from the index alone.
 
@@ -65,15 +65,22 @@ def plan_views(
         clip: its number in the video.
         mode: chooses its frames.
         transforms: of all its frames.
-        rng: from ``clip_rng``.
+        rngs: from ``clip_rng``, one for each time that its frames are to be transformed; the first chooses them, too.
 
     Raises:
         FrameRangeError: the video has no such clip.
         ConfigurationError: the mode or a transform cannot be applied to the video.
     """
-    frame_numbers, mask = clip_frames(mode, video, clip, rng)
-    entry, display_size = video.entry, video.index.stream.display_size
-    views = transforms.draw(display_size, len(frame_numbers), rng, label=entry.label, columns=entry.columns)
+    frame_numbers, mask = clip_frames(mode, video, clip, rngs[0])
+    length, entry, display_size = len(frame_numbers), video.entry, video.index.stream.display_size
+    if transforms.time and length:
+        shown = transforms.positions(rngs[0], length)
+        frame_numbers, mask = frame_numbers[shown], mask[shown]
+    views = [
+        view
+        for rng in rngs
+        for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
+    ]
     return [PlannedClip(number, video, frame_numbers, mask, *view, at) for at, view in enumerate(views)]
 
 

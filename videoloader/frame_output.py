@@ -36,6 +36,8 @@ def plan_transforms(
 
 def one_view(transforms: TransformPlan) -> TransformPlan:
     """The same, unless it makes several views of a clip, which then is a ConfigurationError."""
+    if transforms.mixing is not None:
+        raise ConfigurationError("clips are mixed by loaders of batches only, not where each has a place of its own")
     if transforms.views > 1:
         raise ConfigurationError(f"the transforms make {transforms.views} views of a clip, but it has one place only")
     return transforms

@@ -36,6 +36,8 @@ from videoloader.workers import DecodeWorkers, available_cores
 # Clips tried in place of one that cannot be made, whether they fit into its batch or not.
 _CANDIDATES = 255
 _CLIPS_AHEAD = 2
+# The use of a clip's generator that is drawn from for the batch that begins with it; see ``clip_rng``.
+_FOR_BATCH = 1 << 32
 
 
 class VideoLoader:
@@ -47,10 +49,12 @@ class VideoLoader:
     Args:
         dataset: the videos.
         mode: how frames are chosen.
-        batch_size: clips in a batch.
+        batch_size: clips in a batch. Each fills one row of it, or as many as ``transforms`` make views of it, times
+            ``repeats``.
         device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; see ``resolve_device``. Without
             a number each process that a launcher started gets a GPU of its own.
-        transforms: resize, crops, flips, padding and Normalize, carried out together with the colour conversion.
+        transforms: what is done to the frames, see ``videoloader.transforms``. Crops, resizes, flips and padding that
+            come first, and Normalize if no pixels are transformed before it, are carried out as colours are converted.
         layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"`` [B, T, H, W, C].
         dtype: ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or normalised).
         color: ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
@@ -82,6 +86,8 @@ class VideoLoader:
             transform that makes them equal, such as ``Letterbox``.
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255 whatever
             ``dtype`` and normalisation are; they are converted like any other pixel.
+        repeats: how often each clip is in its batch, each time with transforms of its own (repeated augmentation:
+            Hoffer et al., "Augment your batch", CVPR 2020). Its frames are the same and are decoded once.
         on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out; ``"replace"``
             leaves unreadable files out too, and takes another clip for one that does not decode: with ``"stack"``
             one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with ``"list"``
@@ -136,6 +142,7 @@ class VideoLoader:
         gop_cache: int = 0,
         collate: Collate = "stack",
         fill_value: float | Sequence[float] = 0,
+        repeats: int = 1,
         on_error: OnError = "raise",
         index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
@@ -154,8 +161,10 @@ class VideoLoader:
         if (shard_id is None) != (num_shards is None):
             raise ConfigurationError("give both of shard_id and num_shards, or none")
         rank, ranks = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
-        if batch_size < 1:
-            raise ConfigurationError(f"batch_size is {batch_size}, not positive")
+        for name, number in (("batch_size", batch_size), ("repeats", repeats)):
+            if number < 1:
+                raise ConfigurationError(f"{name} is {number}, not positive")
+        self._repeats = repeats
         # Kept from epoch to epoch, since its threads own open decoders.
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
         threads = self._workers.num_workers + self._workers.cpu_workers
@@ -265,12 +274,14 @@ class VideoLoader:
         return self._maker.start(
             lambda: [view for clip in plan.clips(batch).tolist() for view in self._plan(clip, plan.number)],
             partial(self._stand_ins, plan.number),
+            partial(clip_rng, self._seed, plan.number, use=_FOR_BATCH),
         )
 
     def _plan(self, clip: int, epoch: int) -> list[PlannedClip]:
         """What the views of a clip consist of, from the index alone."""
         video, number = self._table[clip]
-        return plan_views(clip, video, number, self._mode, self._transforms, clip_rng(self._seed, epoch, clip))
+        rngs = [clip_rng(self._seed, epoch, clip, use) for use in range(self._repeats)]
+        return plan_views(clip, video, number, self._mode, self._transforms, rngs)
 
     def _stand_ins(self, epoch: int, clip: PlannedClip) -> Iterator[PlannedClip]:
         """Clips in place of one that cannot be made: which depends on that one alone, so that epochs repeat exactly."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from videoloader.convert import Color, Geometry, OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.geometry import GeometryStep
+from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.normalize import Normalize
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
 from videoloader.transforms.plan import plan_geometries, split_conversion
+from videoloader.transforms.time import TimeTransform, apply_to_positions
 from videoloader.transforms.views import ViewStep, count_views
 
-Transform: TypeAlias = GeometryStep | ViewStep | PixelTransform | Normalize
+Transform: TypeAlias = TimeTransform | GeometryStep | ViewStep | PixelTransform | Normalize | Mixing
+_METHODS = ("positions", "plan", "plan_views", "draw", "mix")
 Stages: TypeAlias = tuple[tuple[Operation, ...], ...]
 
 
@@ -38,16 +42,20 @@ class TransformPlan:
     """How a list of transforms is carried out.
 
     Attributes:
-        conversion: the first ones, which conversion carries out as it writes a frame.
+        time: those of positions, which choose among the frames of a clip before any is decoded.
+        conversion: the first of the others, which conversion carries out as it writes a frame.
         stages: those that follow, on the pixels of the batch, uint8[B, T, 3, H, W].
         decoded: the pixels that conversion writes.
         output: the pixels that are given out.
+        mixing: of the finished batch; None for none.
     """
 
+    time: tuple[TimeTransform, ...]
     conversion: tuple[GeometryStep | ViewStep, ...]
     stages: tuple[PixelTransform, ...]
     decoded: OutputSpec
     output: OutputSpec
+    mixing: Mixing | None
 
     @property
     def fused(self) -> bool:
@@ -58,6 +66,10 @@ class TransformPlan:
     def views(self) -> int:
         """How many views a clip has; each fills a row of the batch."""
         return count_views(self.conversion)
+
+    def positions(self, rng: np.random.Generator, length: int) -> npt.NDArray[np.int64]:
+        """int64[length]: which of the frames that its mode chose a clip shows at each position."""
+        return apply_to_positions(self.time, rng, length)
 
     def draw(
         self,
@@ -121,14 +133,24 @@ def arrange_transforms(
     """How a list of transforms is to be carried out.
 
     Args:
-        transforms: in the order in which they apply; ``Normalize`` comes last.
+        transforms: in the order in which they apply. Those of positions may stand anywhere; transforms of pixels come
+            before ``Normalize``, mixing last of all.
         dtype, color, fill_value: see ``OutputSpec``.
 
     Raises:
-        ConfigurationError: there is more than one Normalize, one with uint8 output, or one before others; a dtype or
-            color that there is not; pixels are transformed that are not RGB; or frames are padded before they are
-            cropped, resized or padded again.
+        ConfigurationError: something is no transform; there is more than one Normalize, one with uint8 output, or one
+            before transforms of pixels; mixing is not the last, or twice there; a dtype or color that there is not;
+            pixels are transformed that are not RGB.
     """
+    for number, step in enumerate(transforms):
+        if not any(hasattr(step, method) for method in _METHODS) and not isinstance(step, Normalize):
+            raise ConfigurationError(f"number {number} of the transforms is {step!r}, which is no transform")
+    time = cast("tuple[TimeTransform, ...]", tuple(step for step in transforms if hasattr(step, "positions")))
+    transforms = [step for step in transforms if not hasattr(step, "positions")]
+    mixes = bool(transforms) and hasattr(transforms[-1], "mix")
+    mixing = cast(Mixing, transforms.pop()) if mixes else None
+    if any(hasattr(step, "mix") for step in transforms):
+        raise ConfigurationError("mixing must be the last of the transforms, and only once there: see MixChoice")
     found = [step for step in transforms if isinstance(step, Normalize)]
     if len(found) > 1:
         raise ConfigurationError("there is more than one Normalize among the transforms")
@@ -142,4 +164,6 @@ def arrange_transforms(
     if stages and color != "rgb":
         raise ConfigurationError(f"{type(stages[0]).__name__} changes RGB pixels, but color is {color!r}")
     decoded = OutputSpec(fill_value=fill_value) if stages else output
-    return TransformPlan(tuple(conversion), tuple(stages), decoded, output)
+    return TransformPlan(
+        time, tuple(conversion), cast("tuple[PixelTransform, ...]", tuple(stages)), decoded, output, mixing
+    )

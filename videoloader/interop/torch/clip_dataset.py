@@ -109,7 +109,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
             raise FrameRangeError(f"clip {clip} does not exist: there are {len(self)}")
         video, in_video = self._table[number]
         rng = clip_rng(self._seed, int(self._epoch), number)
-        (planned,) = plan_views(number, video, in_video, self._mode, self._transforms, rng)
+        (planned,) = plan_views(number, video, in_video, self._mode, self._transforms, [rng])
         row = self._memory.row(planned, self._memory.allocate(1, planned.shape)[0])
         decode_rows(next(decode_jobs([row])), self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
         made = collate_rows(transform_rows(self._transforms, None, [row], self._layout), [row], list)
@@ -155,6 +155,7 @@ def _batch(samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any],
         join(column("corrupt")),
         column("path"),
         np.array(column("clip"), np.int64),
+        np.zeros(len(samples), np.int64),
         column("columns"),
         np.stack(column("box")),
         np.stack(column("source_affine")),

@@ -306,7 +306,7 @@ class DecodingLoader:
                 )
             transforms = replace(transforms, conversion=one_view(own).conversion)
         video = self._indexes.frames_of(request.video)
-        (planned,) = plan_views(number, video, request.clip, request.mode, transforms, rng)
+        (planned,) = plan_views(number, video, request.clip, request.mode, transforms, [rng])
         return planned
 
     def _finish(self, pending: _Pending) -> list[Any] | None:
