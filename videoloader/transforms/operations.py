@@ -122,6 +122,7 @@ class Warp:
         fill: red, green, blue, 0 … 255.
         samples: (down, across) points for each output pixel, evenly spread over it, whose mean is taken: more than one
             where the picture gets smaller.
+        extend: outside the input is the nearest of its pixels, in place of ``fill``, as resizes have it.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -129,6 +130,7 @@ class Warp:
     interpolation: Interpolation
     fill: tuple[float, float, float]
     samples: tuple[int, int] = (1, 1)
+    extend: bool = False
 
 
 @dataclass(frozen=True, eq=False)
