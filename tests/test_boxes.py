@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import videoloader as vl
-from videoloader.boxes import map_points, picture_box, source_affine
+from videoloader.boxes import map_points, source_matrix
 from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame
-from videoloader.transforms import Transform, plan_geometry
+from videoloader.transforms import RandomVerticalFlip, Transform, plan_geometry
+from videoloader.transforms.coordinates import picture_box
 
 Sample = Callable[[str], Path]
 SHOWN = (120, 160)
@@ -26,6 +27,7 @@ cuts = st.one_of(
     st.builds(vl.CenterCrop, st.tuples(st.integers(40, 70), st.integers(40, 70))),
     st.builds(vl.RandomResizedCrop, st.integers(70, 150), scale=st.just((0.4, 1.0))),
     st.builds(vl.RandomHorizontalFlip, st.sampled_from([0.0, 1.0])),
+    st.builds(RandomVerticalFlip, st.sampled_from([0.0, 1.0])),
 )
 borders = st.one_of(
     st.builds(vl.Letterbox, st.tuples(st.integers(60, 250), st.integers(60, 250))),
@@ -60,7 +62,7 @@ def test_every_pixel_is_mapped_to_where_it_was_made_from(geometry: Geometry) -> 
     top, left, height, width = picture_box(geometry)
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     centres = torch.stack([x + left + 0.5, y + top + 0.5], 2)[None]
-    mapped = map_points(centres, source_affine(geometry)[None])[0]
+    mapped = map_points(centres, source_matrix(geometry))[0]
     # At the ends of the crop the resize has no neighbour to take the other half from.
     crop_top, crop_left, rows, columns = geometry.crop
     reach = torch.tensor([max(columns / geometry.size[1], 1), max(rows / geometry.size[0], 1)])
@@ -75,7 +77,7 @@ def test_every_pixel_is_mapped_to_where_it_was_made_from(geometry: Geometry) -> 
 def test_the_box_of_the_picture_is_that_of_what_it_shows(geometry: Geometry) -> None:
     top, left, height, width = picture_box(geometry)
     box = torch.tensor([[left, top, left + width, top + height]])
-    mapped = map_points(box, source_affine(geometry)[None])[0].tolist()
+    mapped = map_points(box, source_matrix(geometry))[0].tolist()
     crop_top, crop_left, rows, columns = geometry.crop
     window = geometry.window or (0, 0, *geometry.size)
     down, across = rows / geometry.size[0], columns / geometry.size[1]
@@ -94,7 +96,7 @@ def test_predictions_of_a_batch_go_back_to_their_videos(sample: Sample) -> None:
     loader = vl.VideoLoader(data, vl.FrameList([3]), batch_size=2, device="cpu", transforms=steps)
     (batch,) = loader
     assert batch.boxes.tolist() == [[8, 0, 64, 80]] * 2
-    assert batch.source_affine.tolist() == [[[-2, 160], [2, -16]]] * 2
+    assert batch.source_matrix.tolist() == [[[-2, 0, 160], [0, 2, -16], [0, 0, 1]]] * 2
     points = torch.tensor([[[0.0, 8.0]], [[80.0, 72.0]]])
     assert batch.to_source(points).tolist() == [[[160, 0]], [[0, 128]]]
     boxes = torch.tensor([[10, 18, 30, 48]] * 3, dtype=torch.int64)

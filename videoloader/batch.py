@@ -11,8 +11,10 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batch_plan import BatchRow, PlannedClip
-from videoloader.boxes import map_points, picture_box, source_affine
+from videoloader.boxes import map_points, source_matrix, stack_matrices
+from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
+from videoloader.transforms.coordinates import picture_box
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +38,10 @@ class Batch:
         columns: for each video the other columns of its entry.
         boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of them but for what
             ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
-        source_affine: float64[B, 2, 2], where the frames' points lie in the video: (scale, shift) for x and for y. The
-            point (x, y) lies at (scale · x + shift) of each. Points are counted from the corner of the top left pixel,
-            whose centre is at (0.5, 0.5); the video's, in frames as a player shows them.
+        source_matrix: float64[B, 3, 3], where the frames' points lie in the video; float64[B, T, 3, 3] where a clip's
+            frames are warped each in its own way. The point (x, y) lies at ``matrix @ (x, y, 1)``, divided by its third
+            number. Points are counted from the corner of the top left pixel, whose centre is at (0.5, 0.5); the
+            video's, in frames as a player shows them.
     """
 
     frames: Any
@@ -52,21 +55,28 @@ class Batch:
     views: npt.NDArray[np.int64]
     columns: list[Mapping[str, Any]]
     boxes: npt.NDArray[np.int64]
-    source_affine: npt.NDArray[np.float64]
+    source_matrix: npt.NDArray[np.float64]
 
-    def to_source(self, points: torch.Tensor, rows: Sequence[int] | torch.Tensor | None = None) -> torch.Tensor:
+    def to_source(
+        self,
+        points: torch.Tensor,
+        rows: Sequence[int] | torch.Tensor | None = None,
+        times: Sequence[int] | torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """Where points or boxes of the frames, as a model predicts them, lie in the frames of their videos.
 
-        Crops, resizes, flips and padding are undone. What lies outside the picture comes out outside the crop.
+        Crops, resizes, flips, padding and warps are undone. What lies outside the picture comes out outside the crop.
 
         Args:
             points: on any device, [N, ..., 2] for points (x, y) or [N, ..., 4] for boxes (x1, y1, x2, y2), in pixels
-                of the frames; see ``source_affine``.
+                of the frames; see ``source_matrix``.
             rows: the clip that each of the N belongs to. Default: one of each, N = B.
+            times: the frame of the clip that each of the N belongs to, 0 … T − 1. It matters only where warps differ
+                from frame to frame; there, without it, points are [N, T, ...].
 
         Returns:
             The same shape in pixels of the videos, float32 or the wider type that they came in. Boxes have x1 ≤ x2 and
-            y1 ≤ y2, flipped or not.
+            y1 ≤ y2, flipped or not; of one that has been turned it is the smallest box around it.
 
         Raises:
             ConfigurationError: the points have another shape.
@@ -75,8 +85,16 @@ class Batch:
             >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]  # doctest: +SKIP
             >>> boxes = batch.to_source(boxes, rows)  # doctest: +SKIP
         """
-        chosen = slice(None) if rows is None else np.asarray(torch.as_tensor(rows).cpu(), np.int64)
-        return map_points(points, self.source_affine[chosen])
+        matrix = self.source_matrix
+        if rows is not None:
+            matrix = matrix[_numbers(rows)]
+        if times is not None:
+            at = _numbers(times)
+            if at.shape != matrix.shape[:1]:
+                raise ConfigurationError(f"times are {list(at.shape)}, not [{len(matrix)}]")
+            if matrix.ndim == 4:
+                matrix = matrix[np.arange(len(at)), at]
+        return map_points(points, matrix)
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
         """The same with ``frames`` and ``labels`` on a device."""
@@ -113,7 +131,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt
         np.array([clip.view for clip in clips], np.int64),
         [clip.video.entry.columns for clip in clips],
         np.array([picture_box(clip.geometry) for clip in clips], np.int64),
-        np.stack([source_affine(clip.geometry) for clip in clips]),
+        stack_matrices([source_matrix(clip.geometry) for clip in clips]),
     )
 
 
@@ -126,3 +144,7 @@ def row_labels(rows: Sequence[BatchRow]) -> npt.NDArray[np.int64]:
 def _timestamps(clip: PlannedClip) -> npt.NDArray[np.float64]:
     constant = clip.frame_numbers == CONSTANT_FRAME
     return np.where(constant, np.nan, clip.video.index.timestamps[np.where(constant, 0, clip.frame_numbers)])
+
+
+def _numbers(given: Sequence[int] | torch.Tensor) -> npt.NDArray[np.int64]:
+    return np.asarray(torch.as_tensor(given).cpu(), np.int64)

@@ -2,62 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from videoloader.convert import Geometry
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.coordinates import Matrices, geometry_matrix
+from videoloader.transforms.operations import Operation, Warp
 
 
-def picture_box(geometry: Geometry) -> tuple[int, int, int, int]:
-    """(top, left, height, width) of the picture in the output, pixels."""
-    top, left = (0, 0) if geometry.border is None else (geometry.border.top, geometry.border.left)
-    return top, left, *geometry.picture_size
+def source_matrix(geometry: Geometry, operations: Sequence[Operation] = ()) -> Matrices:
+    """Where points of a clip's frames lie in the video.
 
+    Points are counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5), in frames as a
+    player shows them.
 
-def source_affine(geometry: Geometry) -> npt.NDArray[np.float64]:
-    """float64[2, 2]: (scale, shift) for x and for y; a point of the output lies at ``scale · x + shift`` of the video.
+    Args:
+        geometry: of the clip's conversion.
+        operations: drawn for the clip, in order; of which only warps matter.
 
-    Both are counted in pixels from the top left corner of the top left pixel, whose centre is at (0.5, 0.5), in frames
-    as a player shows them.
+    Returns:
+        float64[F, 3, 3]: the point (x, y) lies at ``matrix @ (x, y, 1)``, divided by its third number. F is 1 where all
+        frames have the same.
     """
-    top, left, height, width = picture_box(geometry)
-    window_top, window_left = (0, 0) if geometry.window is None else geometry.window[:2]
-    crop_top, crop_left, rows, columns = geometry.crop
-    scale_x, scale_y = columns / geometry.size[1], rows / geometry.size[0]
-    # A column x of the output is column start + sign · x of the resized crop, and so are its rows.
-    sign_x, start_x = (-1, left + width + window_left) if geometry.flip else (1, window_left - left)
-    sign_y, start_y = (-1, top + height + window_top) if geometry.flip_vertical else (1, window_top - top)
-    return np.array(
-        [
-            [sign_x * scale_x, crop_left + start_x * scale_x],
-            [sign_y * scale_y, crop_top + start_y * scale_y],
-        ]
-    )
+    warps = [operation.matrix for operation in operations if isinstance(operation, Warp)]
+    return reduce(np.matmul, warps, geometry_matrix(geometry)[None])
 
 
-def map_points(points: torch.Tensor, affine: npt.NDArray[np.float64]) -> torch.Tensor:
-    """Points or boxes of the output in the video's frames.
+def stack_matrices(matrices: Sequence[Matrices]) -> Matrices:
+    """Those of B clips: float64[B, 3, 3], or float64[B, T, 3, 3] where those of one clip differ from frame to frame.
+
+    Args:
+        matrices: float64[1 or T, 3, 3] each, of clips of the same length where T is not 1.
+
+    Raises:
+        ConfigurationError: T differs.
+    """
+    lengths = {len(matrix) for matrix in matrices} - {1}
+    if not lengths:
+        return np.concatenate(matrices)
+    if len(lengths) > 1:
+        raise ConfigurationError(f"warps that differ from frame to frame need clips of one length, not {lengths}")
+    return np.stack([np.broadcast_to(matrix, (*lengths, 3, 3)) for matrix in matrices])
+
+
+def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
+    """Points or boxes through matrices, such as those from a batch's frames to the videos.
 
     Args:
         points: [N, ..., 2] for points (x, y), or [N, ..., 4] for boxes (x1, y1, x2, y2).
-        affine: float64[N, 2, 2]; see ``source_affine``.
+        matrix: float64[N, 3, 3], or float64[N, T, 3, 3] for points [N, T, ...]; see ``source_matrix``.
 
     Returns:
-        The same shape, float32 or the wider type that they came in. Boxes have x1 ≤ x2 and y1 ≤ y2, flipped or not.
+        The same shape, float32 or the wider type that they came in. Of a box it is the smallest one around its mapped
+        corners: x1 ≤ x2 and y1 ≤ y2.
 
     Raises:
         ConfigurationError: the points are neither.
     """
-    if points.ndim < 2 or points.shape[-1] not in (2, 4) or len(points) != len(affine):
-        raise ConfigurationError(
-            f"points are {list(points.shape)}, not [{len(affine)}, ..., 2] or [{len(affine)}, ..., 4]"
-        )
+    leading = matrix.ndim - 2
+    if points.ndim <= leading or points.shape[-1] not in (2, 4) or points.shape[:leading] != matrix.shape[:leading]:
+        shape = ", ".join(str(length) for length in matrix.shape[:leading])
+        raise ConfigurationError(f"points are {list(points.shape)}, not [{shape}, ..., 2] or [{shape}, ..., 4]")
     points = points.to(torch.promote_types(points.dtype, torch.float32))
-    factors = torch.from_numpy(affine).to(points)
-    scale, shift = (each.reshape(len(points), *[1] * (points.ndim - 2), 2) for each in factors.unbind(2))
+    ones = [1] * (points.ndim - 1 - leading)
+    rows = torch.from_numpy(matrix).to(points).reshape(*matrix.shape[:leading], *ones, 3, 3)
     if points.shape[-1] == 2:
-        return points * scale + shift
-    corners = points.reshape(*points.shape[:-1], 2, 2) * scale.unsqueeze(-2) + shift.unsqueeze(-2)
-    return torch.sort(corners, -2).values.reshape(points.shape)
+        return _through(points, rows)
+    x, y = points[..., [0, 2, 2, 0]], points[..., [1, 1, 3, 3]]
+    corners = _through(torch.stack([x, y], -1), rows.unsqueeze(-3))
+    return torch.cat([corners.amin(-2), corners.amax(-2)], -1)
+
+
+def _through(points: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    # Added up one by one: a matrix product may be of lower precision on a GPU.
+    x, y, scale = (row[..., 0] * points[..., 0] + row[..., 1] * points[..., 1] + row[..., 2] for row in rows.unbind(-2))
+    return torch.stack([x / scale, y / scale], -1)

@@ -119,7 +119,7 @@ class RandomWalk:
         walk[0] *= width
         walk[1:] = (2 * walk[1:] - 1) * self.step
         # A walk folded into the range at both ends is one that is turned back there.
-        values: Values = self.high - np.abs(np.cumsum(walk) % (2 * width) - width)
+        values: Values = np.maximum(self.high - np.abs(np.cumsum(walk) % (2 * width) - width), self.low)
         return values
 
 

@@ -125,6 +125,7 @@ class Warp:
         fill: red, green, blue, 0 … 255.
         samples: (down, across) points for each output pixel, evenly spread over it (row i of n at (i + 0.5) / n), whose
             mean is taken: more than one where the picture gets smaller.
+        extend: outside the input is the nearest of its pixels, in place of ``fill``, as resizes have it.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -132,6 +133,7 @@ class Warp:
     interpolation: Interpolation
     fill: tuple[float, float, float]
     samples: tuple[int, int] = (1, 1)
+    extend: bool = False
 
 
 @dataclass(frozen=True, eq=False)

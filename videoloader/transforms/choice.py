@@ -1,0 +1,181 @@
+"""Transforms that others are put into: some clips get them, others not, or in another order.
+
+All frames of a clip are treated alike. Clips that draw different operations still run together: nothing is lost by
+choosing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
+
+Steps: TypeAlias = PixelTransform | Sequence[PixelTransform]
+
+
+def draw_all(transforms: Iterable[PixelTransform], rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+    """What transforms that follow each other draw; each is told the size that the one before leaves behind."""
+    operations: list[Operation] = []
+    for transform in transforms:
+        drawn = transform.draw(rng, clip)
+        for operation in drawn:
+            if isinstance(operation, Warp):
+                clip = clip._replace(height=operation.size[0], width=operation.size[1])
+        operations += drawn
+    return operations
+
+
+@dataclass(frozen=True)
+class RandomApply:
+    """Carry out transforms with probability ``p``: all of them, or none.
+
+    Args:
+        transforms: one, or several in their order.
+        p: of a clip to get them.
+
+    Raises:
+        ConfigurationError: ``p`` outside [0, 1], or something that is no transform of pixels.
+
+    Example:
+        ::
+
+            >>> transforms = [RandomApply([Brightness((0.6, 1.4)), Saturation((0.6, 1.4))], p=0.8)]
+    """
+
+    transforms: Steps
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "transforms", _steps(self.transforms, "RandomApply"))
+        if not 0 <= self.p <= 1:
+            raise ConfigurationError(f"RandomApply's p is {self.p!r}, not in [0, 1]")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """What the transforms draw, or nothing."""
+        return draw_all(_steps(self.transforms, "RandomApply"), rng, clip) if rng.random() < self.p else []
+
+
+@dataclass(frozen=True)
+class RandomChoice:
+    """Carry out one of several transforms.
+
+    Args:
+        transforms: to choose from; one of them may be a list, which is carried out in its order, or empty.
+        p: how often each is chosen, relative to the others; all equally often if None.
+
+    Raises:
+        ConfigurationError: nothing to choose from, weights that are not one finite number of at least 0 for each or are
+            all 0, or something that is no transform of pixels.
+
+    Example:
+        A quarter of the clips is inverted, another one gray, the others are left alone::
+
+            >>> transforms = [RandomChoice([Invert(), Grayscale(), []], p=[1, 1, 2])]
+    """
+
+    transforms: Sequence[Steps]
+    _: KW_ONLY
+    p: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        choices = tuple(_steps(each, "RandomChoice") for each in _several(self.transforms, "RandomChoice"))
+        object.__setattr__(self, "transforms", choices)
+        if self.p is None:
+            return
+        object.__setattr__(self, "p", tuple(self.p))
+        valid = len(self.p) == len(choices) and all(0 <= weight < math.inf for weight in self.p)
+        if not valid or not 0 < sum(self.p) < math.inf:
+            raise ConfigurationError(
+                f"RandomChoice's p is {self.p!r}, not {len(choices)} finite weights of at least 0, one above 0"
+            )
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """What the chosen transform draws."""
+        weights = np.ones(len(self.transforms)) if self.p is None else np.asarray(self.p, np.float64)
+        ends = np.cumsum(weights)
+        chosen = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
+        return draw_all(_steps(self.transforms[chosen], "RandomChoice"), rng, clip)
+
+
+@dataclass(frozen=True)
+class RandomOrder:
+    """Carry out all of several transforms, in an order drawn for each clip.
+
+    Args:
+        transforms: to be ordered; one of them may be a list, which stays together in its order.
+
+    Raises:
+        ConfigurationError: no transforms, or something that is no transform of pixels.
+
+    Example:
+        ::
+
+            >>> transforms = [RandomOrder([Posterize((4, 8)), Solarize((128, 256)), Invert()])]
+    """
+
+    transforms: Sequence[Steps]
+
+    def __post_init__(self) -> None:
+        several = tuple(_steps(each, "RandomOrder") for each in _several(self.transforms, "RandomOrder"))
+        object.__setattr__(self, "transforms", several)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """What the transforms draw, in the order drawn."""
+        order = rng.permutation(len(self.transforms))
+        steps = [step for place in order for step in _steps(self.transforms[place], "RandomOrder")]
+        return draw_all(steps, rng, clip)
+
+
+@dataclass(frozen=True)
+class When:
+    """Carry out transforms for the clips of which something holds.
+
+    Args:
+        predicate: a plain function of the clip's ``ClipInfo``: length, height, width, label, and the other columns of
+            the data set. It should depend on nothing else, so that clips can be drawn again. One that is defined in a
+            module can be pickled.
+        transforms: one, or several in their order, where it is true.
+        otherwise: the same, where it is not.
+
+    Raises:
+        ConfigurationError: the predicate cannot be called, or something is no transform of pixels.
+
+    Example:
+        ::
+
+            >>> transforms = [When(lambda clip: clip.columns["night"], Gamma(0.6), otherwise=Contrast((0.8, 1.2)))]
+    """
+
+    predicate: Callable[[ClipInfo], bool]
+    transforms: Steps
+    otherwise: Steps = ()
+
+    def __post_init__(self) -> None:
+        if not callable(self.predicate):
+            raise ConfigurationError(f"When's predicate is {self.predicate!r}, not a function of a ClipInfo")
+        object.__setattr__(self, "transforms", _steps(self.transforms, "When"))
+        object.__setattr__(self, "otherwise", _steps(self.otherwise, "When"))
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """What the transforms of the clip's case draw."""
+        return draw_all(_steps(self.transforms if self.predicate(clip) else self.otherwise, "When"), rng, clip)
+
+
+def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
+    if not isinstance(transforms, Sequence) or not transforms:
+        raise ConfigurationError(f"{name}'s transforms are {transforms!r}, not a list of at least one")
+    return transforms
+
+
+def _steps(transforms: Steps, name: str) -> tuple[PixelTransform, ...]:
+    steps: tuple[PixelTransform, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
+    for step in steps:
+        if not hasattr(step, "draw"):
+            raise ConfigurationError(f"{name} can hold transforms of pixels only, and {step!r} is none")
+    return steps

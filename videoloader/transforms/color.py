@@ -1,0 +1,222 @@
+"""Transforms of colours.
+
+A parameter that is a ``Range`` is a number, which is always taken as it is; ``(low, high)``, from which one value is
+drawn evenly for each clip; or a curve over the clip's frames (``videoloader.transforms.curves``). To change only some
+of the clips, put the transform into ``RandomApply``.
+
+Contrast takes the mean of the whole clip, so that nothing flickers; ``per_frame=True`` treats each frame as a picture
+of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from videoloader.errors import ConfigurationError
+from videoloader.transforms import color_operations as to
+from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.operations import ClipInfo, Operation
+
+
+@dataclass(frozen=True)
+class Brightness:
+    """Multiply all values (Pillow's ``ImageEnhance.Brightness``).
+
+    Args:
+        factor: at least 0: 0 is black, 1 changes nothing.
+
+    Raises:
+        ConfigurationError: a factor below 0.
+
+    Example:
+        Clips by up to a fifth darker or brighter, and clips that get darker or brighter as they go on::
+
+            >>> transforms = [Brightness((0.8, 1.2))]
+            >>> transforms = [Brightness(Linear(0.8, 1.2))]
+    """
+
+    factor: Range
+
+    def __post_init__(self) -> None:
+        check_range(self.factor, "Brightness's factor", 0)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One table."""
+        return [to.brightness(draw_range(self.factor, rng, clip.length))]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Move all values away from the mean gray, or towards it (Pillow's ``ImageEnhance.Contrast``).
+
+    Args:
+        factor: at least 0: 0 is the mean gray alone, 1 changes nothing.
+        per_frame: whether each frame has its own mean.
+
+    Raises:
+        ConfigurationError: a factor below 0.
+
+    Example:
+        ::
+
+            >>> transforms = [Contrast((0.5, 1.5))]
+    """
+
+    factor: Range
+    _: KW_ONLY
+    per_frame: bool = False
+
+    def __post_init__(self) -> None:
+        check_range(self.factor, "Contrast's factor", 0)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One table that follows from the pixels."""
+        return [to.contrast(draw_range(self.factor, rng, clip.length), per_frame=self.per_frame)]
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """Move colours away from gray, or towards it (Pillow's ``ImageEnhance.Color``).
+
+    Args:
+        factor: at least 0: 0 is gray, 1 changes nothing.
+
+    Raises:
+        ConfigurationError: a factor below 0.
+
+    Example:
+        ::
+
+            >>> transforms = [Saturation((0.5, 1.5))]
+    """
+
+    factor: Range
+
+    def __post_init__(self) -> None:
+        check_range(self.factor, "Saturation's factor", 0)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One matrix."""
+        return [to.saturation(draw_range(self.factor, rng, clip.length))]
+
+
+@dataclass(frozen=True)
+class Hue:
+    """Turn the hue of HSV, as torchvision's ``adjust_hue`` does.
+
+    Args:
+        turns: in [−0.5, 0.5]: 1/3 makes green of red, 1/2 the complementary colour, 0 changes nothing.
+
+    Raises:
+        ConfigurationError: turns outside [−0.5, 0.5].
+
+    Example:
+        ::
+
+            >>> transforms = [Hue((-0.1, 0.1))]
+    """
+
+    turns: Range
+
+    def __post_init__(self) -> None:
+        check_range(self.turns, "Hue's turns", -0.5, 0.5)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One turn of the hue."""
+        return [to.hue(draw_range(self.turns, rng, clip.length))]
+
+
+@dataclass(frozen=True)
+class ColorJitter:
+    """Change brightness, contrast, saturation and hue in random order, as torchvision's transform of that name does.
+
+    Here a number is not the value itself but how far values may lie from what changes nothing.
+
+    Args:
+        brightness, contrast, saturation: a number b draws factors from [max(0, 1 − b), 1 + b]; else factors of at least
+            0 as (low, high) or a curve.
+        hue: a number h, at most 0.5, draws turns from [−h, h]; else turns in [−0.5, 0.5] as (low, high) or a curve.
+        per_frame: see ``Contrast``.
+
+    Raises:
+        ConfigurationError: a number, a range or a curve outside these bounds.
+
+    Example:
+        The colours of SimCLR, for four clips of five (Chen et al., arXiv 2002.05709)::
+
+            >>> transforms = [RandomApply(ColorJitter(0.8, 0.8, 0.8, 0.2), p=0.8), RandomGrayscale(0.2)]
+    """
+
+    brightness: Range = 0
+    contrast: Range = 0
+    saturation: Range = 0
+    hue: Range = 0
+    _: KW_ONLY
+    per_frame: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("brightness", "contrast", "saturation"):
+            check_range(getattr(self, name), f"ColorJitter's {name}", 0)
+        least = 0 if isinstance(self.hue, int | float) else -0.5
+        check_range(self.hue, "ColorJitter's hue", least, 0.5)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One operation for each of the four that is not 0."""
+        operations: list[Operation] = []
+        for part in rng.permutation(4):
+            value = (self.brightness, self.contrast, self.saturation, self.hue)[part]
+            if value == 0:
+                continue
+            if isinstance(value, int | float):
+                value = (-value, value) if part == 3 else (max(1 - value, 0), 1 + value)
+            values = draw_range(value, rng, clip.length)
+            if part == 0:
+                operations.append(to.brightness(values))
+            elif part == 1:
+                operations.append(to.contrast(values, per_frame=self.per_frame))
+            elif part == 2:
+                operations.append(to.saturation(values))
+            else:
+                operations.append(to.hue(values))
+        return operations
+
+
+@dataclass(frozen=True)
+class Grayscale:
+    """Show the gray of ITU-R BT.601 in all three channels.
+
+    Example:
+        ::
+
+            >>> transforms = [Grayscale()]
+    """
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One matrix."""
+        return [to.grayscale()]
+
+
+@dataclass(frozen=True)
+class RandomGrayscale:
+    """Make a clip gray with probability ``p``: all its frames, or none.
+
+    Raises:
+        ConfigurationError: ``p`` outside [0, 1].
+
+    Example:
+        ::
+
+            >>> transforms = [RandomGrayscale(0.2)]
+    """
+
+    p: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ConfigurationError(f"RandomGrayscale's p is {self.p!r}, not in [0, 1]")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One matrix, or nothing."""
+        return [to.grayscale()] if rng.random() < self.p else []

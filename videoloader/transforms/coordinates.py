@@ -1,0 +1,48 @@
+"""Where points of the output lie in the input: of a conversion as a matrix, and through any matrix."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.convert import Geometry
+
+Matrices: TypeAlias = npt.NDArray[np.float64]
+
+
+def picture_box(geometry: Geometry) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of the picture in the output, pixels."""
+    top, left = (0, 0) if geometry.border is None else (geometry.border.top, geometry.border.left)
+    return top, left, *geometry.picture_size
+
+
+def geometry_matrix(geometry: Geometry) -> Matrices:
+    """float64[3, 3]: where points of what a conversion puts out lie in the frames that a player shows.
+
+    A point (x, y) lies at ``matrix @ (x, y, 1)``. Both are counted in pixels from the corner of the top left pixel,
+    whose centre is at (0.5, 0.5).
+    """
+    top, left, height, width = picture_box(geometry)
+    window_top, window_left = (0, 0) if geometry.window is None else geometry.window[:2]
+    crop_top, crop_left, rows, columns = geometry.crop
+    scale_x, scale_y = columns / geometry.size[1], rows / geometry.size[0]
+    # A column x of the output is column start + sign · x of the resized crop, and so are its rows.
+    sign_x, start_x = (-1, left + width + window_left) if geometry.flip else (1, window_left - left)
+    sign_y, start_y = (-1, top + height + window_top) if geometry.flip_vertical else (1, window_top - top)
+    return np.array(
+        [
+            [sign_x * scale_x, 0, crop_left + start_x * scale_x],
+            [0, sign_y * scale_y, crop_top + start_y * scale_y],
+            [0, 0, 1],
+        ]
+    )
+
+
+def apply_matrix(matrix: Matrices, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Points (x, y) through matrices: float64[N, ..., 2] through float64[N, 3, 3], either N may be 1."""
+    matrix = matrix.reshape(len(matrix), *[1] * (points.ndim - 2), 3, 3)
+    mapped = (matrix[..., :2] @ points[..., None])[..., 0] + matrix[..., 2]
+    result: npt.NDArray[np.float64] = mapped[..., :2] / mapped[..., 2:]
+    return result

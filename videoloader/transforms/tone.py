@@ -1,0 +1,223 @@
+"""Transforms of tones: curves that each channel goes through by itself, and sharpness.
+
+Parameters are as those of ``videoloader.transforms.color``. Where pixels' statistics matter, those of the whole clip
+are taken, so that nothing flickers; ``per_frame=True`` treats each frame as a picture of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from videoloader.transforms import color_operations as to
+from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
+from videoloader.transforms.operations import ClipInfo, Operation
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """Raise values in [0, 1] to a power, as torchvision's ``adjust_gamma`` does.
+
+    Args:
+        gamma: the power, at least 0: above 1 darkens the shadows, below 1 lightens them.
+        gain: what the result is multiplied by, at least 0.
+
+    Raises:
+        ConfigurationError: a gamma or a gain below 0.
+
+    Example:
+        ::
+
+            >>> transforms = [Gamma((0.7, 1.5))]
+    """
+
+    gamma: Range
+    _: KW_ONLY
+    gain: Range = 1
+
+    def __post_init__(self) -> None:
+        check_range(self.gamma, "Gamma's gamma", 0)
+        check_range(self.gain, "Gamma's gain", 0)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One table."""
+        return [to.gamma(draw_range(self.gamma, rng, clip.length), draw_range(self.gain, rng, clip.length))]
+
+
+@dataclass(frozen=True)
+class Invert:
+    """Show the negative: 255 − value.
+
+    Example:
+        ::
+
+            >>> transforms = [RandomApply(Invert(), p=0.1)]
+    """
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One table."""
+        return [to.invert()]
+
+
+@dataclass(frozen=True)
+class Posterize:
+    """Keep only the upper bits of each value (Pillow's ``ImageOps.posterize``).
+
+    Args:
+        bits: in [0, 8]; 8 changes nothing. Of (low, high) each whole number is drawn equally often; the values of a
+            curve are rounded.
+
+    Raises:
+        ConfigurationError: bits outside [0, 8].
+
+    Example:
+        ::
+
+            >>> transforms = [Posterize((4, 8))]
+    """
+
+    bits: Range
+
+    def __post_init__(self) -> None:
+        check_range(self.bits, "Posterize's bits", 0, 8)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One table."""
+        bits: Range = self.bits
+        if isinstance(bits, Sequence):
+            bits = _whole_numbers(*bits)
+        rounded = np.floor(draw_range(bits, rng, clip.length) + 0.5)
+        return [to.posterize(np.minimum(rounded, 8).astype(np.int64))]
+
+
+@dataclass(frozen=True)
+class Solarize:
+    """Show the negative of bright values (Pillow's ``ImageOps.solarize``).
+
+    Args:
+        threshold: in [0, 256], the least value that is inverted: 0 inverts all of them, 256 none.
+
+    Raises:
+        ConfigurationError: a threshold outside [0, 256].
+
+    Example:
+        ::
+
+            >>> transforms = [RandomApply(Solarize(128), p=0.2)]
+    """
+
+    threshold: Range = 128
+
+    def __post_init__(self) -> None:
+        check_range(self.threshold, "Solarize's threshold", 0, 256)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One table."""
+        return [to.solarize(draw_range(self.threshold, rng, clip.length))]
+
+
+@dataclass(frozen=True)
+class SolarizeAdd:
+    """Add to dark values (an operation of AutoAugment, Cubuk et al., arXiv 1805.09501).
+
+    Args:
+        addend: in [−255, 255].
+        threshold: in [0, 256]; values below it are changed.
+
+    Raises:
+        ConfigurationError: an addend or a threshold outside its bounds.
+
+    Example:
+        ::
+
+            >>> transforms = [SolarizeAdd((0, 110))]
+    """
+
+    addend: Range
+    _: KW_ONLY
+    threshold: Range = 128
+
+    def __post_init__(self) -> None:
+        check_range(self.addend, "SolarizeAdd's addend", -255, 255)
+        check_range(self.threshold, "SolarizeAdd's threshold", 0, 256)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One table."""
+        return [
+            to.solarize_add(draw_range(self.addend, rng, clip.length), draw_range(self.threshold, rng, clip.length))
+        ]
+
+
+@dataclass(frozen=True)
+class AutoContrast:
+    """Stretch each channel from 0 to 255 (Pillow's ``ImageOps.autocontrast``).
+
+    Args:
+        per_frame: whether each frame is stretched by its own values, which may flicker.
+
+    Example:
+        ::
+
+            >>> transforms = [AutoContrast()]
+    """
+
+    _: KW_ONLY
+    per_frame: bool = False
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One table that follows from the pixels."""
+        return [to.auto_contrast(per_frame=self.per_frame)]
+
+
+@dataclass(frozen=True)
+class Equalize:
+    """Make each channel's histogram flat (Pillow's ``ImageOps.equalize``).
+
+    Args:
+        per_frame: whether each frame has its own histogram, which may flicker.
+
+    Example:
+        ::
+
+            >>> transforms = [Equalize()]
+    """
+
+    _: KW_ONLY
+    per_frame: bool = False
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One table that follows from the pixels."""
+        return [to.equalize(per_frame=self.per_frame)]
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """Move values away from the 3×3 mean around them, or towards it (Pillow's ``ImageEnhance.Sharpness``).
+
+    Args:
+        factor: at least 0: 0 smooths, 1 changes nothing, 2 sharpens.
+
+    Raises:
+        ConfigurationError: a factor below 0.
+
+    Example:
+        ::
+
+            >>> transforms = [Sharpness((0.5, 2))]
+    """
+
+    factor: Range
+
+    def __post_init__(self) -> None:
+        check_range(self.factor, "Sharpness's factor", 0)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """One sharpening."""
+        return [to.sharpness(draw_range(self.factor, rng, clip.length))]
+
+
+def _whole_numbers(low: float, high: float) -> Curve:
+    """Rounded, each whole number from ``low`` to ``high`` comes equally often."""
+    return Uniform(low - 0.5, high + 0.5)

@@ -1,0 +1,229 @@
+"""Rotations, affine maps and perspective, the same for all frames of a clip or running over them.
+
+A step of these and its neighbours (crops, resizes, flips, borders) are one resampling; see ``composing``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.convert import Interpolation, fill_color
+from videoloader.errors import ConfigurationError
+from videoloader.transforms import warp_matrices
+from videoloader.transforms.curves import Range, Uniform, check_range, draw_range
+from videoloader.transforms.geometry import check_interpolation, check_probability
+from videoloader.transforms.operations import ClipInfo, Warp
+from videoloader.transforms.resampling import Resampling, compose
+
+Center = tuple[float, float]
+# Degrees: at a right angle nothing is left of the picture.
+_MOST_SHEAR = 89.0
+
+
+@dataclass(frozen=True)
+class Rotate:
+    """Turn frames about a point, in frames of the same size.
+
+    Args:
+        degrees: counter-clockwise, as torchvision's ``rotate``: a number, (low, high), or a curve; see ``curves``.
+        center: (x, y) that stays where it is, pixels from the top left corner. Default: the middle.
+        interpolation: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
+        fill: red, green and blue of what comes into sight from outside, or one number for all, 0 … 255.
+
+    Raises:
+        ConfigurationError: degrees, center or fill that are none, or another interpolation.
+
+    Example:
+        >>> transforms = [RandomResizedCrop(224), Rotate((-10, 10)), Normalize()]
+    """
+
+    degrees: Range
+    _: KW_ONLY
+    center: Center | None = None
+    interpolation: Interpolation = "bilinear"
+    fill: float | Sequence[float] = 0
+
+    def __post_init__(self) -> None:
+        check_range(self.degrees, "Rotate's degrees")
+        _check(self.center, self.interpolation, self.fill, "Rotate")
+
+    def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling:
+        """The step as drawn for one clip."""
+        degrees = draw_range(self.degrees, rng, clip.length)
+        matrix = warp_matrices.rotation(degrees, self.center or _middle(clip))
+        return Resampling(matrix, (clip.height, clip.width), self.interpolation, False, fill_color(self.fill))
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
+        """The step as a warp; none where it changes nothing."""
+        return compose([self.resampling(rng, clip)], (clip.height, clip.width))
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Shear, scale, turn and move frames, in that order, as torchvision's ``affine`` does.
+
+    Args:
+        degrees: clockwise, as torchvision has it here: a number, (low, high), or a curve; see ``curves``.
+        translate: (to the right, down): each the largest share of width or height that the picture moves either way,
+            drawn evenly and rounded to whole pixels, as torchvision's ``RandomAffine`` has it; or a curve of such
+            shares, which is not rounded.
+        scale: by how much the picture gets larger: a number, (low, high), or a curve.
+        shear: degrees by which columns lean: a number, (low, high), or a curve.
+        shear_y: degrees by which rows do.
+        center: (x, y) that turning, scaling and shearing leave where it is, pixels from the top left corner. Default:
+            the middle.
+        interpolation, fill: see ``Rotate``.
+        antialias: take several points for each pixel where the picture gets smaller; torchvision takes one.
+
+    Raises:
+        ConfigurationError: shares outside [0, 1], or curves outside [-1, 1]; a scale that is not positive, shears
+            outside [-89, 89], degrees, center or fill that are none, or another interpolation.
+
+    Example:
+        >>> transforms = [Affine((-15, 15), translate=(0.1, 0.1), scale=(0.8, 1.2), shear=(-5, 5))]
+    """
+
+    degrees: Range = 0.0
+    _: KW_ONLY
+    translate: tuple[Range, Range] = (0.0, 0.0)
+    scale: Range = 1.0
+    shear: Range = 0.0
+    shear_y: Range = 0.0
+    center: Center | None = None
+    interpolation: Interpolation = "bilinear"
+    fill: float | Sequence[float] = 0
+    antialias: bool = False
+
+    def __post_init__(self) -> None:
+        check_range(self.degrees, "Affine's degrees")
+        if not isinstance(self.translate, Sequence) or len(self.translate) != 2:
+            raise ConfigurationError(f"Affine's translate is {self.translate!r}, not (to the right, down)")
+        for share in self.translate:
+            check_range(share, "Affine's translate", -1.0 if hasattr(share, "values") else 0.0, 1.0)
+        check_range(self.scale, "Affine's scale", 1e-3, 1e3)
+        check_range(self.shear, "Affine's shear", -_MOST_SHEAR, _MOST_SHEAR)
+        check_range(self.shear_y, "Affine's shear_y", -_MOST_SHEAR, _MOST_SHEAR)
+        _check(self.center, self.interpolation, self.fill, "Affine")
+
+    def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling:
+        """The step as drawn for one clip."""
+        degrees = draw_range(self.degrees, rng, clip.length)
+        right, down = (
+            _shift(share, side, rng, clip.length)
+            for share, side in zip(self.translate, (clip.width, clip.height), strict=True)
+        )
+        scale, shear, shear_y = (draw_range(each, rng, clip.length) for each in (self.scale, self.shear, self.shear_y))
+        matrix = affine_matrix(degrees, (right, down), scale, (shear, shear_y), self.center or _middle(clip))
+        size = clip.height, clip.width
+        return Resampling(matrix, size, self.interpolation, self.antialias, fill_color(self.fill))
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
+        """The step as a warp; none where it changes nothing."""
+        return compose([self.resampling(rng, clip)], (clip.height, clip.width))
+
+
+@dataclass(frozen=True)
+class Perspective:
+    """Look at frames aslant: each corner moves inwards by itself.
+
+    Args:
+        distortion_scale: the largest share of half a side that a corner moves along it: a number in [0, 1], (low,
+            high), or a curve, along which the corners then move together. The shares of it are drawn evenly.
+        p: probability that anything is done.
+        interpolation, fill, antialias: see ``Affine``.
+
+    Raises:
+        ConfigurationError: ``distortion_scale`` or ``p`` outside [0, 1], a fill that is none, or another interpolation.
+
+    Example:
+        >>> transforms = [Perspective(0.3, p=1)]
+    """
+
+    distortion_scale: Range = 0.5
+    p: float = 0.5
+    _: KW_ONLY
+    interpolation: Interpolation = "bilinear"
+    fill: float | Sequence[float] = 0
+    antialias: bool = False
+
+    def __post_init__(self) -> None:
+        check_range(self.distortion_scale, "Perspective's distortion_scale", 0.0, 1.0)
+        check_probability(self.p, "Perspective")
+        _check(None, self.interpolation, self.fill, "Perspective")
+
+    def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling | None:
+        """The step as drawn for one clip; None where nothing is done."""
+        if rng.random() >= self.p:
+            return None
+        height, width = clip.height, clip.width
+        distortion = draw_range(self.distortion_scale, rng, clip.length)
+        corners = np.array([(0, 0), (width, 0), (width, height), (0, height)], np.float64)
+        inwards = np.array([(1, 1), (-1, 1), (-1, -1), (1, -1)]) * (width / 2, height / 2)
+        moved = corners + distortion[:, None, None] * rng.random((4, 2)) * inwards
+        matrix = np.stack([perspective_matrix(corners, ends) for ends in moved])
+        return Resampling(matrix, (height, width), self.interpolation, self.antialias, fill_color(self.fill))
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
+        """The step as a warp; none where it changes nothing."""
+        step = self.resampling(rng, clip)
+        return [] if step is None else compose([step], (clip.height, clip.width))
+
+
+def affine_matrix(
+    degrees: warp_matrices.Number,
+    translate: warp_matrices.Point,
+    scale: warp_matrices.Number,
+    shear: warp_matrices.Point,
+    center: warp_matrices.Point,
+) -> npt.NDArray[np.float64]:
+    """float64[F, 3, 3] of ``Affine``: from output to input.
+
+    Args:
+        degrees: clockwise.
+        translate: (to the right, down), pixels.
+        scale: of the picture.
+        shear: (of columns, of rows), degrees.
+        center: (x, y), pixels.
+    """
+    across, down = (np.tan(np.radians(angle)) for angle in shear)
+    return (
+        warp_matrices.shear(across, down, center)
+        @ warp_matrices.scaling(scale, scale, center)
+        @ warp_matrices.rotation(-np.asarray(degrees), center)
+        @ warp_matrices.translation(*translate)
+    )
+
+
+def perspective_matrix(starts: npt.NDArray[np.float64], ends: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """float64[3, 3] from output to input that takes four points ``ends`` to ``starts``, float64[4, 2] of (x, y).
+
+    The eight equations of a plane's projective maps, as in any textbook (Hartley and Zisserman, "Multiple View Geometry
+    in Computer Vision", 4.1).
+    """
+    rows, values = [], []
+    for (x, y), (u, v) in zip(ends.tolist(), starts.tolist(), strict=True):
+        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
+        values += [u, v]
+    return np.append(np.linalg.solve(rows, values), 1.0).reshape(3, 3)
+
+
+def _shift(share: Range, side: int, rng: np.random.Generator, frames: int) -> npt.NDArray[np.float64]:
+    """Pixels."""
+    if isinstance(share, int | float):
+        return np.rint(Uniform(-share, share).values(rng, frames) * side)
+    return draw_range(share, rng, frames) * side
+
+
+def _middle(clip: ClipInfo) -> Center:
+    return clip.width / 2, clip.height / 2
+
+
+def _check(center: Center | None, interpolation: str, fill: float | Sequence[float], name: str) -> None:
+    if center is not None and (len(center) != 2 or not np.isfinite(center).all()):
+        raise ConfigurationError(f"{name}'s center is {center!r}, not (x, y)")
+    check_interpolation(interpolation)
+    fill_color(fill)
