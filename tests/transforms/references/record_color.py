@@ -67,8 +67,8 @@ def main() -> None:
     torchvision("equalize", tv.equalize(tensor))
     pillow("equalize", ImageOps.equalize(image))
 
-    # The geometric operations of torchvision's automatic policies.
-    bilinear = {"interpolation": InterpolationMode.BILINEAR, "fill": [128.0]}
+    # The geometric operations of torchvision's automatic policies. With a fill it would weigh border pixels twice.
+    bilinear = {"interpolation": InterpolationMode.BILINEAR, "fill": None}
     still = {"angle": 0.0, "translate": [0, 0], "scale": 1.0, "shear": [0.0, 0.0]}
     degrees = float(np.degrees(np.arctan(0.2)))
     torchvision("rotate 17", tv.rotate(tensor, 17, **bilinear))
