@@ -19,6 +19,12 @@ from videoloader.transforms.operations import ClipInfo, Operation, PixelTransfor
 Steps: TypeAlias = PixelTransform | Sequence[PixelTransform]
 
 
+def check_probability(p: float, name: str) -> None:
+    """Raise ConfigurationError, with the name given, if ``p`` is not in [0, 1]."""
+    if not isinstance(p, int | float) or not 0 <= p <= 1:
+        raise ConfigurationError(f"{name} is {p!r}, not in [0, 1]")
+
+
 def draw_all(transforms: Iterable[PixelTransform], rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
     """What transforms that follow each other draw; each is told the size that the one before leaves behind."""
     operations: list[Operation] = []
@@ -53,8 +59,7 @@ class RandomApply:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transforms", _steps(self.transforms, "RandomApply"))
-        if not 0 <= self.p <= 1:
-            raise ConfigurationError(f"RandomApply's p is {self.p!r}, not in [0, 1]")
+        check_probability(self.p, "RandomApply's p")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """What the transforms draw, or nothing."""
@@ -88,9 +93,11 @@ class RandomChoice:
         object.__setattr__(self, "transforms", choices)
         if self.p is None:
             return
+        if not isinstance(self.p, Sequence):
+            raise ConfigurationError(f"RandomChoice's p is {self.p!r}, not a list of weights")
         object.__setattr__(self, "p", tuple(self.p))
-        valid = len(self.p) == len(choices) and all(0 <= weight < math.inf for weight in self.p)
-        if not valid or not 0 < sum(self.p) < math.inf:
+        weights = [weight for weight in self.p if isinstance(weight, int | float) and 0 <= weight < math.inf]
+        if not len(weights) == len(self.p) == len(choices) or not 0 < sum(weights) < math.inf:
             raise ConfigurationError(
                 f"RandomChoice's p is {self.p!r}, not {len(choices)} finite weights of at least 0, one above 0"
             )
@@ -176,6 +183,6 @@ def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
 def _steps(transforms: Steps, name: str) -> tuple[PixelTransform, ...]:
     steps: tuple[PixelTransform, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
     for step in steps:
-        if not hasattr(step, "draw"):
+        if isinstance(step, type) or not hasattr(step, "draw"):
             raise ConfigurationError(f"{name} can hold transforms of pixels only, and {step!r} is none")
     return steps
