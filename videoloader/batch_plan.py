@@ -16,7 +16,7 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import gops_in_common, plan_frames
 from videoloader.sampling import FrameMode, clip_frames
 from videoloader.slots import ClipPart, ClipSlots, split_clips
-from videoloader.transforms import Stages, TransformPlan
+from videoloader.transforms import Operation, TransformPlan
 
 # Below that a part of what clips have in common is not worth a decoder of its own.
 _LEAST_PACKETS = 64
@@ -31,7 +31,7 @@ class PlannedClip:
         video: it is of.
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
         geometry: that conversion carries out.
-        stages: what is done to its pixels after that; see ``TransformPlan``.
+        operations: on its pixels after that.
         view: number of this view of the clip.
     """
 
@@ -40,7 +40,7 @@ class PlannedClip:
     frame_numbers: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
     geometry: Geometry
-    stages: Stages
+    operations: tuple[Operation, ...]
     view: int = 0
 
     @property

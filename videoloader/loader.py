@@ -17,8 +17,8 @@ from videoloader.batch_making import BatchInMaking, BatchMaker, OnError
 from videoloader.batch_plan import PlannedClip, plan_views
 from videoloader.clip_groups import ByColumn
 from videoloader.clip_table import ClipTable, build_clip_table
-from videoloader.collation import Collate, Layout
-from videoloader.convert import Color
+from videoloader.collation import Collate
+from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device

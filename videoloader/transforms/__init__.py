@@ -4,17 +4,20 @@ from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import CenterCrop, RandomCrop, RandomResizedCrop
 from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
 from videoloader.transforms.normalize import Normalize
-from videoloader.transforms.pipeline import Stages, Transform, TransformPlan, arrange_transforms
+from videoloader.transforms.operations import ClipInfo, Operation
+from videoloader.transforms.pipeline import Transform, TransformPlan, arrange_transforms
 from videoloader.transforms.plan import plan_geometries, plan_geometry
 from videoloader.transforms.resizing import Resize
 from videoloader.transforms.views import FiveCrop, TenCrop, ThreeCrop, count_views
 
 __all__ = [
     "CenterCrop",
+    "ClipInfo",
     "FiveCrop",
     "HorizontalFlip",
     "Letterbox",
     "Normalize",
+    "Operation",
     "Pad",
     "PadToMultiple",
     "RandomCrop",
@@ -22,7 +25,6 @@ __all__ = [
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",
-    "Stages",
     "TenCrop",
     "ThreeCrop",
     "Transform",

@@ -30,7 +30,7 @@ _THREADS, _CHUNK, _COUNTED_CHUNK, _TABLE = 256, 4096, 8192, 3 * 256
 _COPY, _LOOK_UP, _STATISTIC, _COLOR_MATRIX, _HUE_SHIFT, _SHARPEN, _WARP, _ERASE = range(8)
 _STATISTICS = {"contrast": 0, "auto_contrast": 1, "equalize": 2}
 _INTERPOLATIONS = {"nearest": 0, "bilinear": 1, "bicubic": 2}
-_CLIP = struct.Struct("=2Q3q13i3f")
+_CLIP = struct.Struct("=2Q3q14i3f4x")
 _STEP = struct.Struct("=4Q3q6fi4x")
 _OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float"}
 # Of each statistic, how many numbers are counted.
@@ -95,7 +95,7 @@ class _Step:
         """One clip: its addresses, (T, H, W) of the source, and whether the target is of the output's type."""
         length, height, width = shape
         kind, variant, values, counts, factors, rows, count_rows, factor_rows = _COPY, 0, 0, 0, 0, 1, 1, 1
-        boxes, samples, fill, size = 0, (1, 1), (0.0, 0.0, 0.0), (height, width)
+        boxes, samples, extend, fill, size = 0, (1, 1), False, (0.0, 0.0, 0.0), (height, width)
         if operation is not None:
             kind, name = _KINDS[type(operation)]
             array = getattr(operation, name)
@@ -110,13 +110,13 @@ class _Step:
             self.table_rows = max(self.table_rows, rows)
         elif isinstance(operation, Warp):
             variant, samples = _INTERPOLATIONS[operation.interpolation], operation.samples
-            fill, size = operation.fill, operation.size
+            extend, fill, size = operation.extend, operation.fill, operation.size
         elif isinstance(operation, Erase):
             boxes, fill = operation.boxes.shape[1], operation.fill
         self.pixels = max(self.pixels, size[0] * size[1])
         record = _CLIP.pack(
             source, target, values, counts, factors, kind, variant, height, width, *size, rows, count_rows, factor_rows,
-            last, boxes, *samples, *fill,
+            last, boxes, *samples, extend, *fill,
         )  # fmt: skip
         (self.counted if kind == _STATISTIC else self._others).append(record)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import torch
 
-from videoloader.convert import Interpolation, OutputSpec
+from videoloader.convert import Interpolation, Layout, OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms import cpu_operations, cuda_operations
 from videoloader.transforms.operations import (
@@ -25,9 +25,6 @@ from videoloader.transforms.operations import (
     Warp,
 )
 from videoloader.transforms.work import ClipWork, Finish
-
-if TYPE_CHECKING:
-    from videoloader.collation import Layout
 
 Program: TypeAlias = Sequence[Operation]
 

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert import Layout
 from videoloader.errors import ConfigurationError
 
-Layout: TypeAlias = Literal["TCHW", "CTHW", "THWC"]
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
 # (start, stop) of frames, rows and columns.
 Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Color, Geometry, OutputSpec
+from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.composing import GeometricGroup, group_geometric
+from videoloader.transforms.engine import apply_operations
 from videoloader.transforms.geometry import GeometryStep
 from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.normalize import Normalize
-from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
 from videoloader.transforms.plan import plan_geometries, split_conversion
 from videoloader.transforms.time import TimeTransform, apply_to_positions
 from videoloader.transforms.views import ViewStep, count_views
 
 Transform: TypeAlias = TimeTransform | GeometryStep | ViewStep | PixelTransform | Normalize | Mixing
 _METHODS = ("positions", "plan", "plan_views", "draw", "mix")
-Stages: TypeAlias = tuple[tuple[Operation, ...], ...]
 
 
 class DrawnView(NamedTuple):
@@ -30,11 +31,11 @@ class DrawnView(NamedTuple):
 
     Attributes:
         geometry: that conversion carries out.
-        stages: the operations of each pixel transform.
+        operations: on the pixels that it makes.
     """
 
     geometry: Geometry
-    stages: Stages
+    operations: tuple[Operation, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class TransformPlan:
     Attributes:
         time: those of positions, which choose among the frames of a clip before any is decoded.
         conversion: the first of the others, which conversion carries out as it writes a frame.
-        stages: those that follow, on the pixels of the batch, uint8[B, T, 3, H, W].
+        pixels: those that follow, on the decoded frames of the batch, uint8[B, T, 3, H, W].
         decoded: the pixels that conversion writes.
         output: the pixels that are given out.
         mixing: of the finished batch; None for none.
@@ -52,15 +53,17 @@ class TransformPlan:
 
     time: tuple[TimeTransform, ...]
     conversion: tuple[GeometryStep | ViewStep, ...]
-    stages: tuple[PixelTransform, ...]
+    pixels: tuple[PixelTransform, ...]
     decoded: OutputSpec
     output: OutputSpec
     mixing: Mixing | None
+    # Of groups, by the size that they get: the same for all clips, and not worth finding out for each.
+    _sizes: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def fused(self) -> bool:
         """Whether conversion does all there is to do."""
-        return not self.stages
+        return not self.pixels
 
     @property
     def views(self) -> int:
@@ -93,35 +96,38 @@ class TransformPlan:
         """
         geometries = plan_geometries(self.conversion, display_size, rng)
         return [
-            DrawnView(geometry, self._draw_stages(ClipInfo(length, *geometry.output_size, label, columns or {}), rng))
+            DrawnView(
+                geometry, self._draw_operations(ClipInfo(length, *geometry.output_size, label, columns or {}), rng)
+            )
             for geometry in geometries
         ]
 
-    def _draw_stages(self, clip: ClipInfo, rng: np.random.Generator) -> Stages:
-        stages = []
-        for transform in self.stages:
-            operations = tuple(transform.draw(rng, clip))
-            stages.append(operations)
-            for operation in operations:
-                if isinstance(operation, Warp):
-                    clip = clip._replace(height=operation.size[0], width=operation.size[1])
-        return tuple(stages)
+    def _draw_operations(self, clip: ClipInfo, rng: np.random.Generator) -> tuple[Operation, ...]:
+        drawn: list[Operation] = []
+        for transform in self.pixels:
+            if isinstance(transform, GeometricGroup):
+                height, width = self._output_size(transform, clip.height, clip.width)
+                drawn += transform.draw(rng, clip)
+                clip = clip._replace(height=height, width=width)
+            else:
+                drawn += transform.draw(rng, clip)
+        return tuple(drawn)
 
-    def apply(self, frames: torch.Tensor, drawn: Sequence[Stages], layout: str) -> torch.Tensor:
-        """Carry out the stages, on the current CUDA stream where the frames are on a GPU.
+    def _output_size(self, group: GeometricGroup, height: int, width: int) -> tuple[int, int]:
+        key = id(group), height, width
+        if key not in self._sizes:
+            self._sizes[key] = group.output_size(height, width)
+        return self._sizes[key]
+
+    def apply(self, frames: torch.Tensor, drawn: Sequence[Sequence[Operation]], layout: Layout) -> torch.Tensor:
+        """Carry out operations, on the current CUDA stream where the frames are on a GPU.
 
         Args:
-            frames: of B clips as decoded: uint8[B, T, 3, H, W], or what is given out where there are no stages.
-            drawn: for each clip.
+            frames: of B clips as decoded: uint8[B, T, 3, H, W], or what is given out where conversion did all.
+            drawn: the operations of each clip.
             layout: of what is given out.
         """
-        if self.fused:
-            return frames
-        from videoloader.transforms.engine import apply_operations, finish
-
-        for number in range(len(self.stages)):
-            frames = apply_operations(frames, [stages[number] for stages in drawn])
-        return finish(frames, self.output, layout)
+        return frames if self.fused else apply_operations(frames, drawn, self.output, layout)
 
 
 def arrange_transforms(
@@ -158,12 +164,11 @@ def arrange_transforms(
     steps = [step for step in transforms if step is not normalize]
     mean, std = (normalize.mean, normalize.std) if normalize else (None, None)
     output = OutputSpec(dtype, mean, std, color, fill_value)
-    conversion, stages = split_conversion(steps)
-    if stages and normalize and transforms[-1] is not normalize:
+    conversion, rest = split_conversion(steps)
+    pixels = cast("list[PixelTransform]", group_geometric(rest))
+    if pixels and normalize and transforms[-1] is not normalize:
         raise ConfigurationError("Normalize comes before others: after transforms of pixels it must be the last")
-    if stages and color != "rgb":
-        raise ConfigurationError(f"{type(stages[0]).__name__} changes RGB pixels, but color is {color!r}")
-    decoded = OutputSpec(fill_value=fill_value) if stages else output
-    return TransformPlan(
-        time, tuple(conversion), cast("tuple[PixelTransform, ...]", tuple(stages)), decoded, output, mixing
-    )
+    if pixels and color != "rgb":
+        raise ConfigurationError(f"{type(rest[0]).__name__} changes RGB pixels, but color is {color!r}")
+    decoded = OutputSpec(fill_value=fill_value) if pixels else output
+    return TransformPlan(time, tuple(conversion), tuple(pixels), decoded, output, mixing)

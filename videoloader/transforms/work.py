@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from videoloader.convert import OutputSpec
+from videoloader.convert import Layout, OutputSpec
 from videoloader.transforms.operations import Operation
-
-if TYPE_CHECKING:
-    from videoloader.collation import Layout
 
 
 class ClipWork(NamedTuple):

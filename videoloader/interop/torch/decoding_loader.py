@@ -16,8 +16,8 @@ import torch
 
 from videoloader.batch import Batch, collate_rows
 from videoloader.batch_plan import BatchRow, PlannedClip, plan_views
-from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, transform_rows
-from videoloader.convert import Color
+from videoloader.collation import Collate, arrange_rows, decoding_memory, transform_rows
+from videoloader.convert import Color, Layout
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError
