@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +18,7 @@ import pytest
 import torch
 from sample_videos import RECIPES, Recipe, write_video
 from torch.utils.data import DataLoader, DistributedSampler
-from torch_datasets import Captioned, Failing, Streamed, as_they_are
+from torch_datasets import Captioned, Dying, Failing, Streamed, as_they_are
 
 import videoloader as vl
 from videoloader.interop.torch import ClipRequest, DecodingLoader
@@ -258,6 +261,27 @@ def test_an_error_of_the_data_set_comes_after_the_batches_before_it(paths: list[
                 for batch in loader:
                     rows += batch["row"].tolist()
             assert rows == list(range(10))
+
+
+def test_the_end_of_a_worker_is_told(paths: list[str]) -> None:
+    loader = make(DataLoader(Dying(paths, ROWS, seeded=True), batch_size=2, num_workers=1))
+    with pytest.raises(RuntimeError, match=r"worker .* (killed|exited)"):
+        list(loader)
+
+
+def test_a_program_ends_while_batches_are_in_the_making(paths: list[str], tmp_path: Path) -> None:
+    script = """
+import sys
+import videoloader as vl
+from videoloader.interop.torch import ClipRequest, DecodingLoader
+batches = [[ClipRequest(path, vl.RandomWindow(16)) for path in sys.argv[1:]] for _ in range(100)]
+running = iter(DecodingLoader(batches, device="cpu", num_workers=2, prefetch=20))
+print(len(next(running)))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(vl.__file__).absolute().parents[1])}
+    command = [sys.executable, "-c", script, *paths]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
 @pytest.fixture
