@@ -266,8 +266,9 @@ def order_of(shuffle: bool | Order | Sampler) -> Order:
     """
     if isinstance(shuffle, bool):
         return ShuffleClips() if shuffle else InOrder()
-    if isinstance(shuffle, Order):
+    # A class has the methods of its objects, too.
+    if isinstance(shuffle, Order) and not isinstance(shuffle, type):
         return shuffle
-    if isinstance(shuffle, Sampler):
+    if isinstance(shuffle, Sampler) and not isinstance(shuffle, type):
         return SampledClips(shuffle)
     raise ConfigurationError(f"shuffle is {shuffle!r}, not True, False, an order or a sampler of clip numbers")

@@ -131,6 +131,8 @@ def main() -> None:
             break
     else:
         checkpoint_now()
+    # A process that ends while gloo's threads still hold its tensors may crash.
+    dist.barrier()
     dist.destroy_process_group()
 
 
