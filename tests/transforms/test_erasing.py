@@ -108,7 +108,7 @@ def test_cutouts_are_cut_off_at_the_border(
     assert erase.boxes.shape == (1, holes, 4)
     for top, left, inside_rows, inside_columns in erase.boxes[0]:
         for first, size, wanted, whole in ((top, inside_rows, rows, height), (left, inside_columns, columns, width)):
-            assert 0 <= first
+            assert first >= 0
             assert 1 <= size <= wanted
             assert first + size <= whole
             if 0 < first < whole - size:

@@ -112,7 +112,7 @@ def test_a_cut_away_from_the_borders_has_the_drawn_volume(cut: Any) -> None:
             assert 0 <= start <= stop <= size
             if axis not in cut_axes:
                 assert (start, stop) == (0, size)
-            elif 0 < start and stop < size:
+            elif start > 0 and stop < size:
                 assert abs((stop - start) - size * (1 - share) ** (1 / len(cut_axes))) <= 0.5
 
 
@@ -196,7 +196,7 @@ def test_one_of_several_ways_is_chosen_by_weight() -> None:
         frames = [
             choice.mix(torch.tensor([[0.0], [1.0]]).expand(2, 8).reshape(2, 1, 1, 2, 4).clone(), [0, 1], "TCHW", rng)[0]
             for _ in range(400)
-        ]  # noqa: E501
+        ]
         return sum(not set(each.unique().tolist()) <= {0.0, 1.0} for each in frames)
 
     assert abs(blended(None) - 200) < 50
