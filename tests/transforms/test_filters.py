@@ -123,7 +123,7 @@ def test_bad_kernel_sizes_are_refused(size: Any) -> None:
 
 @pytest.mark.parametrize("sigma", [0, -1, (0, 1), (2, 1), math.nan, math.inf])
 def test_bad_sigmas_are_refused(sigma: Any) -> None:
-    with pytest.raises(ConfigurationError, match="GaussianBlur's sigma is .* at least 0.01"):
+    with pytest.raises(ConfigurationError, match=r"GaussianBlur's sigma is .* at least 0.01"):
         GaussianBlur(3, sigma)
 
 

@@ -167,9 +167,9 @@ def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.
             continue
         mirrored, _ = padding.pad(np.arange(-reach, size + reach), 0, size, "reflect_101")
         frames = frames.index_select(axis, torch.from_numpy(mirrored).to(frames.device, non_blocking=True))
-        kernels = torch.from_numpy(np.repeat(weights.astype(np.float32), 3, axis=0))
+        kernels = torch.from_numpy(weights.astype(np.float32)).to(frames.device, non_blocking=True)
         shape = (-1, 1, 2 * reach + 1, 1) if axis == 2 else (-1, 1, 1, 2 * reach + 1)
-        kernels = kernels.view(shape).to(frames.device, non_blocking=True)
+        kernels = kernels[:, None].expand(-1, 3, -1).reshape(shape)
         # All planes are channels of one picture, each a group of its own. PyTorch has a kernel for that, which computes
         # in float32 whatever is set for TF32.
         filtered = torch.nn.functional.conv2d(frames.flatten(0, 1)[None], kernels, groups=len(kernels))
