@@ -268,7 +268,7 @@ def run(script: str, paths: list[str], folder: Path) -> subprocess.CompletedProc
     places = [Path(vl.__file__).absolute().parents[1], Path(__file__).absolute().parent]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
     command = [sys.executable, "-c", script, *paths]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
 def test_the_end_of_a_worker_is_an_error(paths: list[str], tmp_path: Path) -> None:
