@@ -16,7 +16,7 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import gops_in_common, plan_frames
 from videoloader.sampling import FrameMode, clip_frames
 from videoloader.slots import ClipPart, ClipSlots, split_clips
-from videoloader.transforms import Operation, TransformPlan
+from videoloader.transforms import DrawnView, Operation, TransformPlan
 
 # Below that a part of what clips have in common is not worth a decoder of its own.
 _LEAST_PACKETS = 64
@@ -32,6 +32,7 @@ class PlannedClip:
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
         geometry: that conversion carries out.
         operations: on its pixels after that.
+        seeds: of modules after that.
         view: number of this view of the clip.
     """
 
@@ -41,12 +42,18 @@ class PlannedClip:
     mask: npt.NDArray[np.bool_]
     geometry: Geometry
     operations: tuple[Operation, ...]
+    seeds: tuple[int, ...]
     view: int = 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(frames, height, width)."""
+        """(frames, height, width) as decoded."""
         return len(self.frame_numbers), *self.geometry.output_size
+
+    @property
+    def drawn(self) -> DrawnView:
+        """All that was drawn for its pixels."""
+        return DrawnView(self.geometry, self.operations, self.seeds)
 
 
 def plan_views(

@@ -85,8 +85,8 @@ def transform_rows(
         layout: of what is given out.
     """
     if stacked is not None:
-        return transforms.apply(stacked, [row.clip.operations for row in rows], layout)
-    return [transforms.apply(row.frames[None], [row.clip.operations], layout)[0] for row in rows]
+        return transforms.apply(stacked, [row.clip.drawn for row in rows], layout)
+    return [transforms.apply(row.frames[None], [row.clip.drawn], layout)[0] for row in rows]
 
 
 def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch.Tensor, list[BatchRow]]:

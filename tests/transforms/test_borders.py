@@ -140,7 +140,9 @@ def test_bad_parameters_are_refused_when_the_transform_is_made(make: Callable[[]
         make()
 
 
-@pytest.mark.parametrize("late", [vl.Resize(8), vl.CenterCrop(8), vl.RandomResizedCrop(8), vl.Pad(640), vl.Letterbox(8)])
+@pytest.mark.parametrize(
+    "late", [vl.Resize(8), vl.CenterCrop(8), vl.RandomResizedCrop(8), vl.Pad(640), vl.Letterbox(8)]
+)
 def test_after_a_border_frames_are_resampled_once_more_if_it_is_a_colour(sample: Sample, late: Transform) -> None:
     data = vl.VideoDataset.from_paths([sample("h264_mp4")])
     settings = {"batch_size": 1, "device": "cpu"}

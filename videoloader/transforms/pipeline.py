@@ -16,13 +16,16 @@ from videoloader.transforms.composing import GeometricGroup, group_geometric
 from videoloader.transforms.engine import apply_operations
 from videoloader.transforms.geometry import GeometryStep
 from videoloader.transforms.mixing import Mixing
-from videoloader.transforms.normalize import Normalize
+from videoloader.transforms.modules import Module
+from videoloader.transforms.normalize import Normalize, ToFloat
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
 from videoloader.transforms.plan import plan_geometries, split_conversion
 from videoloader.transforms.time import TimeTransform, apply_to_positions
 from videoloader.transforms.views import ViewStep, count_views
 
-Transform: TypeAlias = TimeTransform | GeometryStep | ViewStep | PixelTransform | Normalize | Mixing
+Transform: TypeAlias = (
+    TimeTransform | GeometryStep | ViewStep | PixelTransform | Normalize | ToFloat | torch.nn.Module | Mixing
+)
 _METHODS = ("positions", "plan", "plan_views", "draw", "mix")
 
 
@@ -32,10 +35,12 @@ class DrawnView(NamedTuple):
     Attributes:
         geometry: that conversion carries out.
         operations: on the pixels that it makes.
+        seeds: of the modules that get floats.
     """
 
     geometry: Geometry
     operations: tuple[Operation, ...]
+    seeds: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,7 @@ class TransformPlan:
         conversion: the first of the others, which conversion carries out as it writes a frame.
         pixels: those that follow, on the decoded frames of the batch, uint8[B, T, 3, H, W].
         decoded: the pixels that conversion writes.
+        modules: on what has been made floats.
         output: the pixels that are given out.
         mixing: of the finished batch; None for none.
     """
@@ -54,6 +60,7 @@ class TransformPlan:
     time: tuple[TimeTransform, ...]
     conversion: tuple[GeometryStep | ViewStep, ...]
     pixels: tuple[PixelTransform, ...]
+    modules: tuple[Module, ...]
     decoded: OutputSpec
     output: OutputSpec
     mixing: Mixing | None
@@ -62,7 +69,7 @@ class TransformPlan:
 
     @property
     def fused(self) -> bool:
-        """Whether conversion does all there is to do."""
+        """Whether conversion writes the pixels that are given out, but for modules."""
         return not self.pixels
 
     @property
@@ -97,7 +104,9 @@ class TransformPlan:
         geometries = plan_geometries(self.conversion, display_size, rng)
         return [
             DrawnView(
-                geometry, self._draw_operations(ClipInfo(length, *geometry.output_size, label, columns or {}), rng)
+                geometry,
+                self._draw_operations(ClipInfo(length, *geometry.output_size, label, columns or {}), rng),
+                tuple(int(rng.integers(1 << 63)) for _ in self.modules),
             )
             for geometry in geometries
         ]
@@ -119,15 +128,19 @@ class TransformPlan:
             self._sizes[key] = group.output_size(height, width)
         return self._sizes[key]
 
-    def apply(self, frames: torch.Tensor, drawn: Sequence[Sequence[Operation]], layout: Layout) -> torch.Tensor:
-        """Carry out operations, on the current CUDA stream where the frames are on a GPU.
+    def apply(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
+        """Carry out what comes after conversion, on the current CUDA stream where the frames are on a GPU.
 
         Args:
-            frames: of B clips as decoded: uint8[B, T, 3, H, W], or what is given out where conversion did all.
-            drawn: the operations of each clip.
+            frames: of B clips as decoded: uint8[B, T, 3, H, W], or in the layout where no pixels are transformed.
+            drawn: for each clip.
             layout: of what is given out.
         """
-        return frames if self.fused else apply_operations(frames, drawn, self.output, layout)
+        if self.pixels:
+            frames = apply_operations(frames, [view.operations for view in drawn], self.output, layout)
+        for number, module in enumerate(self.modules):
+            frames = module.in_layout(frames, layout, np.array([view.seeds[number] for view in drawn], np.int64))
+        return frames
 
 
 def arrange_transforms(
@@ -140,16 +153,17 @@ def arrange_transforms(
 
     Args:
         transforms: in the order in which they apply. Those of positions may stand anywhere; transforms of pixels come
-            before ``Normalize``, mixing last of all.
+            before ``Normalize`` or ``ToFloat``, mixing last of all. A ``torch.nn.Module`` is taken as ``Module``.
         dtype, color, fill_value: see ``OutputSpec``.
 
     Raises:
         ConfigurationError: something is no transform; there is more than one Normalize, one with uint8 output, or one
-            before transforms of pixels; mixing is not the last, or twice there; a dtype or color that there is not;
-            pixels are transformed that are not RGB.
+            before transforms of pixels that are no modules; mixing is not the last, or twice there; a dtype or color
+            that there is not; pixels are transformed that are not RGB.
     """
+    transforms = [Module(step) if isinstance(step, torch.nn.Module) else step for step in transforms]
     for number, step in enumerate(transforms):
-        if not any(hasattr(step, method) for method in _METHODS) and not isinstance(step, Normalize):
+        if not any(hasattr(step, method) for method in _METHODS) and not isinstance(step, Normalize | ToFloat):
             raise ConfigurationError(f"number {number} of the transforms is {step!r}, which is no transform")
     time = cast("tuple[TimeTransform, ...]", tuple(step for step in transforms if hasattr(step, "positions")))
     transforms = [step for step in transforms if not hasattr(step, "positions")]
@@ -157,18 +171,30 @@ def arrange_transforms(
     mixing = cast(Mixing, transforms.pop()) if mixes else None
     if any(hasattr(step, "mix") for step in transforms):
         raise ConfigurationError("mixing must be the last of the transforms, and only once there: see MixChoice")
-    found = [step for step in transforms if isinstance(step, Normalize)]
+    found = [at for at, step in enumerate(transforms) if isinstance(step, Normalize | ToFloat)]
     if len(found) > 1:
-        raise ConfigurationError("there is more than one Normalize among the transforms")
-    normalize = found[0] if found else None
+        raise ConfigurationError("there is more than one Normalize or ToFloat among the transforms")
+    modules: list[Module] = []
+    while found and isinstance(last := transforms[-1], Module):
+        modules.insert(0, last)
+        transforms.pop()
+    normalize = transforms[found[0]] if found else None
     steps = [step for step in transforms if step is not normalize]
-    mean, std = (normalize.mean, normalize.std) if normalize else (None, None)
+    mean, std = (normalize.mean, normalize.std) if isinstance(normalize, Normalize) else (None, None)
+    if isinstance(normalize, ToFloat):
+        wanted = getattr(torch, normalize.dtype)
+        if dtype not in (torch.uint8, wanted):
+            raise ConfigurationError(f"ToFloat gives {normalize.dtype}, but dtype is {dtype}")
+        dtype = wanted
     output = OutputSpec(dtype, mean, std, color, fill_value)
     conversion, rest = split_conversion(steps)
     pixels = cast("list[PixelTransform]", group_geometric(rest))
     if pixels and normalize and transforms[-1] is not normalize:
-        raise ConfigurationError("Normalize comes before others: after transforms of pixels it must be the last")
+        raise ConfigurationError(
+            f"{type(transforms[-1]).__name__} comes after {type(normalize).__name__}, which only modules and "
+            "mixing may follow once pixels are transformed"
+        )
     if pixels and color != "rgb":
         raise ConfigurationError(f"{type(rest[0]).__name__} changes RGB pixels, but color is {color!r}")
     decoded = OutputSpec(fill_value=fill_value) if pixels else output
-    return TransformPlan(time, tuple(conversion), tuple(pixels), decoded, output, mixing)
+    return TransformPlan(time, tuple(conversion), tuple(pixels), tuple(modules), decoded, output, mixing)
