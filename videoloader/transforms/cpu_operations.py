@@ -24,17 +24,16 @@ from videoloader.transforms.work import ClipWork, Finish
 def carry_out(works: Sequence[ClipWork], finish: Finish) -> None:
     """Do the works."""
     for work in works:
-        frames = work.source
+        frames = work.source[work.source_row]
         for operation in work.operations:
             frames = _OPERATIONS[type(operation)](frames, operation)
         if work.last:
-            _write(frames, finish, work.target)
+            _write(frames, finish, finish.frames(work.target)[work.target_row])
         else:
-            work.target.copy_(frames)
+            work.target[work.target_row] = frames
 
 
-def _write(frames: torch.Tensor, finish: Finish, target: torch.Tensor) -> None:
-    slot = finish.frames(target)
+def _write(frames: torch.Tensor, finish: Finish, slot: torch.Tensor) -> None:
     if slot.dtype == torch.uint8:
         slot.copy_(frames)
         return

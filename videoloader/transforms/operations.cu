@@ -232,7 +232,8 @@ struct Warped {
     __device__ Floats tap(int x, int y) const {
         if (extend)
             x = min(max(x, 0), picture.width - 1), y = min(max(y, 0), picture.height - 1);
-        else if (x < 0 || y < 0 || x >= picture.width || y >= picture.height) return {fill[0], fill[1], fill[2]};
+        else if ((unsigned)x >= (unsigned)picture.width || (unsigned)y >= (unsigned)picture.height)
+            return {fill[0], fill[1], fill[2]};
         const Color color = picture.color(y * picture.width + x);
         return {float(color.c[0]), float(color.c[1]), float(color.c[2])};
     }
@@ -269,7 +270,7 @@ struct Warped {
 #pragma unroll 1
             for (int row = 0; row < 4; ++row) {
                 Floats line = {};
-#pragma unroll 1
+#pragma unroll
                 for (int column = 0; column < 4; ++column) {
                     const Floats value = tap(x - 1 + column, y - 1 + row);
                     for (int i = 0; i < 3; ++i) line.c[i] = line.c[i] + value.c[i] * columns[column];
@@ -391,25 +392,25 @@ __device__ void change_pixels(const Step &step, const Clip &clip, int frame, con
     });
 }
 
+// Pixels that are read from elsewhere. The threads of a warp make neighbours at a time: they read near each other, too.
 template <typename Output, typename Make>
 __device__ void make_pixels(const Step &step, const Clip &clip, int frame, Make make) {
     const int width = clip.out_width, plane = clip.out_height * width;
-    fill_chunk<Output>(step, clip, frame, plane, [&](int first) {
-        Pixels pixels = {};
-        int y = first / width, x = first - y * width;
+    const int begin = blockIdx.x * CHUNK, end = min(begin + CHUNK, plane);
 #pragma unroll 1
-        for (int i = 0; i < AT_ONCE; ++i) {
-            if (first + i < plane) {
-                const Color color = make(x, y);
-                // Not by `i`: an array that is indexed so would have to lie in memory.
+    for (int pixel = begin + threadIdx.x; pixel < end; pixel += THREADS) {
+        const int y = pixel / width;
+        const Color color = make(pixel - y * width, y);
+        if (clip.last) {
+            Output *out = (Output *)clip.target + frame * step.out_frame + pixel * step.out_pixel;
 #pragma unroll
-                for (int j = 0; j < AT_ONCE; ++j)
-                    if (i == j) pixels.p[j] = color;
-            }
-            if (++x == width) x = 0, ++y;
+            for (int i = 0; i < 3; ++i) out[i * step.out_channel] = number(step, i, color.c[i], Output());
+        } else {
+            Byte *out = (Byte *)clip.target + 3LL * frame * plane + pixel;
+#pragma unroll
+            for (int i = 0; i < 3; ++i) out[i * (long long)plane] = (Byte)color.c[i];
         }
-        return pixels;
-    });
+    }
 }
 
 // Grid: (chunks of the largest frame, frames, clips).
