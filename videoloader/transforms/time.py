@@ -83,7 +83,7 @@ class DropFrames:
 
     Example:
         >>> DropFrames(count=2).positions(np.random.default_rng(1), 6)
-        array([0, 1, 1, 3, 3, 5])
+        array([0, 0, 2, 3, 4, 4])
     """
 
     share: float | None = None
@@ -113,7 +113,7 @@ class RepeatFrames:
 
     Example:
         >>> RepeatFrames(count=2).positions(np.random.default_rng(1), 6)
-        array([0, 1, 1, 2, 2, 3])
+        array([0, 0, 1, 2, 3, 3])
     """
 
     share: float | None = None
