@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class GaussianBlur:
     Example:
         As SimCLR does it for 224×224, with probability a half::
 
-            >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]
+            >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]  # doctest: +SKIP
     """
 
     kernel_size: int | tuple[int, int]
@@ -145,8 +146,8 @@ def _binomial(width: int) -> npt.NDArray[np.float64]:
     return np.array([math.comb(width - 1, tap) / 2 ** (width - 1) for tap in range(width)])
 
 
-def _is_odd(number: int, low: int, high: int) -> bool:
-    return low <= number <= high and number % 2 == 1
+def _is_odd(number: Any, low: int, high: int) -> bool:
+    return isinstance(number, Integral) and low <= int(number) <= high and int(number) % 2 == 1
 
 
 def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.NDArray[np.float64]) -> torch.Tensor:
