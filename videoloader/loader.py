@@ -98,7 +98,8 @@ class VideoLoader:
             transform that makes them equal, such as ``Letterbox``.
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255 whatever
             ``dtype`` and normalisation are; they are converted like any other pixel.
-        on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out; ``"replace"``
+        on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out (and a batch of which none
+            is left, so not where other ranks wait for it); ``"replace"``
             leaves unreadable files out too, and takes another clip for one that does not decode: with ``"stack"``
             one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with ``"list"``
             any.
