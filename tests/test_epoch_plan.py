@@ -363,6 +363,7 @@ def change_often(table: ClipTable, worlds: list[World], times: int) -> tuple[lis
         {"dealt": None},
         {"parts": 0},
         {"parts": 3},
+        {"parts": 10**12},
         {"parts": "x"},
         {"epoch": None},
         {"epoch": -1},

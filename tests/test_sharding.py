@@ -112,7 +112,10 @@ def test_a_deal_is_read_from_its_text(deal):
     assert Deal.parse(str(deal)) == deal
 
 
-@pytest.mark.parametrize("text", ["", "1x1 drop 3", "1x1x1 keep 3", "1x0x1 drop 3", "1x1x1 drop -3", "1x1x1 drop", "x"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "1x1 drop 3", "1x1x1 keep 3", "1x0x1 drop 3", "1x1x1 drop -3", "99999999x1x1 drop 3", "1x1x1 drop", "x"],
+)
 def test_another_text_is_refused(text):
     with pytest.raises(ConfigurationError, match="damaged"):
         Deal.parse(text)

@@ -14,7 +14,7 @@ from videoloader.clip_groups import ByColumn, ClipGroups, group_clips
 from videoloader.clip_table import ClipTable
 from videoloader.errors import ConfigurationError
 from videoloader.ordering import Order, OrderOfEpoch, SampledClips
-from videoloader.sharding import Deal, Left, dealt, even_bounds, num_batches
+from videoloader.sharding import MOST_LANES, Deal, Left, dealt, even_bounds, num_batches
 
 Integers = npt.NDArray[np.int64]
 Dealing = Literal["strided", "contiguous", "stick_to_shard"]
@@ -22,6 +22,7 @@ DEALINGS = ("strided", "contiguous", "stick_to_shard")
 
 # Changes of the ranks in the middle of one epoch that a state remembers one by one.
 _MOST_DEALS = 24
+_ONE_BY_ONE = Deal(1, 1, 1, "drop")
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ class Epochs:
             deals = tuple(map(Deal.parse, state["dealt"].split(",")))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ConfigurationError(f"not the state of a loader: {str(state)[:200]}") from None
-        if epoch < 0 or parts < 1:
+        if epoch < 0 or not 1 <= parts <= MOST_LANES:
             raise ConfigurationError(f"the state is damaged: epoch {epoch} in {parts} parts")
         if fingerprint != self.fingerprint(epoch):
             raise ConfigurationError("the state is of another data set, frame mode, order or seed than this loader")
@@ -261,10 +262,9 @@ class EpochPlan:
         last = replace(last, batches=last.batches + batches)
         if last.lanes == 1:
             # One number tells it, whatever the ranks; so any number of such deals are one.
-            taken = int(self._dealt(last.batches)[0])
-            while before and before[-1].lanes == 1:
-                taken += before.pop().batches
-            last = Deal(1, 1, 1, "drop", taken)
+            last = replace(_ONE_BY_ONE, batches=int(self._dealt(last.batches)[0]))
+            while before and replace(before[-1], batches=0) == _ONE_BY_ONE:
+                last = replace(last, batches=last.batches + before.pop().batches)
         return {
             "epoch": self.number,
             "parts": self._parts,

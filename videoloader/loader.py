@@ -88,7 +88,8 @@ class VideoLoader:
             ``dtype`` and normalisation are; they are converted like any other pixel.
         repeats: how often each clip is in its batch, each time with transforms of its own (repeated augmentation:
             Hoffer et al., "Augment your batch", CVPR 2020). Its frames are the same and are decoded once.
-        on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out; ``"replace"``
+        on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out (and a batch of which none
+            is left, so not where other ranks wait for it); ``"replace"``
             leaves unreadable files out too, and takes another clip for one that does not decode: with ``"stack"``
             one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with ``"list"``
             any.

@@ -19,6 +19,8 @@ Integers = npt.NDArray[np.int64]
 
 LastBatch = Literal["partial", "drop", "fill"]
 LAST_BATCH = ("partial", "drop", "fill")
+# More ranks than any job has: a state that says so is not believed.
+MOST_LANES = 1 << 20
 
 
 def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: str) -> int:
@@ -127,7 +129,8 @@ class Deal:
             deal = Deal(lanes, ranks, batch_size, last_batch, int(batches))
         except ValueError:
             raise ConfigurationError(f"the state is damaged: {text!r} is no part of an epoch") from None
-        if min(lanes, ranks, batch_size) < 1 or deal.batches < 0 or last_batch not in LAST_BATCH:
+        plausible = 1 <= lanes <= MOST_LANES and min(ranks, batch_size) >= 1 and deal.batches >= 0
+        if not plausible or last_batch not in LAST_BATCH:
             raise ConfigurationError(f"the state is damaged: {text!r} is no part of an epoch")
         return deal
 
