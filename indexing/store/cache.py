@@ -18,7 +18,7 @@ class IndexCache:
     """A mapping from paths to indexes that takes them from a store. Safe to use from many threads.
 
     An index that is put in, with keyframes struck out that are none, stays that way, also when it has to be taken
-    from the store again.
+    from the store again. Pickled, it is an empty one over the same store.
 
     Args:
         store: whose indexes these are.
@@ -31,6 +31,9 @@ class IndexCache:
         self._bytes = 0
         self._struck: dict[str, set[int]] = {}
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[IndexCache], tuple[IndexStore, int]]:
+        return IndexCache, (self._store, self._capacity)
 
     def __getitem__(self, source: str) -> VideoIndex:
         with self._lock:
