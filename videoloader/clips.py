@@ -14,17 +14,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_transfer
-from videoloader.decoding import (
-    CpuDecoder,
-    Decode,
-    JpegDecoder,
-    NvdecDecoder,
-    decode_run,
-    gpu_jpeg_decodes,
-    jpeg_decoder_of,
-    leave_to_cpu,
-    nvdec_decodes,
-)
+from videoloader.decoding import CpuDecoder, Decode, NvdecDecoder, decode_run, leave_to_cpu, nvdec_decodes
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
 from videoloader.errors import DecodeError, UnsupportedError
@@ -148,8 +138,8 @@ class ClipReader:
     ) -> tuple[int, VideoIndex]:
         """Decode until nothing is left to correct; (packets decoded, index as known now)."""
         packets, remaining = 0, frames
-        gpu = self._gpu_decoder(index, decode)
-        if not isinstance(gpu, NvdecDecoder):
+        nvdec = self._nvdec if nvdec_decodes(index, self.device, decode) else None
+        if nvdec is None:
             cache = None
         if cache is not None:
             assert self._stream is not None
@@ -161,27 +151,22 @@ class ClipReader:
             try:
                 read = partial(_read_checked, source, index)
                 for run in plan_frames(index, remaining).runs:
-                    if gpu is None:
+                    if nvdec is None:
                         packets += decode_run(self._cpu, index, run, read, sink.put_frame)
-                    elif cache is not None and isinstance(gpu, NvdecDecoder):
-                        packets += _decode_and_keep(gpu, index, read(with_all_frames(index, run)), sink, cache)
+                    elif cache is None:
+                        packets += nvdec.decode(index, read(run), sink.put_surface, sink.finish)
                     else:
-                        packets += gpu.decode(index, read(run), sink.put_surface, sink.finish)
+                        packets += _decode_and_keep(nvdec, index, read(with_all_frames(index, run)), sink, cache)
                 return packets, index
             except _FalseKeyframeError as false:
                 index = index.without_keyframe(false.packet)
             except DecodeError as error:
-                if gpu is None or decode == "nvdec":
+                if nvdec is None or decode == "nvdec":
                     raise
-                # What the GPU made of this clip is not to be trusted: the CPU does all of it again.
+                # What NVDEC made of this clip is not to be trusted: the CPU does all of it again.
                 leave_to_cpu(index, str(error))
-                gpu, cache, remaining = None, None, frames
+                nvdec, cache, remaining = None, None, frames
                 sink.start_again()
-
-    def _gpu_decoder(self, index: VideoIndex, decode: Decode) -> NvdecDecoder | JpegDecoder | None:
-        if gpu_jpeg_decodes(index, self.device, decode):
-            return jpeg_decoder_of(self.device.index)
-        return self._nvdec if nvdec_decodes(index, self.device, decode) else None
 
 
 def _decode_and_keep(

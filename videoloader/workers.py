@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from videoloader.clips import ClipReader, reader_of_thread
-from videoloader.decoding import Decode, default_workers, gpu_jpeg_decodes, nvdec_decodes
+from videoloader.decoding import Decode, default_workers, nvdec_decodes
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import VideoIndex
 
@@ -30,7 +30,6 @@ class _Job(Generic[T]):
     make: Callable[[ClipReader, Decode], T]
     kind: tuple[str, int]  # jobs of one kind take time in proportion to their packets
     packets: int
-    same_on_cpu: bool  # the CPU makes the same pixels, so it makes no difference who decodes
     future: Future[T] = field(default_factory=Future)
 
     def run(self, reader: ClipReader, decode: Decode) -> None:
@@ -102,10 +101,8 @@ class DecodeWorkers:
         Raises:
             UnsupportedError: NVDEC must decode the video, and cannot.
         """
-        kind = index.stream.codec, (index.stream.width * index.stream.height).bit_length()
-        gpu_jpeg = gpu_jpeg_decodes(index, self._device, self._decode)
-        job = _Job(make, kind, packets, same_on_cpu=not gpu_jpeg)
-        for_cpu = self._beside is not None and not gpu_jpeg and not nvdec_decodes(index, self._device, self._decode)
+        job = _Job(make, (index.stream.codec, (index.stream.width * index.stream.height).bit_length()), packets)
+        for_cpu = self._beside is not None and not nvdec_decodes(index, self._device, self._decode)
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
         self._main.submit(self._work)
@@ -143,7 +140,7 @@ class DecodeWorkers:
     def _pays(self, job: _Job[Any]) -> bool:
         """Whether the CPU would end the youngest job before NVDEC does."""
         on_cpu, on_nvdec = self._cpu_seconds.of(job), self._nvdec_seconds.of(job)
-        if on_nvdec is None or not job.same_on_cpu:
+        if on_nvdec is None:
             return False
         if on_cpu is None:
             return self._cpu_seconds.try_once(job)

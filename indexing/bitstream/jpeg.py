@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _PLAIN_FRAMES = {0xC0, 0xC1}  # baseline and extended sequential, Huffman coded
-_FRAMES = _PLAIN_FRAMES | {0xC2}  # and progressive
 _SCAN, _APP0, _APP14, _COMMENT = 0xDA, 0xE0, 0xEE, 0xFE
 # By the components' horizontal, then their vertical sampling factors.
 _CHROMA: dict[tuple[int, ...], str] = {(1, 1, 1, 1, 1, 1): "444", (2, 1, 1, 1, 1, 1): "422", (2, 1, 1, 2, 1, 1): "420"}
@@ -37,31 +36,6 @@ def read_jpeg_frame(head: bytes) -> JpegFrame | None:
             return None  # fields
         position += 2 + size
     return None
-
-
-def has_usual_colors(picture: bytes) -> bool:
-    """Whether a picture of one or three components is gray or full-range YCbCr, as JFIF has them, to libavcodec.
-
-    It is not by Adobe's marker (transform 0), by components called R, G and B, by a comment such as ``CS=ITU601``, or
-    if it is a field of an AVI file's frame; nor is anything known of it if no frame header is found.
-    """
-    position = 2
-    while position + 4 <= len(picture):
-        kind, size = picture[position + 1], int.from_bytes(picture[position + 2 : position + 4], "big")
-        if picture[position] != 0xFF or kind == _SCAN:
-            return False
-        if kind == 0xFF:
-            position += 1  # a fill byte
-            continue
-        segment = picture[position + 4 : position + 2 + size]
-        if kind in _FRAMES:
-            return segment[6:15:3] != b"RGB"
-        is_rgb = kind == _APP14 and segment[:5] == b"Adobe" and segment[11:12] == b"\0"
-        is_field = kind == _APP0 and segment[:4] == b"AVI1" and segment[4:5] != b"\0"
-        if is_rgb or is_field or (kind == _COMMENT and b"CS=" in segment):
-            return False
-        position += 2 + max(size, 2)
-    return False
 
 
 def _read_frame(segment: bytes) -> JpegFrame | None:

@@ -3,9 +3,8 @@
 from videoloader.decoding.capabilities import default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.decoding.damaged_start import decode_run
-from videoloader.decoding.engine import Decode, gpu_jpeg_decodes, leave_to_cpu, nvdec_decodes
+from videoloader.decoding.engine import Decode, leave_to_cpu, nvdec_decodes
 from videoloader.decoding.frame_cache import FrameCache
-from videoloader.decoding.gpu_jpeg import JpegDecoder, jpeg_decoder_of
 from videoloader.decoding.nvdec import NvdecDecoder
 from videoloader.decoding.sessions import set_decoder_memory
 
@@ -13,12 +12,9 @@ __all__ = [
     "CpuDecoder",
     "Decode",
     "FrameCache",
-    "JpegDecoder",
     "NvdecDecoder",
     "decode_run",
     "default_workers",
-    "gpu_jpeg_decodes",
-    "jpeg_decoder_of",
     "leave_to_cpu",
     "nvdec_decodes",
     "set_decoder_memory",

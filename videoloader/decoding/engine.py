@@ -8,7 +8,6 @@ from typing import Literal
 import torch
 
 from videoloader.decoding.capabilities import why_not_nvdec
-from videoloader.decoding.gpu_jpeg import is_jpeg_decoder_installed
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.index import VideoIndex
 
@@ -36,28 +35,11 @@ def nvdec_decodes(index: VideoIndex, device: torch.device, decode: Decode) -> bo
     if index.source in _left_to_cpu and decode == "auto":
         return False
     reason = why_not_nvdec(index, device.index or 0)
-    if _is_jpeg_file(index) and not is_jpeg_decoder_installed():
-        reason = "nvidia-nvimgcodec-cu12[nvjpeg] or nvidia-nvimgcodec-cu13[nvjpeg] is not installed"
     if reason and decode == "nvdec":
         raise UnsupportedError(f"cannot be decoded by NVDEC: {reason}", index.source)
     if reason:
         leave_to_cpu(index, reason)
     return not reason
-
-
-def gpu_jpeg_decodes(index: VideoIndex, device: torch.device, decode: Decode) -> bool:
-    """Whether nvImageCodec is to decode a video: image files of JPEG, with ``"auto"`` and where it is installed."""
-    return (
-        _is_jpeg_file(index)
-        and device.type == "cuda"
-        and decode == "auto"
-        and index.source not in _left_to_cpu
-        and is_jpeg_decoder_installed()
-    )
-
-
-def _is_jpeg_file(index: VideoIndex) -> bool:
-    return index.container == "images" and index.stream.codec == "mjpeg"
 
 
 def leave_to_cpu(index: VideoIndex, reason: str) -> None:
