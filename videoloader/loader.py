@@ -24,7 +24,8 @@ from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
-from videoloader.indexing import IndexStore, open_source
+from videoloader.indexing import IndexStore
+from videoloader.indexing.sources import reopen_source
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.sharding import batch_positions, batch_range, num_batches, permute, shard_of_environment
 from videoloader.transforms import Transform, plan_geometry, plan_output
@@ -299,7 +300,7 @@ class VideoLoader:
     def _make(self, job: DecodeJob, reader: ClipReader, decode: Decode) -> ClipsReport:
         """Decode frames of one video into the rows of a batch."""
         video = job.rows[0].clip.video
-        source, slots = open_source(video.entry.path), [part.slots for part in job.parts]
+        source, slots = reopen_source(video.entry.path), [part.slots for part in job.parts]
         report = reader.read(source, job.index, slots, self._output, decode=decode, cache=self._cache)
         video.index = report.index
         for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):

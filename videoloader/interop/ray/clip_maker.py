@@ -22,7 +22,7 @@ from videoloader.convert import OutputSpec
 from videoloader.decoding import Decode
 from videoloader.device import resolve_device
 from videoloader.errors import DecodeError, SourceError, UnsupportedError
-from videoloader.indexing import open_source
+from videoloader.indexing.sources import reopen_source
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.transforms import Transform, plan_geometry
@@ -128,7 +128,7 @@ class ClipMaker:
     def _run(self, job: DecodeJob, reader: ClipReader, decode: Decode) -> ClipsReport:
         video = job.rows[0].clip.video
         slots = [part.slots for part in job.parts]
-        report = reader.read(open_source(video.entry.path), job.index, slots, self._recipe.output, decode=decode)
+        report = reader.read(reopen_source(video.entry.path), job.index, slots, self._recipe.output, decode=decode)
         video.index = report.index
         for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
             row.corrupt[part.positions] = corrupt
