@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from videoloader import layouts, transforms
     from videoloader.batch import Batch
+    from videoloader.clip_groups import ByColumn
     from videoloader.dataset import VideoDataset, VideoEntry
     from videoloader.decoding import set_decoder_memory
     from videoloader.errors import (
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     )
     from videoloader.loader import VideoLoader
     from videoloader.loader_stats import LoaderStats
+    from videoloader.ordering import ShuffleBlocks, ShuffleVideos
     from videoloader.planning import DecodePlan, plan_frames
+    from videoloader.progress import show_progress
     from videoloader.sampling import (
         AtRate,
         EvenWindows,
@@ -143,6 +146,9 @@ _MODULES = {
     ],
     "loader": ["VideoLoader"],
     "loader_stats": ["LoaderStats"],
+    "ordering": ["ShuffleBlocks", "ShuffleVideos"],
+    "clip_groups": ["ByColumn"],
+    "progress": ["show_progress"],
     "planning": ["DecodePlan", "plan_frames"],
     "sampling": [
         "AtRate",
@@ -236,6 +242,7 @@ __all__ = [
     "Batch",
     "Brightness",
     "BuildReport",
+    "ByColumn",
     "CenterCrop",
     "Clip",
     "ColorJitter",
@@ -301,6 +308,8 @@ __all__ = [
     "Saturation",
     "Segments",
     "Sharpness",
+    "ShuffleBlocks",
+    "ShuffleVideos",
     "Solarize",
     "SolarizeAdd",
     "SourceError",
@@ -330,6 +339,7 @@ __all__ = [
     "layouts",
     "plan_frames",
     "set_decoder_memory",
+    "show_progress",
     "transforms",
 ]
 

@@ -195,8 +195,8 @@ class VideoLoader:
             raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
         self._epochs = Epochs(self._table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._stats = LoaderStats()
-        self._resumed = False
-        self.set_epoch(0)
+        self._epoch, self._given = self._epochs.epoch(0), 0
+        self._left_early = self._resumed = False
 
     def __len__(self) -> int:
         """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""

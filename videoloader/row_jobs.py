@@ -15,7 +15,7 @@ from videoloader.convert import OutputSpec
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
-from videoloader.indexing import open_source
+from videoloader.indexing.sources import reopen_source
 from videoloader.workers import DecodeWorkers
 
 
@@ -40,7 +40,7 @@ def decode_rows(
         FrameRangeError, DecodeError, SourceError, UnsupportedError: as ``ClipReader.read``.
     """
     video = job.rows[0].clip.video
-    source, slots = open_source(video.entry.path), [part.slots for part in job.parts]
+    source, slots = reopen_source(video.entry.path), [part.slots for part in job.parts]
     with profiler_range("decode", reader.device):
         report = reader.read(source, job.index, slots, output, decode=decode, cache=cache)
     video.index = report.index

@@ -8,6 +8,7 @@ from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.opening import Openable, open_source
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.sources.reopening import reopen_source
 
 __all__ = [
     "IMAGE_EXTENSIONS",
@@ -21,4 +22,5 @@ __all__ = [
     "PartSource",
     "RemoteSource",
     "open_source",
+    "reopen_source",
 ]

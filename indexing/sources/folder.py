@@ -62,6 +62,9 @@ class FolderSource:
         if self.fps <= 0:
             raise ConfigurationError(f"fps must be a positive number, got {fps!r}", self.name)
         folder, pattern = (self.name, "*") if os.path.isdir(self.name) else os.path.split(self.name)
+        self._folder = folder or "."
+        # Before it is listed, so that no change after that goes unseen.
+        self._changed = _time_of_change(self._folder)
         found = _image_files(folder, pattern, self.name)
         names = natural_order(found)
         self.files = [os.path.join(folder, name) for name in names]
@@ -75,6 +78,10 @@ class FolderSource:
         names = [os.path.basename(file) for file in self.files]
         content = repr((names, self.offsets, self._times, str(self.fps)))
         return blake2b(content.encode(), digest_size=16).hexdigest()
+
+    def is_current(self) -> bool:
+        """Whether no file was added to the folder, taken out or renamed since it was listed."""
+        return self._changed is not None and self._changed == _time_of_change(self._folder)
 
     def file_at(self, offset: int) -> str:
         """Path of the file that holds a byte."""
@@ -121,6 +128,14 @@ class FolderSource:
             UnsupportedError: always.
         """
         raise UnsupportedError("is a folder of image files, not one file", self.name)
+
+
+def _time_of_change(folder: str) -> int | None:
+    """In nanoseconds; None where there is no such folder any more."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return None
 
 
 def is_frame_folder(path: str) -> bool:

@@ -13,6 +13,7 @@ the part wanted, in a plain format and a size that they handle, and what is too 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -37,9 +38,12 @@ _EXACT = "flags=unstable+bilinear+accurate_rnd:sws_dither=none:threads=1"
 _SAME_COLORS = "in_color_matrix=bt709:out_color_matrix=bt709:in_range=tv:out_range=tv"
 # What a decoder says of a frame's colours must not make libswscale convert where it only has to repack.
 _NO_COLORS = "range=unknown:colorspace=unknown:color_primaries=unknown:color_trc=unknown"
-_SMALLEST_CHROMA = 4
 # Pixels that libswscale's newer code does at once, on processors with the widest registers.
 _BLOCK = 64
+# Rows are rounded up to so many, so that pictures of many sizes share few converters.
+_ROW_BLOCK = 64
+# Of converters that a thread keeps, together: about 10 bytes each. But this many at least, whatever their size.
+_KEPT_PIXELS, _LEAST_KEPT = 4 << 20, 4
 
 
 class _Converter(NamedTuple):
@@ -57,12 +61,33 @@ class _Target(NamedTuple):
     source: ColorSpec
 
 
+class _Converters:
+    """Converters used last. One made anew costs 0.3 ms, as much as to decode a small JPEG file."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, int, int, _Target], _Converter] = OrderedDict()
+        self._pixels = 0
+
+    def get(self, pixels: str, height: int, width: int, target: _Target) -> _Converter:
+        """The one for pictures of this format and size."""
+        key = (pixels, height, width, target)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        self._pixels += height * width
+        while self._pixels > _KEPT_PIXELS and len(self._kept) >= _LEAST_KEPT:
+            (_, rows, columns, _), _ = self._kept.popitem(last=False)
+            self._pixels -= rows * columns
+        self._kept[key] = converter = _make_converter(pixels, height, width, target)
+        return converter
+
+
 class _PerThread(threading.local):
-    """A filter graph serves one thread at a time. One made anew for each crop costs 0.3 ms."""
+    """A filter graph serves one thread at a time."""
 
     def __init__(self) -> None:
         self.repacker = lru_cache(4)(_make_graph)
-        self.converter = lru_cache(4)(_make_converter)
+        self.converters = _Converters()
 
 
 def part_of_frame(frame: av.VideoFrame, source: ColorSpec, box: Box, color: Color, floats: bool) -> Samples:
@@ -141,8 +166,8 @@ def _from_ycbcr(frame: av.VideoFrame, box: Box, depth: int, target: _Target) -> 
     y, x = first_row * step_y, first_column * step_x
     luma = planes[0][y : last_row * step_y, x : last_column * step_x]
     cb, cr = (plane[first_row:last_row, first_column:last_column] for plane in planes[1:])
-    rows, columns = max(cb.shape[0], _SMALLEST_CHROMA) * step_y, -(-cb.shape[1] * step_x // _BLOCK) * _BLOCK
-    graph, staging = _per_thread.converter(name, rows, columns, target)
+    rows, columns = -(-cb.shape[0] * step_y // _ROW_BLOCK) * _ROW_BLOCK, -(-cb.shape[1] * step_x // _BLOCK) * _BLOCK
+    graph, staging = _per_thread.converters.get(name, rows, columns, target)
     for i, part in enumerate((luma, cb, cr)):
         _fill(_plane(staging, i), part)
     graph.vpush(staging)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,25 +13,7 @@ from store_contents import contents
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import build_store
 
-ray = pytest.importorskip("ray")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A local one of two workers, which find the package where this process does.
-
-    Ray has its workers import from the current folder first: in a checkout ``videoloader`` there lacks its parts.
-    """
-    import videoloader
-
-    before = Path.cwd()
-    os.chdir(tmp_path_factory.mktemp("driver"))
-    path = os.pathsep.join([str(Path(videoloader.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = {"env_vars": {"PYTHONPATH": path}}
-    ray.init(num_cpus=2, include_dashboard=False, runtime_env=environment, log_to_driver=False)
-    yield
-    ray.shutdown()
-    os.chdir(before)
+pytest.importorskip("ray")
 
 
 @pytest.fixture

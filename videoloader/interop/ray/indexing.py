@@ -6,14 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import ray
+
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.store.building import BuildReport, StoreBuild
 from videoloader.indexing.store.tasks import Answer, Task, answer_task
-
-try:
-    import ray
-except ImportError as error:
-    raise ConfigurationError("indexing on a Ray cluster needs Ray: pip install 'videoloader[ray]'") from error
 
 # Chunks under way for each core: one being indexed, one to go on with while its answer travels.
 _CHUNKS_A_CORE = 2

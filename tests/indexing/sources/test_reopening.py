@@ -1,0 +1,74 @@
+"""A folder of images is listed once for many clips, and again when its files are others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from image_files import encoded, picture, write_frames
+
+from videoloader import SourceError
+from videoloader.indexing import FileSource
+from videoloader.indexing.sources import reopen_source, reopening
+
+
+def test_a_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(write_frames(tmp_path / "frames", ["1.png", "2.png"]))
+    first = reopen_source(folder)
+    monkeypatch.setattr(reopening, "open_source", None)  # cannot be called
+    assert reopen_source(folder) is first
+
+
+@pytest.mark.parametrize("change", ["add", "remove", "rename", "replace"])
+def test_a_folder_with_other_files_is_listed_again(tmp_path: Path, change: str) -> None:
+    folder = write_frames(tmp_path / "frames", ["1.png", "2.png"])
+    name = f"{folder}/*.png"
+    before = reopen_source(name)
+    os.utime(folder, ns=(0, 0))  # a clock may not tell a listing from a change right after it
+    if change == "add":
+        (folder / "3.png").write_bytes(b"more")
+    elif change == "remove":
+        (folder / "2.png").unlink()
+    elif change == "rename":
+        (folder / "2.png").rename(folder / "0.png")
+    else:
+        (tmp_path / "other.png").write_bytes(encoded(picture(7, (20, 20)), "PNG"))
+        (tmp_path / "other.png").rename(folder / "2.png")
+    after = reopen_source(name)
+    assert after is not before
+    assert (after.size, after.fingerprint) != (before.size, before.fingerprint)
+
+
+def test_a_file_written_to_meanwhile_is_told_of(tmp_path: Path) -> None:
+    folder = write_frames(tmp_path / "frames", ["1.png", "2.png"])
+    reopen_source(str(folder))
+    with (folder / "2.png").open("ab") as file:
+        file.write(b"more")
+    source = reopen_source(str(folder))
+    with pytest.raises(SourceError, match=r"2\.png"):
+        source.read(0, source.size)
+
+
+def test_a_folder_that_is_gone_is_told_of(tmp_path: Path) -> None:
+    folder = write_frames(tmp_path / "frames", ["1.png"])
+    reopen_source(str(folder))
+    (folder / "1.png").unlink()
+    folder.rmdir()
+    with pytest.raises(SourceError, match="frames"):
+        reopen_source(str(folder))
+
+
+def test_only_so_many_files_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reopening, "_MOST_FILES", 5)
+    monkeypatch.setattr(reopening, "_listings", reopening._Listings())
+    folders = [str(write_frames(tmp_path / name, ["1.png", "2.png"])) for name in "abc"]
+    a, b, c = (reopen_source(folder) for folder in folders)
+    assert reopen_source(folders[2]) is c
+    assert reopen_source(folders[1]) is b
+    assert reopen_source(folders[0]) is not a
+
+
+def test_files_are_opened_as_ever(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"some")
+    assert isinstance(reopen_source(str(tmp_path / "a.png")), FileSource)

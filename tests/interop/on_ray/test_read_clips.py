@@ -1,0 +1,208 @@
+"""Clips made on a Ray cluster: each once, and the same as VideoLoader's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from videoloader import (
+    DecodeError,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomWindow,
+    UniformFrames,
+    VideoDataset,
+    VideoEntry,
+    VideoLoader,
+    WholeVideo,
+    build_store,
+)
+from videoloader.errors import ConfigurationError, VideoLoaderError
+
+pytest.importorskip("ray")
+
+# A cluster in want of something waits without end.
+pytestmark = pytest.mark.timeout(120)
+
+MODE = RandomWindow(4, stride=2, clips=3, pad="edge")
+CROP = (RandomResizedCrop(32), RandomHorizontalFlip(), Normalize())
+RECIPES = ("h264_mp4", "vp9_webm", "hevc_mp4")
+
+
+@pytest.fixture
+def data(sample: Callable[[str], Path]) -> VideoDataset:
+    entries = [
+        VideoEntry(str(sample(name)), label, start=2, columns={"name": name, "score": label / 2})
+        for label, name in enumerate(RECIPES)
+    ]
+    return VideoDataset(entries)
+
+
+def made_on_cluster(*arguments: Any, **named: Any) -> list[dict[str, Any]]:
+    from videoloader.interop.ray import read_clips
+
+    rows = read_clips(*arguments, batch_size=named.pop("batch_size", 2), concurrency=2, **named).take_all()
+    return sorted(rows, key=lambda row: row["clip"])
+
+
+def made_here(data: VideoDataset, mode: Any, epoch: int, **named: Any) -> list[dict[str, Any]]:
+    loader = VideoLoader(data, mode, batch_size=1, device="cpu", num_workers=1, **named)
+    loader.set_epoch(epoch)
+    return [
+        {
+            "clip": int(batch.clips[0]),
+            "path": batch.paths[0],
+            "label": int(batch.labels[0]),
+            "frames": batch.frames[0].numpy(),
+            "frame_numbers": batch.frame_numbers[0],
+            "timestamps": batch.timestamps[0],
+            "mask": batch.mask[0],
+            "corrupt": batch.corrupt[0],
+            **batch.columns[0],
+        }
+        for batch in loader
+    ]
+
+
+def assert_same(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> None:
+    assert [row["clip"] for row in there] == [row["clip"] for row in here]
+    for one, other in zip(there, here, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in other.items():
+            if isinstance(value, np.ndarray):
+                assert (one[name].dtype, one[name].shape) == (value.dtype, value.shape), name
+                np.testing.assert_array_equal(one[name], value, name)
+            else:
+                assert one[name] == value, name
+
+
+@pytest.mark.parametrize(("dtype", "layout"), [("uint8", "THWC"), ("float16", "TCHW"), ("float32", "CTHW")])
+def test_rows_are_what_the_loader_makes(data: VideoDataset, dtype: str, layout: Any) -> None:
+    transforms = CROP if dtype != "uint8" else CROP[:2]
+    there = made_on_cluster(data, MODE, transforms=transforms, dtype=dtype, layout=layout, seed=5, epoch=2)
+    assert len(there) == 9
+    assert_same(there, made_here(data, MODE, 2, transforms=transforms, dtype=dtype, layout=layout, seed=5))
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_clips_of_many_lengths_and_sizes(data: VideoDataset, tmp_path: Path, batch_size: int) -> None:
+    Image.new("RGB", (31, 17), "teal").save(tmp_path / "teal.png")
+    parts = [VideoEntry(entry.path, stop=10 * row) for row, entry in enumerate(list(data)[:2], 1)]
+    data = VideoDataset([*parts, VideoEntry(str(tmp_path / "teal.png"))])
+    mode = WholeVideo(stride=5)
+    there = made_on_cluster(data, mode, batch_size=batch_size)
+    assert [len(row["frames"]) for row in there] == [2, 4, 1]
+    assert len({row["frames"].shape[1:] for row in there}) > 1
+    assert_same(there, made_here(data, mode, 0))
+
+
+def test_indexes_come_from_a_store(data: VideoDataset, tmp_path: Path) -> None:
+    build_store([entry.path for entry in data], tmp_path / "index.db", workers=1)
+    there = made_on_cluster(data, MODE, transforms=CROP, dtype="float32", index=tmp_path / "index.db")
+    assert_same(there, made_here(data, MODE, 0, transforms=CROP, dtype="float32"))
+
+
+@dataclass(frozen=True)
+class Deadly(RandomWindow):
+    """Kills the process that chooses a clip of the second video, so many times."""
+
+    marks: str = ""
+    times: int = 1
+
+    def frame_numbers(self, video: Any, clip: int, rng: np.random.Generator) -> Any:
+        if video.entry.label == 1 and clip == 1 and len(killed := os.listdir(self.marks)) < self.times:
+            (Path(self.marks) / str(len(killed))).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return RandomWindow.frame_numbers(self, video, clip, rng)
+
+
+def deadly(marks: Path, times: int) -> Any:
+    """A mode that workers need not import from here."""
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    return Deadly(4, stride=2, clips=3, pad="edge", marks=str(marks), times=times)
+
+
+def test_a_killed_actor_costs_no_row(data: VideoDataset, tmp_path: Path) -> None:
+    there = made_on_cluster(data, deadly(tmp_path, 1), transforms=CROP, dtype="float32", seed=1)
+    assert len(os.listdir(tmp_path)) == 1
+    assert_same(there, made_here(data, MODE, 0, transforms=CROP, dtype="float32", seed=1))
+
+
+def test_a_clip_that_kills_every_actor_ends_the_job(data: VideoDataset, tmp_path: Path) -> None:
+    with pytest.raises(DecodeError, match="3 workers died while they made clips 4 to 5"):
+        made_on_cluster(data, deadly(tmp_path, 100))
+    assert len(os.listdir(tmp_path)) == 3
+
+
+@pytest.fixture
+def damaged(data: VideoDataset, tmp_path: Path) -> VideoDataset:
+    """Five videos: the second cannot be indexed, the fourth is cut off after its tables were read."""
+    (tmp_path / "text.mp4").write_text("no video")
+    shutil.copy(data[0].path, tmp_path / "gone.mp4")
+    paths = [entry.path for entry in data]
+    return VideoDataset.from_paths(
+        [paths[0], str(tmp_path / "text.mp4"), paths[1], str(tmp_path / "gone.mp4"), paths[2]]
+    )
+
+
+def test_an_unreadable_file_is_told_of_at_once(damaged: VideoDataset) -> None:
+    from videoloader.interop.ray import read_clips
+
+    with pytest.raises(VideoLoaderError, match=r"text\.mp4"):
+        read_clips(damaged, MODE)
+
+
+def test_a_clip_that_cannot_be_made_ends_the_job(data: VideoDataset, tmp_path: Path) -> None:
+    from videoloader.interop.ray import read_clips
+
+    broken = tmp_path / "broken.mp4"
+    shutil.copy(data[0].path, broken)
+    clips = read_clips(VideoDataset.from_paths([str(broken)]), UniformFrames(2), concurrency=1)
+    broken.write_bytes(broken.read_bytes()[:1000])
+    with pytest.raises(VideoLoaderError, match=r"broken\.mp4"):
+        clips.take_all()
+
+
+def test_what_is_skipped_is_put_down(damaged: VideoDataset) -> None:
+    from videoloader.interop.ray import SkippedClips, read_clips
+
+    skipped = SkippedClips()
+    clips = read_clips(
+        damaged, MODE, transforms=CROP, dtype="float32", batch_size=4, concurrency=2, on_error="skip", skipped=skipped
+    )
+    gone = Path(damaged[3].path)
+    gone.write_bytes(gone.read_bytes()[:1000])
+    for _ in range(2):  # the account of a second run is the same
+        rows = clips.take_all()
+        assert sorted(row["clip"] for row in rows) == [0, 1, 2, 3, 4, 5, 9, 10, 11]
+        text, *others = skipped.entries()
+        assert text[0] == damaged[1].path
+        assert [path for path, _ in others] == [str(gone)] * 3
+        assert all("gone.mp4" in error for _, error in others)
+
+
+def test_wrong_arguments_are_refused(data: VideoDataset) -> None:
+    from videoloader.interop.ray import read_clips
+
+    with pytest.raises(ConfigurationError, match="dtype is 'bfloat16'"):
+        read_clips(data, MODE, dtype="bfloat16")
+    with pytest.raises(ConfigurationError, match="on_error is 'replace'"):
+        read_clips(data, MODE, on_error="replace")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="batch_size is 0"):
+        read_clips(data, MODE, batch_size=0)
+    named = VideoDataset([VideoEntry(data[0].path, columns={"clip": 7})])
+    with pytest.raises(ConfigurationError, match="columns clip have names"):
+        read_clips(named, MODE)

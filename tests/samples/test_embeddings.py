@@ -1,0 +1,45 @@
+"""Embeddings written by a cluster must be those of the clips that the table names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import videoloader as vl
+
+pytest.importorskip("ray")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "embeddings" / "embed.py"
+
+
+def test_every_clip_has_its_embedding(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(Path(vl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    ran = subprocess.run(
+        [sys.executable, SAMPLE, "out", "--frames", "8", "--stride", "4"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    table = parquet.read_table(tmp_path / "out").to_pydict()
+    mode = vl.EveryWindow(8, stride=4, step=32, pad="edge")
+    wanted = {
+        (os.path.realpath(entry.path), clip.timestamps[0])
+        for entry in vl.VideoDataset.from_folder(tmp_path / "videos_to_embed")
+        for clip in vl.Video(entry.path, device="cpu").read_clips(mode)
+    }
+    clips = zip(map(os.path.realpath, table["path"]), table["start"], strict=True)
+    written = dict(zip(clips, table["embedding"], strict=True))
+    assert written.keys() == wanted
+    vectors = np.array(list(written.values()))
+    assert vectors.shape == (len(wanted), 32)
+    assert np.isfinite(vectors).all()
+    assert len(np.unique(vectors, axis=0)) == len(vectors)

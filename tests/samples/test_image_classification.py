@@ -1,0 +1,26 @@
+"""The recipe must learn: crops, flips or labels that were mixed up would leave it guessing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import videoloader
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "image_classification" / "train.py"
+
+
+def test_it_learns_four_patterns(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(Path(videoloader.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    ran = subprocess.run(
+        [sys.executable, SAMPLE, "--device", "cpu", "--workers", "2", "--require-accuracy", "0.8"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "480 images to train on, 120 to validate, 4 classes" in ran.stdout

@@ -1,0 +1,14 @@
+"""Ray: indexes built on a cluster, and clips made there for offline work."""
+
+from videoloader.errors import ConfigurationError
+
+try:
+    import ray.data  # noqa: F401
+except ImportError as error:
+    raise ConfigurationError("work on a Ray cluster needs Ray: pip install 'videoloader[ray]'") from error
+
+from videoloader.interop.ray.clips import read_clips
+from videoloader.interop.ray.indexing import build_index
+from videoloader.interop.ray.skipped import SkippedClips
+
+__all__ = ["SkippedClips", "build_index", "read_clips"]

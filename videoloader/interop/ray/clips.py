@@ -1,0 +1,181 @@
+"""Clips of a data set as a Ray Data data set: decoded by actors anywhere in a cluster, for work without training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow
+import ray
+import ray.data
+import torch
+
+from videoloader.clip_table import build_clip_table
+from videoloader.convert import Color, Layout
+from videoloader.dataset import VideoDataset
+from videoloader.errors import ConfigurationError, DecodeError
+from videoloader.frame_output import one_view, plan_transforms
+from videoloader.indexing import IndexStore
+from videoloader.interop.ray.attempts import Attempts
+from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe, Column
+from videoloader.interop.ray.skipped import SkippedClips
+from videoloader.sampling import FrameMode
+from videoloader.transforms import Transform
+from videoloader.workers import available_cores
+
+_COLUMNS = ("path", "clip", "label", "frame_numbers", "timestamps", "mask", "corrupt", "frames")
+# Each block is a task of Ray's, which keeps an account of all of them.
+_MOST_BLOCKS = 4096
+# One is decoded while the rows of another go to the object store.
+_CALLS_AN_ACTOR = 2
+# A video that kills its decoder does so every time.
+_MOST_ATTEMPTS = 3
+
+
+def read_clips(
+    dataset: VideoDataset,
+    mode: FrameMode,
+    *,
+    transforms: Sequence[Transform] = (),
+    layout: Layout = "TCHW",
+    dtype: str | torch.dtype = "uint8",
+    color: Color = "rgb",
+    fill_value: float | Sequence[float] = 0,
+    seed: int = 0,
+    epoch: int = 0,
+    batch_size: int = 8,
+    concurrency: int | tuple[int, int] | None = None,
+    num_cpus: float = 1,
+    num_gpus: float = 0,
+    on_error: Literal["raise", "skip"] = "raise",
+    skipped: SkippedClips | None = None,
+    index: IndexStore | str | os.PathLike[str] | None = None,
+    on_indexed: Callable[[], object] = lambda: None,
+) -> ray.data.Dataset:
+    """All clips of a data set, made by a pool of actors when they are wanted: for embeddings, captions, filtering.
+
+    A row is a clip, with the columns ``path``, ``clip`` (its number in the data set), ``label`` (-1 without one),
+    ``frames``, ``frame_numbers``, ``timestamps``, ``mask`` and ``corrupt`` as in ``Batch``, and the data set's other
+    columns under their own names. Clips that differ in length or size make columns of tensors of different shapes.
+    What a clip holds depends on (seed, epoch, clip number) alone, and is what ``VideoLoader`` makes of it. Rows come
+    in no certain order.
+
+    Nothing is decoded before the result is used, and then no further ahead than Ray Data lets its memory fill. Each
+    actor keeps decoders open. What an actor that dies had in hand is made again by another one, and no row is lost or
+    doubled; clips that three actors died of end the job.
+
+    The workers must see the videos, and the index store, under the same paths as the driver, and have this library
+    installed. Connects to the cluster of the environment, or starts Ray here, unless ``ray.init`` was called before.
+
+    Args:
+        dataset, mode, transforms, layout, color, fill_value, seed: as for ``VideoLoader``.
+        dtype: ``"uint8"``, ``"float16"`` or ``"float32"``.
+        epoch: whose random frames and transforms.
+        batch_size: clips that an actor decodes together; more share GOPs and keep a GPU busy, and take memory.
+        concurrency: actors, or their (least, greatest) number. Default: from one to as many as there is room for.
+        num_cpus: cores of each actor, which decode where it has no GPU.
+        num_gpus: of each actor. Above 0 it decodes by NVDEC; rows lie in the memory of the CPU in any case.
+        on_error: a video that cannot be read: ``"raise"`` ends the job, ``"skip"`` leaves its clips out.
+        skipped: where clips left out are put down. Without one the workers warn of each.
+        index: an ``IndexStore``, or its path, that holds the videos' indexes (``build_index``). Without one the
+            driver indexes all videos now, and sends all indexes to each node.
+        on_indexed: called after each video of the data set was indexed, for progress bars.
+
+    Raises:
+        ConfigurationError: an argument has no such value, the data set gives no clips, or has a column of a name
+            that is taken.
+        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``). Using the rows raises
+            what comes up later as a ``ray.exceptions.RayTaskError`` of the same class.
+
+    Example:
+        >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])  # doctest: +SKIP
+        >>> clips.map_batches(Embed, compute=ray.data.ActorPoolStrategy(size=2), num_gpus=1)  # doctest: +SKIP
+        ...     .drop_columns(["frames"]).write_parquet("embeddings")
+    """
+    plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
+    if plan.output.dtype == torch.bfloat16:
+        raise ConfigurationError("dtype is bfloat16, which NumPy does not have, and so neither Ray Data")
+    for name, value, allowed in (("layout", layout, get_args(Layout)), ("on_error", on_error, ("raise", "skip"))):
+        if value not in allowed:
+            raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(allowed)}")
+    if batch_size < 1 or num_cpus < 0 or num_gpus < 0:
+        raise ConfigurationError(f"batch_size is {batch_size}, num_cpus {num_cpus}, num_gpus {num_gpus}: too little")
+    if taken := sorted(set(_COLUMNS) & set(dataset.table.columns)):
+        raise ConfigurationError(f"the data set's columns {', '.join(taken)} have names of columns that clips have")
+    skip_unreadable = on_error == "skip"
+    table = build_clip_table(
+        dataset,
+        mode,
+        store=IndexStore(index) if isinstance(index, str | os.PathLike) else index,
+        workers=available_cores(),
+        skip_unreadable=skip_unreadable,
+        on_indexed=on_indexed,
+    )
+    if not len(table):
+        reason = f"; {len(table.unreadable)} cannot be read: {table.unreadable[0][1]}" if table.unreadable else ""
+        raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
+    if not ray.is_initialized():
+        ray.init()
+    if skipped is not None:
+        skipped.set_files(table.unreadable)
+    recipe = ClipRecipe(table, mode, plan, layout, seed, epoch)
+    least, most = concurrency if isinstance(concurrency, tuple) else (concurrency or 1, concurrency)
+    blocks = np.array_split(np.arange(len(table)), min(-(-len(table) // batch_size), _MOST_BLOCKS))
+    # Blocks that are there already: tasks that make them would need a core, which actors may hold all of.
+    numbers = ray.data.from_blocks([pyarrow.table({"clip": block}) for block in blocks])
+    clips: ray.data.Dataset = numbers.map_batches(
+        _Decoder,
+        batch_size=None,
+        compute=ray.data.ActorPoolStrategy(
+            min_size=least,
+            max_size=most,
+            max_concurrent_calls_per_actor=_CALLS_AN_ACTOR,
+            enable_true_multi_threading=True,
+        ),
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        fn_constructor_kwargs={
+            "recipe": ray.put(recipe),  # once for a node, not for each actor
+            "device": "cuda" if num_gpus else "cpu",
+            "cores": max(int(num_cpus), 1),
+            "batch_size": batch_size,
+            "skip_unreadable": skip_unreadable,
+            "skipped": skipped,
+            "attempts": Attempts(),
+        },
+    )
+    return clips
+
+
+class _Decoder:
+    """An actor of the pool."""
+
+    def __init__(
+        self,
+        recipe: ray.ObjectRef[ClipRecipe],
+        device: str,
+        cores: int,
+        batch_size: int,
+        skip_unreadable: bool,
+        skipped: SkippedClips | None,
+        attempts: Attempts,
+    ) -> None:
+        # Torch's own threads would take the cores of other actors.
+        torch.set_num_threads(cores)
+        self._batch_size, self._attempts = batch_size, attempts
+        self._maker = ClipMaker(ray.get(recipe), device, cores, skip_unreadable=skip_unreadable, skipped=skipped)
+
+    def __call__(self, block: dict[str, Column]) -> Iterator[dict[str, Column]]:
+        for clips in np.array_split(block["clip"], -(-len(block["clip"]) // self._batch_size)):
+            if rows := self._make(clips.tolist()):
+                yield rows
+
+    def _make(self, clips: list[int]) -> dict[str, Column]:
+        if self._attempts.begin(clips[0]) > _MOST_ATTEMPTS:
+            raise DecodeError(f"{_MOST_ATTEMPTS} workers died while they made clips {clips[0]} to {clips[-1]}")
+        try:
+            return self._maker.make(clips)
+        finally:
+            self._attempts.end(clips[0])
