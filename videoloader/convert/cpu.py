@@ -59,7 +59,7 @@ def convert_frame(
         )
     view = source_view(geometry, rotation, mirrored, frame.height, frame.width)
     crop, size, window = needed_part(view.crop, view.size, view.window, geometry.interpolation)
-    floats = _needs_floats(crop[2:], size, geometry.interpolation, output.dtype, color.full_range)
+    floats = _needs_floats(crop[2:], size, geometry.interpolation, output.dtype)
     try:
         image = part_of_frame(frame, color, crop, output.color, floats)
     except av.error.FFmpegError as error:
@@ -78,18 +78,13 @@ def convert_frame(
 
 
 def _needs_floats(
-    source: tuple[int, int],
-    target: tuple[int, int],
-    interpolation: Interpolation,
-    dtype: torch.dtype,
-    full_range: bool,
+    source: tuple[int, int], target: tuple[int, int], interpolation: Interpolation, dtype: torch.dtype
 ) -> bool:
     """Whether 8 bits in between are not enough, or would spare nothing."""
     if source == target or interpolation == "nearest":
         return dtype.is_floating_point and target[0] * target[1] >= source[0] * source[1]
-    # Where pixels are many to one, their roundings cancel out; full range has one more of them.
-    shrinking = 2 if full_range else 1
-    return interpolation == "bicubic" or any(shrinking * to > from_ for to, from_ in zip(target, source, strict=True))
+    # Where pixels are many to one, their roundings cancel out.
+    return interpolation == "bicubic" or any(to > from_ for to, from_ in zip(target, source, strict=True))
 
 
 def _turned(image: Samples, turns: int, flip: bool) -> Samples:

@@ -7,7 +7,8 @@ and rounds; it is exact and three times as fast as the scaler's own way to RGB, 
 The scaler has weak sides (versions 8 to 10): it stretches chroma over an odd size instead of keeping its sites, ignores
 the chroma site of yuvj formats, misplaces chroma in pictures under 8 pixels, and widens full-range codes by 2ⁿ instead
 of 2ⁿ−1. The newer code writes past rows that are no multiple of the pixels it does at once. So they are given a copy of
-the part wanted, in a plain format and a size that they handle, and what is too dark is set right afterwards.
+the part wanted, in a plain format and a size that they handle, widened already or set right afterwards where it is too
+dark.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ Samples = npt.NDArray[Any]
 _SUBSAMPLING = {
     (8, 8): "420", (8, 16): "422", (16, 16): "444", (16, 8): "440", (4, 16): "411", (4, 4): "410",
 }  # fmt: skip
+# Those of them, besides 4:4:4, that libav has formats of 16 bits for.
+_WITH_16_BITS = ((8, 8), (8, 16))
 _SCALER = "flags=bilinear:threads=1"
 _EXACT = "flags=unstable+bilinear+accurate_rnd:sws_dither=none:threads=1"
 # With the same names on both sides nothing is converted.
@@ -155,6 +158,11 @@ def _from_ycbcr(frame: av.VideoFrame, box: Box, depth: int, target: _Target) -> 
     name = f"yuv{_SUBSAMPLING[chroma_size]}p" + (f"{depth}le" if depth > 8 else "")
     if frame.format.name.replace("yuvj", "yuv").replace("yuva", "yuv") != name:
         frame = _repack(frame, name)
+    full_range = target.source.full_range and chroma_size != (16, 16)
+    widened = full_range and depth == 8 and target.color == "rgb" and not target.floats
+    if widened and chroma_size not in _WITH_16_BITS:
+        rgb = _from_ycbcr(frame, box, depth, target._replace(floats=True))
+        return (rgb * 255 + np.float32(0.5)).astype(np.uint8)
     planes = [_plane(frame, i) for i in range(3)]
     if target.color == "ycbcr" and chroma_size == (16, 16):
         return _scaled(np.stack([_cut(plane, box) for plane in planes]), (1 << depth) - 1, target.floats)
@@ -166,6 +174,11 @@ def _from_ycbcr(frame: av.VideoFrame, box: Box, depth: int, target: _Target) -> 
     y, x = first_row * step_y, first_column * step_x
     luma = planes[0][y : last_row * step_y, x : last_column * step_x]
     cb, cr = (plane[first_row:last_row, first_column:last_column] for plane in planes[1:])
+    if widened:
+        # By 2ⁿ−1, but neutral chroma is 2ⁿ⁻¹: 0 would lie half a code below the range.
+        name = f"{name}16le"
+        luma = np.multiply(luma, 257, dtype=np.uint16)
+        cb, cr = (np.maximum(np.multiply(plane, 257, dtype=np.uint16), 128) - 128 for plane in (cb, cr))
     rows, columns = -(-cb.shape[0] * step_y // _ROW_BLOCK) * _ROW_BLOCK, -(-cb.shape[1] * step_x // _BLOCK) * _BLOCK
     graph, staging = _per_thread.converters.get(name, rows, columns, target)
     for i, part in enumerate((luma, cb, cr)):
@@ -178,7 +191,7 @@ def _from_ycbcr(frame: av.VideoFrame, box: Box, depth: int, target: _Target) -> 
         return _scaled(codes, ((1 << depth) - 1) << (converted.format.components[0].bits - depth), target.floats)
     if target.floats:
         rgb = np.stack([_cut(_plane(converted, i), box) for i in (2, 0, 1)])
-        if target.source.full_range and chroma_size != (16, 16):
+        if full_range:
             rgb *= np.float32(65535 / (65536 - (65536 >> depth)))
         return np.clip(rgb, 0, 1, out=rgb)
     return _cut(_plane(converted, 0, 4), box).transpose(2, 0, 1)
@@ -188,8 +201,7 @@ def _make_converter(pixels: str, height: int, width: int, target: _Target) -> _C
     color, floats, source = target
     filters = []
     if not pixels.startswith("yuv444p"):
-        # Eight bits of full range are kept as they are, where their rounding is not too much.
-        plain = pixels.endswith("p") and not floats and (color == "ycbcr" or source.full_range)
+        plain = pixels.endswith("p") and not floats and color == "ycbcr"
         filters += [
             ("scale", f"{_SCALER}:{_SAME_COLORS}:in_chroma_loc={source.chroma_site}"),
             ("format", "yuv444p" if plain else "yuv444p16le"),
