@@ -6,21 +6,11 @@ Nothing is resampled here: the steps of a clip add up to one geometry, which con
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol, get_args, runtime_checkable
-
-import numpy as np
+from typing import get_args
 
 from videoloader import padding
 from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
-
-
-@runtime_checkable
-class GeometryStep(Protocol):
-    """A crop, resize, flip or border."""
-
-    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
-        """The geometry with this step added."""
 
 
 def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:

@@ -138,7 +138,7 @@ def _shows_outside(step: Resampling, size: Size) -> bool:
 
 
 def _shows_all(step: Resampling, size: Size) -> bool:
-    inverse: npt.NDArray[np.float64] = np.linalg.inv(step.matrix)
+    inverse = np.linalg.inv(step.matrix).astype(np.float64)
     return not _shows_outside(step._replace(matrix=inverse, size=size), step.size)
 
 
