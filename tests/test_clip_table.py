@@ -127,6 +127,17 @@ def test_fingerprints_tell_tables_and_settings_apart(store: vl.IndexStore, tmp_p
     )
 
 
+def test_a_data_set_that_was_moved_keeps_its_fingerprint(tmp_path: Path) -> None:
+    names = set()
+    for folder in ("here", "there/again"):
+        (tmp_path / folder).mkdir(parents=True)
+        store = make_store(
+            tmp_path / folder / "index.db", {f"video{number}.mp4": size for number, size in enumerate(FRAMES)}
+        )
+        names.add(table_of(data_of(tmp_path / folder), vl.EveryWindow(4), store).fingerprint())
+    assert len(names) == 1
+
+
 def test_with_and_without_a_store_it_is_the_same(sample: Callable[[str], Path], tmp_path: Path) -> None:
     paths = [str(sample(name)) for name in ("h264_mp4", "vp9_webm")]
     (tmp_path / "broken.mp4").write_text("no video")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from videoloader import layouts
-    from videoloader.batch import Batch, LoaderStats
+    from videoloader.batch import Batch
     from videoloader.dataset import VideoDataset, VideoEntry
     from videoloader.decoding import set_decoder_memory
     from videoloader.errors import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         build_store,
     )
     from videoloader.loader import VideoLoader
+    from videoloader.loader_stats import LoaderStats
     from videoloader.planning import DecodePlan, plan_frames
     from videoloader.sampling import (
         AtRate,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from videoloader.video import Clip, Video
 
 _MODULES = {
-    "batch": ["Batch", "LoaderStats"],
+    "batch": ["Batch"],
     "dataset": ["VideoDataset", "VideoEntry"],
     "decoding": ["set_decoder_memory"],
     "errors": [
@@ -88,6 +89,7 @@ _MODULES = {
         "build_store",
     ],
     "loader": ["VideoLoader"],
+    "loader_stats": ["LoaderStats"],
     "planning": ["DecodePlan", "plan_frames"],
     "sampling": [
         "AtRate",

@@ -1,9 +1,9 @@
-"""What a loader gives out: a batch of clips, and the account of what they cost."""
+"""What a loader gives out: a batch of clips."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,15 @@ class Batch:
 
     Attributes:
         frames: [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C], of the loader's layout, dtype and device.
-        labels: int64[B] on the same device; -1 where an entry has none.
+        labels: int64[B] on the same device; -1 where an entry has none. Clips that were mixed have soft labels,
+            float32[B, classes].
         frame_numbers: int64[B, T]; -1 for a frame of constant padding.
         timestamps: float64[B, T], presentation times in seconds; NaN for a frame of constant padding.
         mask: bool[B, T], False where padding made the frame up.
         corrupt: bool[B, T], True where the decoder found the frame damaged.
         paths: of the B videos.
         clips: int64[B], number of each clip in the data set.
+        views: int64[B], number of the view of its clip that each row is, counted over ``repeats``.
         columns: for each video the other columns of its entry.
         boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of them but for what
             ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
@@ -50,6 +52,7 @@ class Batch:
     corrupt: Any
     paths: list[str]
     clips: npt.NDArray[np.int64]
+    views: npt.NDArray[np.int64]
     columns: list[Mapping[str, Any]]
     boxes: npt.NDArray[np.int64]
     source_matrix: npt.NDArray[np.float64]
@@ -93,24 +96,18 @@ class Batch:
                 matrix = matrix[np.arange(len(at)), at]
         return map_points(points, matrix)
 
+    def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
+        """The same with ``frames`` and ``labels`` on a device."""
+        return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
-@dataclass(frozen=True)
-class LoaderStats:
-    """What the clips made so far have cost.
+    def pin_memory(self) -> Batch:
+        """The same with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast."""
+        return self._with_tensors(torch.Tensor.pin_memory)
 
-    Attributes:
-        clips: clips made.
-        frames: different frames in them.
-        packets: packets decoded for them; ``packets / frames`` is the decode cost of a frame.
-    """
-
-    clips: int = 0
-    frames: int = 0
-    packets: int = 0
-
-    def __add__(self, more: LoaderStats) -> LoaderStats:
-        """Both accounts in one."""
-        return LoaderStats(self.clips + more.clips, self.frames + more.frames, self.packets + more.packets)
+    def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+        as_list = isinstance(self.frames, list)
+        frames = [change(clip) for clip in self.frames] if as_list else change(self.frames)
+        return replace(self, frames=frames, labels=change(self.labels))
 
 
 def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt.NDArray[Any]]], Any]) -> Batch:
@@ -122,20 +119,26 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt
         join: makes one of the rows' arrays of [T]: ``numpy.stack`` or ``list``.
     """
     clips = [row.clip for row in rows]
-    labels = [-1 if clip.video.entry.label is None else clip.video.entry.label for clip in clips]
     return Batch(
         frames,
-        torch.tensor(labels, dtype=torch.int64).to(rows[0].frames.device, non_blocking=True),
+        torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
         join([clip.frame_numbers for clip in clips]),
         join([_timestamps(clip) for clip in clips]),
         join([clip.mask for clip in clips]),
         join([row.corrupt for row in rows]),
         [clip.video.entry.path for clip in clips],
         np.array([clip.number for clip in clips], np.int64),
+        np.array([clip.view for clip in clips], np.int64),
         [clip.video.entry.columns for clip in clips],
         np.array([picture_box(clip.geometry) for clip in clips], np.int64),
         stack_matrices([source_matrix(clip.geometry) for clip in clips]),
     )
+
+
+def row_labels(rows: Sequence[BatchRow]) -> npt.NDArray[np.int64]:
+    """int64[B]; -1 where an entry has none."""
+    labels = [row.clip.video.entry.label for row in rows]
+    return np.array([-1 if label is None else label for label in labels], np.int64)
 
 
 def _timestamps(clip: PlannedClip) -> npt.NDArray[np.float64]:

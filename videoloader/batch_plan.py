@@ -14,7 +14,9 @@ from videoloader.convert import Geometry
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import gops_in_common, plan_frames
+from videoloader.sampling import FrameMode, clip_frames
 from videoloader.slots import ClipPart, ClipSlots, split_clips
+from videoloader.transforms import Stages, TransformPlan
 
 # Below that a part of what clips have in common is not worth a decoder of its own.
 _LEAST_PACKETS = 64
@@ -28,7 +30,9 @@ class PlannedClip:
         number: in the data set.
         video: it is of.
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
-        geometry: of its transforms.
+        geometry: that conversion carries out.
+        stages: what is done to its pixels after that; see ``TransformPlan``.
+        view: number of this view of the clip.
     """
 
     number: int
@@ -36,11 +40,48 @@ class PlannedClip:
     frame_numbers: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
     geometry: Geometry
+    stages: Stages
+    view: int = 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(frames, height, width)."""
         return len(self.frame_numbers), *self.geometry.output_size
+
+
+def plan_views(
+    number: int,
+    video: EntryFrames,
+    clip: int,
+    mode: FrameMode,
+    transforms: TransformPlan,
+    rngs: Sequence[np.random.Generator],
+) -> list[PlannedClip]:
+    """What the views of a clip consist of, from the index alone.
+
+    Args:
+        number: that it goes by.
+        video: it is of.
+        clip: its number in the video.
+        mode: chooses its frames.
+        transforms: of all its frames.
+        rngs: from ``clip_rng``, one for each time that its frames are to be transformed; the first chooses them, too.
+
+    Raises:
+        FrameRangeError: the video has no such clip.
+        ConfigurationError: the mode or a transform cannot be applied to the video.
+    """
+    frame_numbers, mask = clip_frames(mode, video, clip, rngs[0])
+    length, entry, display_size = len(frame_numbers), video.entry, video.index.stream.display_size
+    if transforms.time and length:
+        shown = transforms.positions(rngs[0], length)
+        frame_numbers, mask = frame_numbers[shown], mask[shown]
+    views = [
+        view
+        for rng in rngs
+        for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
+    ]
+    return [PlannedClip(number, video, frame_numbers, mask, *view, at) for at, view in enumerate(views)]
 
 
 @dataclass(eq=False)

@@ -110,15 +110,23 @@ class ClipTable:
         return entry_frames(self.dataset, self.ranges, video), clip - (int(self.last_clip[video - 1]) if video else 0)
 
     def fingerprint(self, *settings: object) -> str:
-        """A short name for these clips in this order under these settings; another table has another name."""
+        """A short name for these clips in this order under these settings; another table has another name.
+
+        Of the paths only what lies below the folder that all share counts: a data set may be mounted elsewhere.
+        """
         return blake2b(self._digest + repr(settings).encode(), digest_size=16).hexdigest()
 
     @cached_property
     def _digest(self) -> bytes:
         digest = blake2b(digest_size=16)
         paths = list(self.dataset.table.path)
+        lowest, highest = min(paths), max(paths)
+        alike = next(
+            (i for i, (one, other) in enumerate(zip(lowest, highest, strict=False)) if one != other), len(lowest)
+        )
+        folder = lowest.rfind("/", 0, alike) + 1
         for start in range(0, len(self.ranges.rows), _PATHS_AT_ONCE):
-            some = [paths[row] for row in self.ranges.rows[start : start + _PATHS_AT_ONCE].tolist()]
+            some = [paths[row][folder:] for row in self.ranges.rows[start : start + _PATHS_AT_ONCE].tolist()]
             digest.update("\0".join([*some, ""]).encode(errors="surrogatepass"))
         for numbers in (self.ranges.first, self.ranges.stop, self.ranges.frames, self.last_clip):
             digest.update(numbers.astype("<i8").tobytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -36,6 +37,8 @@ class ClipsReport:
         corrupt: for each clip bool[T], the decoder found the frame damaged. NVDEC does not tell: always False there.
         index: the video's index, better known now where the container called a packet a keyframe wrongly.
         ready: CUDA events; the slots are complete when all have come. None on the CPU.
+        seconds: that the thread took.
+        by_nvdec: whether NVDEC decoded it, not the CPU.
     """
 
     packets: int
@@ -43,6 +46,8 @@ class ClipsReport:
     corrupt: list[npt.NDArray[np.bool_]]
     index: VideoIndex
     ready: list[torch.cuda.Event]
+    seconds: float
+    by_nvdec: bool
 
 
 class _FalseKeyframeError(Exception):
@@ -94,6 +99,7 @@ class ClipReader:
             SourceError: the source cannot be read.
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
+        begin = time.perf_counter()
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
         numbers = numbers[numbers != CONSTANT_FRAME]
         index.check_range(numbers)
@@ -104,7 +110,7 @@ class ClipReader:
             with on_device:
                 sink = ClipSink(index, clips, output, self._stream)
                 try:
-                    packets, index = self._decode(source, index, numbers, sink, decode, cache)
+                    packets, index, by_nvdec = self._decode(source, index, numbers, sink, decode, cache)
                 except BaseException:
                     # Nothing may be written any more to memory that the caller will use for something else.
                     for stream in sink.streams:
@@ -125,7 +131,8 @@ class ClipReader:
         if missing := sorted(sink.packets - sink.done):
             message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
             raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
-        return ClipsReport(packets, len(sink.packets), sink.corrupt, index, ready)
+        seconds = time.perf_counter() - begin
+        return ClipsReport(packets, len(sink.packets), sink.corrupt, index, ready, seconds, by_nvdec)
 
     def _decode(
         self,
@@ -135,8 +142,8 @@ class ClipReader:
         sink: ClipSink,
         decode: Decode,
         cache: FrameCache | None,
-    ) -> tuple[int, VideoIndex]:
-        """Decode until nothing is left to correct; (packets decoded, index as known now)."""
+    ) -> tuple[int, VideoIndex, bool]:
+        """Decode until nothing is left to correct; (packets decoded, index as known now, whether by NVDEC)."""
         packets, remaining = 0, frames
         nvdec = self._nvdec if nvdec_decodes(index, self.device, decode) else None
         if nvdec is None:
@@ -157,7 +164,7 @@ class ClipReader:
                         packets += nvdec.decode(index, read(run), sink.put_surface, sink.finish)
                     else:
                         packets += _decode_and_keep(nvdec, index, read(with_all_frames(index, run)), sink, cache)
-                return packets, index
+                return packets, index, nvdec is not None
             except _FalseKeyframeError as false:
                 index = index.without_keyframe(false.packet)
             except DecodeError as error:

@@ -13,6 +13,7 @@ from videoloader.batch_plan import BatchRow, PlannedClip
 from videoloader.device import allocate
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
+from videoloader.transforms import TransformPlan
 
 Collate = Literal["stack", "pad", "list"]
 Layout = Literal["TCHW", "CTHW", "THWC"]
@@ -48,6 +49,43 @@ class FrameMemory(NamedTuple):
     def slots(self, frames: torch.Tensor) -> Sequence[torch.Tensor]:
         """The T frames of one clip as [3, H, W], whatever its layout: views."""
         return frames.permute([self.layout.index(axis) for axis in "TCHW"]).unbind(0)
+
+
+def decoding_memory(transforms: TransformPlan, layout: Layout, device: torch.device) -> FrameMemory:
+    """What memory decoding is to write to: that of the batch, or, before pixel stages, of planes frame after frame."""
+    return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device)
+
+
+def arrange_rows(
+    clips: Sequence[PlannedClip], collate: Collate, memory: FrameMemory
+) -> tuple[torch.Tensor | None, list[BatchRow]]:
+    """Memory for the clips of a batch: one tensor, or None for a list; and its rows.
+
+    Raises:
+        ConfigurationError: the clips do not go together that way.
+    """
+    if collate == "list":
+        return None, list_rows(clips, memory)
+    if collate == "pad":
+        longest = max(len(clip.frame_numbers) for clip in clips)
+        clips = [fill_up(clip, longest) for clip in clips]
+    return stack_rows(clips, memory)
+
+
+def transform_rows(
+    transforms: TransformPlan, stacked: torch.Tensor | None, rows: Sequence[BatchRow], layout: Layout
+) -> torch.Tensor | list[torch.Tensor]:
+    """The frames that are given out, of rows that are decoded: one tensor, or a list of them.
+
+    Args:
+        transforms: of the batch.
+        stacked: the frames of all rows, None for a list.
+        rows: of the batch.
+        layout: of what is given out.
+    """
+    if stacked is not None:
+        return transforms.apply(stacked, [row.clip.stages for row in rows], layout)
+    return [transforms.apply(row.frames[None], [row.clip.stages], layout)[0] for row in rows]
 
 
 def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch.Tensor, list[BatchRow]]:

@@ -6,13 +6,14 @@ import importlib.util
 import weakref
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
 import torch
 
 from videoloader.errors import ConfigurationError
+from videoloader.ranks import local_rank
 
 _GPU_PACKAGES = ("PyNvVideoCodec", "cupy")
 
@@ -21,8 +22,11 @@ def resolve_device(device: str | torch.device) -> torch.device:
     """The device that a name means.
 
     Args:
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or ``"auto"``: the current CUDA device where there is one
-            and the packages for it are installed, else the CPU.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or ``"auto"``: as ``"cuda"`` where there is a CUDA device and the
+            packages for it are installed, else the CPU. ``"cuda"`` is the current CUDA device. Where that is the
+            first, as it is before ``torch.cuda.set_device``, and a launcher (torchrun, mpirun, srun) started this
+            process as one of several of its machine, it is the device of the process's number among them
+            (``LOCAL_RANK``), so that they do not all load one GPU; for the first device itself write ``"cuda:0"``.
 
     Raises:
         ConfigurationError: a CUDA device is asked for that cannot be had.
@@ -45,10 +49,15 @@ def resolve_device(device: str | torch.device) -> torch.device:
             f"device is {device!r}, but {' and '.join(missing)} is not installed: "
             "install videoloader[cuda12] or videoloader[cuda13]"
         )
-    index = torch.cuda.current_device() if resolved.index is None else resolved.index
+    index = _default_index() if resolved.index is None else resolved.index
     if index >= torch.cuda.device_count():
         raise ConfigurationError(f"device is {device!r}, but there are {torch.cuda.device_count()} CUDA devices")
     return torch.device("cuda", index)
+
+
+def _default_index() -> int:
+    # A launcher that shows each process one device only leaves no choice: hence the remainder.
+    return torch.cuda.current_device() or (local_rank() or 0) % torch.cuda.device_count()
 
 
 # CUDA streams that were used before, by device. None is ever ended: PyTorch still records events on the streams that
@@ -76,6 +85,11 @@ def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
 @cache
 def _idle_stream(device: torch.device) -> torch.cuda.Stream:
     return own_stream(device, _idle_stream)
+
+
+def profiler_range(name: str, device: torch.device) -> AbstractContextManager[None]:
+    """A range of this name in what Nsight and other NVTX tools show, on CUDA devices."""
+    return torch.cuda.nvtx.range(f"videoloader {name}") if device.type == "cuda" else nullcontext()
 
 
 def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -3,53 +3,41 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
-from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from videoloader.batch import Batch, LoaderStats, collate_rows
-from videoloader.batch_plan import BatchRow, DecodeJob, PlannedClip, decode_jobs
+from videoloader.batch import Batch
+from videoloader.batch_making import BatchInMaking, BatchMaker, OnError
+from videoloader.batch_plan import PlannedClip, plan_views
+from videoloader.clip_groups import ByColumn
 from videoloader.clip_table import ClipTable, build_clip_table
-from videoloader.clips import ClipReader, ClipsReport
-from videoloader.collation import Collate, FrameMemory, Layout, fill_up, list_rows, show_instead, stack_rows
-from videoloader.convert import Color, fill_color
+from videoloader.collation import Collate, Layout
+from videoloader.convert import Color
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
-from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
-from videoloader.indexing import IndexStore, open_source
-from videoloader.sampling import FrameMode, clip_frames, clip_rng
-from videoloader.sharding import batch_positions, batch_range, num_batches, permute, shard_of_environment
-from videoloader.transforms import Transform, plan_geometry, plan_output
+from videoloader.epoch_plan import Dealing, EpochPlan, Epochs
+from videoloader.errors import ConfigurationError
+from videoloader.frame_output import check_choices, plan_transforms
+from videoloader.indexing import IndexStore
+from videoloader.loader_stats import LoaderStats
+from videoloader.ordering import Order, Sampler, order_of
+from videoloader.ranks import shard_of_environment
+from videoloader.sampling import FrameMode, clip_rng
+from videoloader.transforms import Transform
 from videoloader.workers import DecodeWorkers, available_cores
 
-OnError = Literal["raise", "skip", "replace"]
-_DTYPES = {
-    "uint8": torch.uint8, "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
-}  # fmt: skip
-# What on_error is about: the video is to blame, not the caller.
-_UNREADABLE = (DecodeError, SourceError, UnsupportedError)
-# Clips tried for one that cannot be made: so many that do not decode, so many with those that do not fit.
-_REPLACEMENTS = 16
-_CANDIDATES = 256
+# Clips tried in place of one that cannot be made, whether they fit into its batch or not.
+_CANDIDATES = 255
 _CLIPS_AHEAD = 2
-
-
-@dataclass(eq=False)
-class _Pending:
-    """A batch whose clips are being decoded, all in one tensor unless it is a list."""
-
-    next_position: int
-    stacked: torch.Tensor | None
-    rows: list[BatchRow]
-    jobs: list[tuple[Future[ClipsReport], list[BatchRow]]] = field(default_factory=list)
+# The use of a clip's generator that is drawn from for the batch that begins with it; see ``clip_rng``.
+_FOR_BATCH = 1 << 32
 
 
 class VideoLoader:
@@ -61,16 +49,27 @@ class VideoLoader:
     Args:
         dataset: the videos.
         mode: how frames are chosen.
-        batch_size: clips in a batch.
-        device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
-        transforms: resize, crops, flips, padding and Normalize, carried out together with the colour conversion.
+        batch_size: clips in a batch. Each fills one row of it, or as many as ``transforms`` make views of it, times
+            ``repeats``.
+        device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; see ``resolve_device``. Without
+            a number each process that a launcher started gets a GPU of its own.
+        transforms: what is done to the frames, see ``videoloader.transforms``. Crops, resizes, flips and padding that
+            come first, and Normalize if no pixels are transformed before it, are carried out as colours are converted.
         layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"`` [B, T, H, W, C].
         dtype: ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or normalised).
         color: ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
-        shuffle: whether clips come in a random order, another one every epoch.
+        shuffle: whether clips come in a random order, another one every epoch; or which: ``ShuffleBlocks``,
+            ``ShuffleVideos``, or a PyTorch ``Sampler`` of clip numbers for one process, which is dealt to the ranks
+            here, so that a ``DistributedSampler`` is not needed; see ``SampledClips``.
         seed: of that order and of all random frames and transforms.
-        last_batch: ``"partial"``, ``"drop"`` or ``"fill"``; see ``sharding.num_batches``.
-        shard_id, num_shards: this process's part; from torchrun's environment unless given.
+        last_batch: ``"partial"``, ``"drop"`` or ``"fill"``; see ``sharding.num_batches``. All ranks get the same
+            number of batches.
+        shard_id, num_shards: this process's part; from the launcher or framework unless given, see
+            ``shard_of_environment``.
+        sharding: how an epoch is dealt to the shards. ``"strided"``: they take turns, clip by clip. ``"contiguous"``:
+            each takes a range of the epoch's order. ``"stick_to_shard"``: each takes a range of the data set, the same
+            in every epoch, and the order is within it, so that caches stay warm. ``ByColumn``: each takes what a
+            column of the data set gives to its node, such as tars on a local disk.
         num_workers: threads that feed NVDEC, or decode on the CPU. Default: two for each NVDEC engine, else one
             for each core.
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` for that engine alone. With ``"auto"`` NVDEC decodes, the
@@ -87,6 +86,8 @@ class VideoLoader:
             transform that makes them equal, such as ``Letterbox``.
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255 whatever
             ``dtype`` and normalisation are; they are converted like any other pixel.
+        repeats: how often each clip is in its batch, each time with transforms of its own (repeated augmentation:
+            Hoffer et al., "Augment your batch", CVPR 2020). Its frames are the same and are decoded once.
         on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out; ``"replace"``
             leaves unreadable files out too, and takes another clip for one that does not decode: with ``"stack"``
             one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with ``"list"``
@@ -128,11 +129,12 @@ class VideoLoader:
         layout: Layout = "TCHW",
         dtype: str | torch.dtype = "uint8",
         color: Color = "rgb",
-        shuffle: bool = False,
+        shuffle: bool | Order | Sampler = False,
         seed: int = 0,
         last_batch: str = "partial",
         shard_id: int | None = None,
         num_shards: int | None = None,
+        sharding: Dealing | ByColumn = "strided",
         num_workers: int | None = None,
         decode: Decode = "auto",
         cpu_workers: int | None = None,
@@ -140,43 +142,44 @@ class VideoLoader:
         gop_cache: int = 0,
         collate: Collate = "stack",
         fill_value: float | Sequence[float] = 0,
+        repeats: int = 1,
         on_error: OnError = "raise",
         index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
         self.device = resolve_device(device)
         self._dataset, self._mode, self._batch_size = dataset, mode, batch_size
-        self._transforms, self._collate = tuple(transforms), collate
-        if isinstance(dtype, str) and dtype not in _DTYPES:
-            raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
-        self._output = plan_output(transforms, _DTYPES[dtype] if isinstance(dtype, str) else dtype, color)
-        self._output = replace(self._output, fill_value=fill_color(fill_value))
-        for name, value, allowed in (
-            ("layout", layout, Layout),
-            ("on_error", on_error, OnError),
-            ("decode", decode, Decode),
-            ("collate", collate, Collate),
-        ):
-            if value not in get_args(allowed):
-                raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(get_args(allowed))}")
-        self._memory = FrameMemory(layout, self._output.dtype, self.device)
-        self._shuffle, self._seed, self._last_batch = shuffle, seed, last_batch
+        plan = plan_transforms(transforms, dtype, color, fill_value)
+        check_choices(
+            layout=(layout, get_args(Layout)),
+            on_error=(on_error, get_args(OnError)),
+            decode=(decode, get_args(Decode)),
+            collate=(collate, get_args(Collate)),
+        )
+        self._transforms, self._seed = plan, seed
+        order = order_of(shuffle)
         if (shard_id is None) != (num_shards is None):
             raise ConfigurationError("give both of shard_id and num_shards, or none")
-        environment = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
-        self._shard_id, self._num_shards = environment
-        if not 0 <= self._shard_id < self._num_shards:
-            raise ConfigurationError(f"shard_id is {shard_id}, not in [0, {num_shards})")
-        if batch_size < 1:
-            raise ConfigurationError(f"batch_size is {batch_size}, not positive")
+        rank, ranks = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
+        for name, number in (("batch_size", batch_size), ("repeats", repeats)):
+            if number < 1:
+                raise ConfigurationError(f"{name} is {number}, not positive")
+        self._repeats = repeats
         # Kept from epoch to epoch, since its threads own open decoders.
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
         threads = self._workers.num_workers + self._workers.cpu_workers
         self._prefetch = max(2, -(-_CLIPS_AHEAD * threads // batch_size)) if prefetch is None else prefetch
         if self._prefetch < 1 or gop_cache < 0:
             raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
-        self._cache = FrameCache(gop_cache) if gop_cache else None
-        self._on_error = on_error
+        self._maker = BatchMaker(
+            self._workers,
+            self._transforms,
+            collate,
+            layout,
+            self.device,
+            cache=FrameCache(gop_cache) if gop_cache else None,
+            on_error=on_error,
+        )
         self._table: ClipTable = build_clip_table(
             dataset,
             mode,
@@ -189,50 +192,43 @@ class VideoLoader:
         if not len(self._table):
             reason = f"; {len(self.unreadable)} cannot be read: {self.unreadable[0][1]}" if self.unreadable else ""
             raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
-        self._epoch, self._start, self._position = 0, 0, 0
-        self._left_early = False
+        self._epochs = Epochs(self._table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._stats = LoaderStats()
-        self._check_batches()
-
-    def _check_batches(self) -> None:
-        num_batches(len(self._table), self._batch_size, self._num_shards, self._last_batch, start=self._start)
+        self.set_epoch(0)
 
     def __len__(self) -> int:
         """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""
-        return num_batches(len(self._table), self._batch_size, self._num_shards, self._last_batch, start=self._start)
+        return len(self._epoch)
 
     @property
     def num_clips(self) -> int:
         """Clips in an epoch over all shards."""
-        return len(self._table)
+        return self._epochs.positions
 
     def set_epoch(self, epoch: int) -> None:
         """Begin with this epoch next. Not needed in a plain loop: epochs follow one another by themselves."""
-        self._epoch, self._start, self._position = epoch, 0, 0
-        self._left_early = False
+        self._epoch, self._given, self._left_early = self._epochs.epoch(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is: after the batch given out last. Valid for any number of shards."""
-        return {"epoch": self._epoch, "position": self._position, "fingerprint": self._fingerprint()}
+        """Where the loader is: after the batch given out last.
+
+        Less than 1 KB of numbers and text, whatever the position. All shards have the same state after the same
+        batch. It is valid for any number of shards, batch size and ``last_batch``, and for ``"contiguous"`` where it
+        was ``"strided"`` and the other way round.
+        """
+        return self._epoch.state(self._given)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken: each clip of its epoch still comes exactly once over all shards.
 
         Raises:
-            ConfigurationError: the state is of another data set, frame mode, order or seed.
+            ConfigurationError: the state is of another data set, frame mode, order or seed, or what is left cannot be
+                dealt to this number of shards.
         """
-        if state["fingerprint"] != self._fingerprint():
-            raise ConfigurationError("the state is of another data set, frame mode, order or seed than this loader")
-        self._epoch, self._start = int(state["epoch"]), int(state["position"])
-        self._position = self._start
-        self._left_early = False
-        self._check_batches()
-
-    def _fingerprint(self) -> str:
-        return self._table.fingerprint(self._mode, self._shuffle, self._seed)
+        self._epoch, self._given, self._left_early = self._epochs.resume(state), 0, False
 
     def stats(self) -> LoaderStats:
-        """What the clips given out so far have cost."""
+        """What the batches given out so far have cost, and where the time went."""
         return self._stats
 
     def __iter__(self) -> Iterator[Batch]:
@@ -243,129 +239,52 @@ class VideoLoader:
             ConfigurationError: clips of one batch differ in their size or number of frames; see ``collate``.
         """
         if self._left_early:
-            self.set_epoch(self._epoch + 1)
-        epoch, start = self._epoch, self._start
-        clips, shards = len(self._table), self._num_shards
-        setting = (clips, self._batch_size, shards, self._last_batch)
-        batches = num_batches(*setting, start=start)
-        pending: deque[_Pending] = deque()
+            self.set_epoch(self._epoch.number + 1)
+        plan, epoch = self._epoch, self._epoch.number
+        pending: deque[BatchInMaking] = deque()
+        since = time.perf_counter()
         try:
             following = 0
-            while following < batches or pending:
-                while following < batches and len(pending) <= self._prefetch:
-                    positions = batch_positions(following, self._shard_id, *setting, start=start)
-                    _, end = batch_range(following, *setting, start=start)
-                    pending.append(self._submit(positions, epoch, min(end, clips)))
+            while following < len(plan) or pending:
+                while following < len(plan) and len(pending) <= self._prefetch:
+                    pending.append(self._start(plan, following))
                     following += 1
-                first = pending.popleft()
-                batch = self._finish(first, epoch)
-                self._position = first.next_position
-                if not pending and following == batches:
-                    self.set_epoch(epoch + 1)
-                if batch is not None:
-                    yield batch
-        finally:
-            left = [job for each in pending for job, _ in each.jobs if not job.cancel()]
-            wait(left)
-            # A loop that was left early can still be saved and resumed; a new loop is a new epoch.
-            self._left_early = self._epoch == epoch and self._position != start
-
-    def _submit(self, positions: npt.NDArray[np.int64], epoch: int, next_position: int) -> _Pending:
-        planned = [self._plan(clip, epoch) for clip in self._clips_at(positions, epoch)]
-        if self._collate == "list":
-            pending = _Pending(next_position, None, list_rows(planned, self._memory))
-        else:
-            if self._collate == "pad":
-                longest = max(len(clip.frame_numbers) for clip in planned)
-                planned = [fill_up(clip, longest) for clip in planned]
-            pending = _Pending(next_position, *stack_rows(planned, self._memory))
-        for job in decode_jobs(pending.rows):
-            future = self._workers.submit(partial(self._make, job), job.index, job.packets)
-            pending.jobs.append((future, job.rows))
-        return pending
-
-    def _clips_at(self, positions: npt.NDArray[np.int64], epoch: int) -> list[int]:
-        order = permute(positions, len(self._table), self._seed, epoch) if self._shuffle else positions
-        return [int(clip) for clip in order]
-
-    def _plan(self, clip: int, epoch: int) -> PlannedClip:
-        """What a clip consists of, from the index alone."""
-        video, number = self._table[clip]
-        rng = clip_rng(self._seed, epoch, clip)
-        numbers, mask = clip_frames(self._mode, video, number, rng)
-        geometry = plan_geometry(self._transforms, video.index.stream.display_size, rng)
-        return PlannedClip(clip, video, numbers, mask, geometry)
-
-    def _make(self, job: DecodeJob, reader: ClipReader, decode: Decode) -> ClipsReport:
-        """Decode frames of one video into the rows of a batch."""
-        video = job.rows[0].clip.video
-        source, slots = open_source(video.entry.path), [part.slots for part in job.parts]
-        report = reader.read(source, job.index, slots, self._output, decode=decode, cache=self._cache)
-        video.index = report.index
-        for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
-            row.corrupt[part.positions] = corrupt
-        return report
-
-    def _make_replaced(self, row: BatchRow, epoch: int, reader: ClipReader, decode: Decode) -> ClipsReport | None:
-        """Decode a clip that could not be made with others by itself, or, where it may be replaced, another one."""
-        planned, clip, failed = row.clip, row.clip, 0
-        for candidate in range(_CANDIDATES):
-            if clip is planned or show_instead(row, clip, self._collate, self._memory):
+                first, asked = pending.popleft(), time.perf_counter()
                 try:
-                    return self._make(next(decode_jobs([row])), reader, decode)
-                except _UNREADABLE as error:
-                    self.unreadable.append((clip.video.entry.path, str(error)))
-                    if self._on_error == "skip":
-                        return None
-                    failed += 1
-                    if failed == _REPLACEMENTS:
-                        break
-            # Which clip stands in depends on the failed one alone, so that epochs repeat exactly.
-            counter = [0, candidate, epoch, clip.number]
-            stand_in = np.random.Generator(np.random.Philox(key=self._seed, counter=counter))
-            clip = self._plan(int(stand_in.integers(len(self._table))), epoch)
-        raise DecodeError(
-            f"no clip can stand in for clip {planned.number}: {failed} of {candidate + 1} tried do not decode, "
-            "the others do not fit into the batch",
-            planned.video.entry.path,
+                    made = first.made.result()
+                finally:
+                    self.unreadable += first.unreadable
+                now = time.perf_counter()
+                self._stats += made.stats + LoaderStats(seconds=now - since, waiting=now - asked)
+                since = now
+                self._given = following - len(pending)
+                if self._given == len(plan):
+                    self.set_epoch(epoch + 1)
+                if (batch := made.hand_over()) is not None:
+                    yield batch
+            if not len(plan):
+                self.set_epoch(epoch + 1)
+        finally:
+            for each in pending:
+                each.cancel()
+            # A loop that was left early can still be saved and resumed; a new loop is a new epoch.
+            self._left_early = self._epoch is plan and self._given > 0
+
+    def _start(self, plan: EpochPlan, batch: int) -> BatchInMaking:
+        return self._maker.start(
+            lambda: [view for clip in plan.clips(batch).tolist() for view in self._plan(clip, plan.number)],
+            partial(self._stand_ins, plan.number),
+            partial(clip_rng, self._seed, plan.number, use=_FOR_BATCH),
         )
 
-    def _finish(self, pending: _Pending, epoch: int) -> Batch | None:
-        """The batch, when all its clips are made; None when none could be."""
-        reports: list[ClipsReport] = []
-        failed: list[BatchRow] = []
-        for job, rows in pending.jobs:
-            try:
-                reports.append(job.result())
-            except _UNREADABLE:
-                if self._on_error == "raise":
-                    raise
-                failed += [row for row in rows if row not in failed]
-        if failed:
-            # What other parts of these clips wrote must not come after what replaces it.
-            for event in [event for report in reports for event in report.ready]:
-                event.synchronize()
-        for row in failed:
-            again = self._workers.submit(partial(self._make_replaced, row, epoch), row.clip.video.index, 0).result()
-            if again is None:
-                row.left_out = True
-            else:
-                reports.append(again)
-        kept = [number for number, row in enumerate(pending.rows) if not row.left_out]
-        for report in reports:
-            for event in report.ready:
-                torch.cuda.current_stream(self.device).wait_event(event)
-        self._stats += LoaderStats(
-            len(kept), sum(report.frames for report in reports), sum(report.packets for report in reports)
-        )
-        if not kept:
-            return None
-        rows, stacked = [pending.rows[number] for number in kept], pending.stacked
-        if self.device.type == "cuda":
-            for tensor in [row.frames for row in rows] if stacked is None else [stacked]:
-                tensor.record_stream(torch.cuda.current_stream(self.device))
-        if stacked is None:
-            return collate_rows([row.frames for row in rows], rows, list)
-        if len(rows) < len(pending.rows):
-            stacked = stacked[torch.tensor(kept, device=self.device)]
-        return collate_rows(stacked, rows, np.stack)
+    def _plan(self, clip: int, epoch: int) -> list[PlannedClip]:
+        """What the views of a clip consist of, from the index alone."""
+        video, number = self._table[clip]
+        rngs = [clip_rng(self._seed, epoch, clip, use) for use in range(self._repeats)]
+        return plan_views(clip, video, number, self._mode, self._transforms, rngs)
+
+    def _stand_ins(self, epoch: int, clip: PlannedClip) -> Iterator[PlannedClip]:
+        """Clips in place of one that cannot be made: which depends on that one alone, so that epochs repeat exactly."""
+        for candidate in range(_CANDIDATES):
+            rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
+            yield self._plan(self._epochs.clip_beside(clip.number, rng), epoch)[clip.view]

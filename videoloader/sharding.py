@@ -1,231 +1,188 @@
-"""The order of an epoch, and which part of it each rank takes, in arithmetic that needs no memory.
+"""Which part of an epoch each rank takes, in arithmetic that needs no communication.
 
-An epoch deals *positions* 0, 1, 2, … to the ranks, one global batch (``batch_size`` positions for every
-rank) at a time; ``permute`` says which clip stands at a position. How far an epoch has come is therefore one
-number, the next position, whatever the number of ranks: given as ``start``, it resumes the epoch.
+What is left of an epoch is a sequence of clips, cut into *lanes*: one that all ranks take turns in, one for each rank,
+or one for each node. All ranks take the same number of batches, so what is left after so many of them follows from
+a few numbers (``Deal``), and can be dealt again to any number of ranks.
 """
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
 
+Integers = npt.NDArray[np.int64]
+
+LastBatch = Literal["partial", "drop", "fill"]
 LAST_BATCH = ("partial", "drop", "fill")
 
-_ROUNDS = 12
-_MAX_SIZE = 2**48
-_GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
-
-def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
-    """Where a random permutation of ``[0, size)`` sends each index, computed from the index alone.
-
-    A Feistel network over the bits of the index, with the halves changed in turn, permutes the next power of
-    two; results at or beyond ``size`` are sent through again until they fall below it ("cycle walking", Black
-    and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002), fewer than two passes on average.
-    Round function and key schedule are SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
-    number generators", OOPSLA 2014).
-
-    Four rounds are a strong pseudorandom permutation of a large domain (Luby and Rackoff, "How to construct
-    pseudorandom permutations", 1988), but small domains need more, since a round adds few random bits to
-    them. Twelve bring the 24 orders of four clips within 0.03 % of equal odds in total variation (eight:
-    0.5 %).
+def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: str) -> int:
+    """How many batches each rank gets: the same for all, so that no rank waits for another for ever.
 
     Args:
-        index: integers in ``[0, size)``, any shape.
-        size: number of elements, 1 to 2**48.
-        seed, epoch: integers in ``[0, 2**64)``; each pair is another permutation.
+        sizes: int64[S], clips in each lane.
+        ranks: that take turns in a lane.
+        batch_size: clips in a batch of one rank, at most.
+        last_batch: what becomes of clips that do not fill a batch of all ranks of their lane.
+            ``"partial"``: they are dealt as evenly as possible, every clip exactly once; should they be fewer than
+            the ranks, they share the last two batches with those of the batch before. A lane that is shorter than
+            others by more than that spreads its clips evenly over as many batches as the longest has.
+            ``"drop"``: they are left out, as is what longer lanes have more than the shortest.
+            ``"fill"``: batches are filled up from the start of the lane.
 
     Returns:
-        int64, the shape of ``index``.
+        Number of batches; 0 where nothing is left, and with ``"drop"`` where less than a batch is.
 
     Raises:
-        ConfigurationError: an argument is outside its range.
+        ConfigurationError: an argument is outside its range, or ``"partial"`` cannot give every rank a clip in every
+            batch: there are fewer clips than ranks, the batch size is 1 and the clips do not divide by the ranks, or
+            a lane is far shorter than another.
 
     Example:
-        >>> sorted(permute(range(5), 5, seed=0, epoch=0).tolist())
-        [0, 1, 2, 3, 4]
-    """
-    if not 1 <= size <= _MAX_SIZE:
-        raise ConfigurationError(f"size must be in [1, 2**48], got {size!r}")
-    for name, value in (("seed", seed), ("epoch", epoch)):
-        if not 0 <= value < 2**64:
-            raise ConfigurationError(f"{name} must be in [0, 2**64), got {value!r}")
-    asked = np.asarray(index)
-    if not asked.size:
-        return np.zeros(asked.shape, np.int64)
-    if not np.issubdtype(asked.dtype, np.integer) or asked.min() < 0 or asked.max() >= size:
-        raise ConfigurationError(f"index must be integers in [0, {size}), got {index!r}")
-    bits = (size - 1).bit_length()
-    keys = _mix(_mix(np.array([seed], np.uint64)) + np.uint64(epoch))
-    keys = _mix(keys + np.arange(_ROUNDS, dtype=np.uint64) * _GOLDEN_GAMMA)
-    values = asked.astype(np.uint64).ravel()
-    outside = np.arange(values.size)
-    while outside.size:
-        values[outside] = _feistel(values[outside], bits, keys)
-        outside = outside[values[outside] >= size]
-    return values.astype(np.int64).reshape(asked.shape)
-
-
-def _feistel(values: npt.NDArray[np.uint64], bits: int, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A bijection of ``[0, 2**bits)``: each round is undone by itself, whatever the widths of the halves."""
-    low_bits = np.uint64((bits + 1) // 2)
-    low_mask = np.uint64((1 << (bits + 1) // 2) - 1)
-    high_mask = np.uint64((1 << bits // 2) - 1)
-    low, high = values & low_mask, values >> low_bits
-    for i in range(0, len(keys), 2):
-        low = low ^ (_mix(high + keys[i]) & low_mask)
-        high = high ^ (_mix(low + keys[i + 1]) & high_mask)
-    return high << low_bits | low
-
-
-def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's output for each state, a bijection. Arrays, unlike scalars, wrap without a warning."""
-    x = x + _GOLDEN_GAMMA
-    x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ x >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return x ^ x >> np.uint64(31)
-
-
-def shard_of_environment() -> tuple[int, int]:
-    """(shard_id, num_shards) from torchrun's ``RANK`` and ``WORLD_SIZE``; (0, 1) where neither is set.
-
-    Raises:
-        ConfigurationError: only one of them is set, or they are not integers with 0 <= RANK < WORLD_SIZE.
-
-    Example:
-        Under ``torchrun --nproc-per-node 4`` the second process gets (1, 4).
-    """
-    rank, world_size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is None and world_size is None:
-        return 0, 1
-    try:
-        shard_id, num_shards = int(rank or ""), int(world_size or "")
-    except ValueError:
-        shard_id, num_shards = -1, 0
-    if not 0 <= shard_id < num_shards:
-        raise ConfigurationError(
-            "the environment must set both or none of RANK and WORLD_SIZE, with 0 <= RANK < WORLD_SIZE; "
-            f"got RANK={rank!r}, WORLD_SIZE={world_size!r}"
-        )
-    return shard_id, num_shards
-
-
-def num_batches(num_clips: int, batch_size: int, num_shards: int, last_batch: str, *, start: int = 0) -> int:
-    """How many batches each shard gets: the same for all, so that no rank waits for another for ever.
-
-    Args:
-        num_clips: clips in the epoch.
-        batch_size: clips in a batch of one shard, at most.
-        num_shards: number of ranks.
-        last_batch: what becomes of clips that do not fill a global batch of ``batch_size * num_shards``.
-            ``"partial"``: they are dealt as evenly as possible, every clip exactly once; should they be fewer
-            than the shards, they share the last two batches with those of the global batch before.
-            ``"drop"``: they are left out. ``"fill"``: the batch is filled up from the start of the epoch.
-        start: first position not dealt yet; 0 for a new epoch, the end of ``batch_range`` to resume one.
-
-    Returns:
-        Number of batches; 0 where nothing is left, and with ``"drop"`` where less than a global batch is.
-
-    Raises:
-        ConfigurationError: an argument is outside its range, or ``"partial"`` cannot give every shard a clip
-            in every batch: there are fewer clips than shards, or the batch size is 1 and the clips do not
-            divide by the shards.
-
-    Example:
-        >>> [num_batches(10, 2, 2, last_batch) for last_batch in ("partial", "drop", "fill")]
+        >>> [num_batches(np.array([10]), 2, 2, last_batch) for last_batch in LAST_BATCH]
         [3, 2, 3]
     """
-    for name, value in (("num_clips", num_clips), ("batch_size", batch_size), ("num_shards", num_shards)):
+    for name, value in (("ranks", ranks), ("batch_size", batch_size)):
         if value < 1:
             raise ConfigurationError(f"{name} must be positive, got {value!r}")
     if last_batch not in LAST_BATCH:
         raise ConfigurationError(f"last_batch must be one of {', '.join(LAST_BATCH)}, got {last_batch!r}")
-    if not 0 <= start <= num_clips:
-        raise ConfigurationError(f"start must be in [0, num_clips={num_clips}], got {start!r}")
-    left, global_batch = num_clips - start, batch_size * num_shards
+    shortest, longest = int(sizes.min()), int(sizes.max())
     if last_batch == "drop":
-        return left // global_batch
-    batches = -(-left // global_batch)
-    if last_batch == "partial" and left < batches * num_shards:
+        return shortest // (batch_size * ranks)
+    batches = -(-longest // (batch_size * ranks))
+    if last_batch == "partial" and shortest < batches * ranks:
         raise ConfigurationError(
-            f"{left} clips cannot be dealt once each to {num_shards} shards in {batches} batches of 1 to "
-            f"{batch_size} each: use last_batch='drop' or 'fill', fewer shards or another batch_size"
+            f"{shortest} clips cannot be dealt once each to {ranks} ranks in {batches} batches of 1 to {batch_size} "
+            "each: use last_batch='drop' or 'fill', fewer ranks or another batch_size; or, where they are all that is "
+            "left of an epoch, begin the next with set_epoch"
         )
     return batches
 
 
-def batch_range(
-    batch: int, num_clips: int, batch_size: int, num_shards: int, last_batch: str, *, start: int = 0
-) -> tuple[int, int]:
-    """The positions [begin, end) that all shards together deal in one batch.
-
-    ``end`` is the position to resume from after it, also with another number of shards. With ``"fill"``, the
-    positions that fill up the last batch are not counted.
+def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, last_batch: str) -> Integers:
+    """How many clips of each lane some batches take.
 
     Args:
-        batch: number of the batch, counted from ``start``.
-        num_clips, batch_size, num_shards, last_batch, start: as for ``num_batches``.
-
-    Raises:
-        ConfigurationError: as ``num_batches``, or there is no such batch.
-
-    Example:
-        >>> [batch_range(b, 13, 2, 3, "partial") for b in range(3)]  # the last 7 share two batches
-        [(0, 6), (6, 10), (10, 13)]
-    """
-    batches = num_batches(num_clips, batch_size, num_shards, last_batch, start=start)
-    if not 0 <= batch < batches:
-        raise ConfigurationError(f"batch must be in [0, {batches}), got {batch!r}")
-    global_batch = batch_size * num_shards
-    begin = start + batch * global_batch
-    end = min(begin + global_batch, num_clips)
-    last = start + (batches - 1) * global_batch
-    if last_batch == "partial" and num_clips - last < num_shards:
-        # Halves, not one clip for each shard at the end: a batch of one upsets batch statistics.
-        middle = (last - global_batch + num_clips + 1) // 2
-        if batch == batches - 2:
-            end = middle
-        elif batch == batches - 1:
-            begin = middle
-    return begin, end
-
-
-def batch_positions(
-    batch: int,
-    shard_id: int,
-    num_clips: int,
-    batch_size: int,
-    num_shards: int,
-    last_batch: str,
-    *,
-    start: int = 0,
-) -> npt.NDArray[np.int64]:
-    """The positions that make one batch of one shard: every ``num_shards``-th of the global batch.
-
-    Args:
-        batch: number of the batch, counted from ``start``.
-        shard_id: number of the rank.
-        num_clips, batch_size, num_shards, last_batch, start: as for ``num_batches``.
+        batches: so many, from 0 to ``of``.
+        of: ``num_batches``.
+        sizes, ranks, batch_size, last_batch: as for ``num_batches``.
 
     Returns:
-        int64[B], positions in ``[0, num_clips)`` before the permutation; B is ``batch_size``, with
-        ``"partial"`` from 1 to ``batch_size`` and equal within one on all shards.
-
-    Raises:
-        ConfigurationError: as ``num_batches``, or there is no such batch or shard.
+        int64[S], the shape of ``sizes``. With ``"fill"`` the clips that fill a batch up are not counted.
 
     Example:
-        >>> [batch_positions(1, shard, 10, 2, 2, "drop").tolist() for shard in (0, 1)]
-        [[4, 6], [5, 7]]
+        >>> size = np.array([13])  # with three ranks the last 7 share two batches
+        >>> [int(dealt(batches, 3, size, 3, 2, "partial")[0]) for batches in range(4)]
+        [0, 6, 10, 13]
     """
-    begin, end = batch_range(batch, num_clips, batch_size, num_shards, last_batch, start=start)
-    if not 0 <= shard_id < num_shards:
-        raise ConfigurationError(f"shard_id must be in [0, {num_shards}), got {shard_id!r}")
-    if last_batch == "fill":
-        end = begin + batch_size * num_shards
-    return np.arange(begin + shard_id, end, num_shards, dtype=np.int64) % num_clips
+    together = batch_size * ranks
+    if last_batch != "partial":
+        return np.minimum(batches * together, sizes)
+    # Halves, not one clip for each rank at the end: a batch of one upsets batch statistics.
+    one_left, two_left = max(of - 1, 0), max(of - 2, 0)
+    full = np.where(
+        sizes - one_left * together >= ranks, one_left, np.where(sizes - two_left * together >= 2 * ranks, two_left, 0)
+    )
+    spread = sizes - full * together
+    shared = -(-spread * np.maximum(batches - full, 0) // np.maximum(of - full, 1))
+    return np.where(batches <= full, batches * together, full * together + shared)
+
+
+@dataclass(frozen=True)
+class Deal:
+    """How what was left of an epoch was dealt, and how far: with the deals before, what is left now.
+
+    Attributes:
+        lanes: number of them.
+        ranks: that take turns in a lane.
+        batch_size, last_batch: as for ``num_batches``.
+        batches: of each rank that were taken.
+    """
+
+    lanes: int
+    ranks: int
+    batch_size: int
+    last_batch: str
+    batches: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.lanes}x{self.ranks}x{self.batch_size} {self.last_batch} {self.batches}"
+
+    @staticmethod
+    def parse(text: str) -> Deal:
+        """The deal that prints as this text.
+
+        Raises:
+            ConfigurationError: none does.
+        """
+        try:
+            shape, last_batch, batches = text.split()
+            lanes, ranks, batch_size = map(int, shape.split("x"))
+            deal = Deal(lanes, ranks, batch_size, last_batch, int(batches))
+        except ValueError:
+            raise ConfigurationError(f"the state is damaged: {text!r} is no part of an epoch") from None
+        if min(lanes, ranks, batch_size) < 1 or deal.batches < 0 or last_batch not in LAST_BATCH:
+            raise ConfigurationError(f"the state is damaged: {text!r} is no part of an epoch")
+        return deal
+
+
+@dataclass(frozen=True, eq=False)
+class Left:
+    """Positions of an epoch that are left to deal: runs of consecutive ones, in rising order.
+
+    Attributes:
+        start: int64[K], first position of each run.
+        before: int64[K + 1], number of positions in the runs before it; the last is that of all.
+    """
+
+    start: Integers
+    before: Integers
+
+    @staticmethod
+    def whole(size: int) -> Left:
+        """All positions of an epoch."""
+        return Left(np.zeros(1, np.int64), np.array([0, size], np.int64))
+
+    def __len__(self) -> int:
+        return int(self.before[-1])
+
+    def at(self, offsets: Integers) -> Integers:
+        """The positions of these numbers among those left."""
+        run = np.searchsorted(self.before, offsets, "right") - 1
+        positions: Integers = self.start[run] + offsets - self.before[run]
+        return positions
+
+    def below(self, positions: Integers) -> Integers:
+        """How many of those left are smaller than each of these positions."""
+        run = np.maximum(np.searchsorted(self.start, positions, "right") - 1, 0)
+        inside = np.clip(positions - self.start[run], 0, np.diff(self.before)[run])
+        counts: Integers = self.before[run] + inside
+        return counts
+
+    def after(self, bounds: Integers, taken: Integers) -> Left:
+        """What is left when so many are taken from the front of each lane.
+
+        Args:
+            bounds: int64[S + 1], where lanes begin and end, in numbers of those left.
+            taken: int64[S].
+        """
+        begin = bounds[:-1] + taken
+        edges = np.unique(np.concatenate([self.before, bounds, begin]))
+        pieces = edges[:-1]
+        lane = np.searchsorted(bounds, pieces, "right") - 1
+        kept = pieces >= begin[lane]
+        sizes = np.diff(edges)[kept]
+        if not sizes.size:
+            return Left.whole(0)
+        return Left(self.at(pieces[kept]), np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def even_bounds(size: int, parts: int) -> Integers:
+    """int64[parts + 1]: where as many parts of equal size, but for one, begin and end."""
+    return np.array([size * part // parts for part in range(parts + 1)], np.int64)

@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import Protocol
 
 import numpy as np
 
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.store.store import IndexStore
 
 # What an index costs besides its arrays, and how much larger it grows by what is derived from them.
 _FIXED_BYTES, _GROWTH = 4096, 2
+
+
+class IndexLookup(Protocol):
+    """Where indexes come from: an ``IndexStore``, or the files themselves."""
+
+    def get(self, source: str, /) -> VideoIndex: ...
 
 
 class IndexCache:
     """A mapping from paths to indexes that takes them from a store. Safe to use from many threads.
 
     An index that is put in, with keyframes struck out that are none, stays that way, also when it has to be taken
-    from the store again.
+    from the store again. Pickled, it is an empty one over the same store.
 
     Args:
         store: whose indexes these are.
         capacity: bytes of indexes kept, about; the last one is always kept.
     """
 
-    def __init__(self, store: IndexStore, capacity: int = 64 << 20) -> None:
+    def __init__(self, store: IndexLookup, capacity: int = 64 << 20) -> None:
         self._store, self._capacity = store, capacity
         self._kept: OrderedDict[str, VideoIndex] = OrderedDict()
         self._bytes = 0
         self._struck: dict[str, set[int]] = {}
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[IndexCache], tuple[IndexLookup, int]]:
+        return IndexCache, (self._store, self._capacity)
+
+    def __contains__(self, source: str) -> bool:
+        """Whether it is at hand."""
+        return source in self._kept
 
     def __getitem__(self, source: str) -> VideoIndex:
         with self._lock:

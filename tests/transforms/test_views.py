@@ -21,9 +21,9 @@ from videoloader.transforms import (
     count_views,
     plan_geometries,
     plan_geometry,
-    split_conversion,
 )
 from videoloader.transforms.choice import RandomApply
+from videoloader.transforms.plan import split_conversion
 from videoloader.transforms.tone import Invert
 from videoloader.transforms.warps import Rotate
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.driver import cuda_driver
+from videoloader.convert.driver import cuda_driver, load_kernel
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, SourceView, source_view
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
 from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError
@@ -168,9 +168,11 @@ def _launch(
     """All of a launch but the two addresses: it is the same for all frames of a clip."""
     plan = _plan(layout, color, rotation, mirrored, geometry, output, strides)
     grid = (-(-int(plan["x"]["out_size"]) // int(plan["tile"])), -(-int(plan["y"]["out_size"]) // _ROWS))
-    kernel = _kernel(
-        f"{_SAMPLES[layout.sample_bytes]}, {layout.subsampling[0]}, {layout.subsampling[1]}, "
-        f"{_FILTERS[geometry.interpolation, geometry.antialias][0]}, {_OUTPUTS[output.dtype]}",
+    kernel = load_kernel(
+        Path(__file__).with_name("convert.cu"),
+        f"convert<{_SAMPLES[layout.sample_bytes]}, {layout.subsampling[0]}, {layout.subsampling[1]}, "
+        f"{_FILTERS[geometry.interpolation, geometry.antialias][0]}, {_OUTPUTS[output.dtype]}>",
+        ("--std=c++17",),
         device,
     )
     return _Launch(kernel, grid, plan, plan.ctypes.data)
@@ -309,27 +311,5 @@ def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int,
     return start + (width - 1) * down, right, -down
 
 
-def _kernel(arguments: str, device: int) -> int:
-    """The kernel for these template arguments, loaded. All threads need it at once: one compiles, the others wait."""
-    with _compiling:
-        return _compiled(arguments, device)
-
-
-@cache
-def _compiled(arguments: str, device: int) -> int:
-    import cupy
-
-    name = f"convert<{arguments}>"
-    code = Path(__file__).with_name("convert.cu").read_text()
-    with cupy.cuda.Device(device):
-        module = cupy.RawModule(code=code, options=("--std=c++17",), name_expressions=(name,))
-        function = module.get_function(name).kernel
-    _loaded.append(function)
-    return int(function.ptr)
-
-
-_compiling = threading.Lock()
-# Functions whose handles are in use; CuPy unloads a module when nothing refers to it.
-_loaded: list[Any] = []
 _Arguments = ctypes.c_void_p * 2
 _recent = _Recent()

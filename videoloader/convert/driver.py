@@ -1,10 +1,13 @@
-"""The CUDA driver, called without letting go of Python's lock."""
+"""The CUDA driver, called without letting go of Python's lock, and the kernels it is to run."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 
 @cache
@@ -20,3 +23,37 @@ def cuda_driver() -> ctypes.PyDLL:
     driver.cuLaunchKernel.argtypes = [pointer, *[number] * 7, pointer, ctypes.POINTER(pointer), pointer]
     driver.cuMemcpyHtoDAsync_v2.argtypes = [address, pointer, ctypes.c_size_t, pointer]
     return driver
+
+
+def load_kernel(source: Path, name: str, options: tuple[str, ...], device: int) -> int:
+    """A kernel of a CUDA C++ file, compiled when first asked for (about a second; CuPy keeps it on disk).
+
+    All threads need it at once: one compiles, the others wait.
+
+    Args:
+        source: the file.
+        name: of the kernel, with its template arguments.
+        options: for the compiler.
+        device: index of the CUDA device that is to run it.
+
+    Returns:
+        The handle (``CUfunction``) to launch it by, as long as the process lives.
+    """
+    with _compiling:
+        return _compiled(source, name, options, device)
+
+
+@cache
+def _compiled(source: Path, name: str, options: tuple[str, ...], device: int) -> int:
+    import cupy
+
+    with cupy.cuda.Device(device):
+        module = cupy.RawModule(code=source.read_text(), options=options, name_expressions=(name,))
+        function = module.get_function(name).kernel
+    _loaded.append(function)
+    return int(function.ptr)
+
+
+_compiling = threading.Lock()
+# Functions whose handles are in use; CuPy unloads a module when nothing refers to it.
+_loaded: list[Any] = []

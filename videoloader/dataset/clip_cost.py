@@ -13,9 +13,9 @@ from videoloader.dataset.table import EntryTable
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.padding import CONSTANT_FRAME
+from videoloader.permutation import permute
 from videoloader.planning import plan_frames
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
-from videoloader.sharding import permute
 
 # Costs little to store, and few frames are decoded for nothing: what is advised to re-encode with.
 ADVISED_GOP = 12

@@ -31,7 +31,7 @@ def read_parquet(source: str) -> RawTable:
             parts: list[list[Column]] = [[] for _ in header]
             for batch in file.iter_batches(ROWS_AT_ONCE):
                 for part, values in zip(parts, batch.columns, strict=True):
-                    part.append(_column(values, pyarrow))
+                    part.append(arrow_column(values))
     # Arrow's errors are among these; what is wrong inside a file is an OSError without a number.
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         if isinstance(error, ConfigurationError):
@@ -46,8 +46,10 @@ def read_parquet(source: str) -> RawTable:
     return RawTable(source, columns, lambda row: f"row {row + 1}")
 
 
-def _column(values: Any, pyarrow: Any) -> Column:
+def arrow_column(values: Any) -> Column:
     """A column of an Arrow array; strings and numbers without gaps without making an object of each."""
+    import pyarrow
+
     kinds = pyarrow.types
     if kinds.is_dictionary(values.type):
         values = values.dictionary_decode()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
-from videoloader.sharding import permute
+from videoloader.permutation import permute
 
 Rows = npt.NDArray[np.int64]
 

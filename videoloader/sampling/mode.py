@@ -93,7 +93,7 @@ def clip_frames(
     return padding.pad(mode.frame_numbers(video, clip, rng), video.first, video.stop, pad_of(mode.pad, video))
 
 
-def clip_rng(seed: int, epoch: int, clip: int) -> np.random.Generator:
+def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Generator:
     """The generator of all randomness of one clip: the same wherever and whenever the clip is made.
 
     Philox is a counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
@@ -102,6 +102,7 @@ def clip_rng(seed: int, epoch: int, clip: int) -> np.random.Generator:
 
     Args:
         seed, epoch, clip: integers in ``[0, 2**64)``; ``clip`` counts over the whole data set.
+        use: an integer in ``[0, 2**64)``: other ones give independent generators for the same clip.
 
     Raises:
         ConfigurationError: a number is outside that range.
@@ -110,8 +111,8 @@ def clip_rng(seed: int, epoch: int, clip: int) -> np.random.Generator:
         >>> clip_rng(0, 3, 1_000_000).random() == clip_rng(0, 3, 1_000_000).random()
         True
     """
-    for name, value in (("seed", seed), ("epoch", epoch), ("clip", clip)):
+    for name, value in (("seed", seed), ("epoch", epoch), ("clip", clip), ("use", use)):
         if not 0 <= value < 2**64:
             raise ConfigurationError(f"{name} must be in [0, 2**64), got {value!r}")
-    key, counter = np.array([seed, epoch], np.uint64), np.array([0, 0, 0, clip], np.uint64)
+    key, counter = np.array([seed, epoch], np.uint64), np.array([0, 0, use, clip], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))

@@ -4,7 +4,8 @@ from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import CenterCrop, RandomCrop, RandomResizedCrop
 from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
 from videoloader.transforms.normalize import Normalize
-from videoloader.transforms.plan import Transform, plan_geometries, plan_geometry, plan_output, split_conversion
+from videoloader.transforms.pipeline import Stages, Transform, TransformPlan, arrange_transforms
+from videoloader.transforms.plan import plan_geometries, plan_geometry
 from videoloader.transforms.resizing import Resize
 from videoloader.transforms.views import FiveCrop, TenCrop, ThreeCrop, count_views
 
@@ -21,13 +22,14 @@ __all__ = [
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",
+    "Stages",
     "TenCrop",
     "ThreeCrop",
     "Transform",
+    "TransformPlan",
     "VerticalFlip",
+    "arrange_transforms",
     "count_views",
     "plan_geometries",
     "plan_geometry",
-    "plan_output",
-    "split_conversion",
 ]

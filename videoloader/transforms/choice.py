@@ -16,6 +16,7 @@ import numpy as np
 
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.composing import group_geometric
+from videoloader.transforms.geometry import check_probability
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
 from videoloader.transforms.steps import GeometryStep
 
@@ -57,8 +58,7 @@ class RandomApply:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transforms", _steps(self.transforms, "RandomApply"))
-        if not 0 <= self.p <= 1:
-            raise ConfigurationError(f"RandomApply's p is {self.p!r}, not in [0, 1]")
+        check_probability(self.p, "RandomApply's p")
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:
@@ -101,9 +101,11 @@ class RandomChoice:
         object.__setattr__(self, "transforms", choices)
         if self.p is None:
             return
+        if not isinstance(self.p, Sequence):
+            raise ConfigurationError(f"RandomChoice's p is {self.p!r}, not a list of weights")
         object.__setattr__(self, "p", tuple(self.p))
-        valid = len(self.p) == len(choices) and all(0 <= weight < math.inf for weight in self.p)
-        if not valid or not 0 < sum(self.p) < math.inf:
+        weights = [weight for weight in self.p if isinstance(weight, int | float) and 0 <= weight < math.inf]
+        if not len(weights) == len(self.p) == len(choices) or not 0 < sum(weights) < math.inf:
             raise ConfigurationError(
                 f"RandomChoice's p is {self.p!r}, not {len(choices)} finite weights of at least 0, one above 0"
             )
@@ -217,6 +219,6 @@ def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
 def _steps(transforms: Steps, name: str) -> tuple[Step, ...]:
     steps: tuple[Step, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
     for step in steps:
-        if not hasattr(step, "draw") and not isinstance(step, GeometryStep):
-            raise ConfigurationError(f"{name} can hold transforms of pixels and places only, and {step!r} is none")
+        if isinstance(step, type) or not (hasattr(step, "draw") or isinstance(step, GeometryStep)):
+            raise ConfigurationError(f"{name} can hold transforms of pixels and geometric ones, and {step!r} is none")
     return steps

@@ -14,9 +14,9 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from videoloader.errors import ConfigurationError
 from videoloader.transforms import color_operations as to
 from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.geometry import check_probability
 from videoloader.transforms.operations import ClipInfo, Operation
 
 
@@ -214,8 +214,7 @@ class RandomGrayscale:
     p: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.p <= 1:
-            raise ConfigurationError(f"RandomGrayscale's p is {self.p!r}, not in [0, 1]")
+        check_probability(self.p, "RandomGrayscale's p")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One matrix, or nothing."""

@@ -33,9 +33,9 @@ def check_interpolation(interpolation: str) -> None:
 
 
 def check_probability(p: float, name: str) -> None:
-    """Raise ConfigurationError, which names the step, if this is no probability."""
-    if not 0 <= p <= 1:
-        raise ConfigurationError(f"{name} needs a probability p in [0, 1], not {p!r}")
+    """Raise ConfigurationError, with the name given, if ``p`` is not in [0, 1]."""
+    if not isinstance(p, int | float) or not 0 <= p <= 1:
+        raise ConfigurationError(f"{name} is {p!r}, not in [0, 1]")
 
 
 def check_border_mode(mode: str, name: str) -> None:

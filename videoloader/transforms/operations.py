@@ -1,9 +1,10 @@
-"""What is done to the pixels of one clip, with every number drawn: the words that transforms write and engines carry out.
+"""What is done to the pixels of one clip, with every number drawn: what transforms write and engines carry out.
 
-A transform draws a clip's operations once (``PixelTransform.draw``); they are the same whatever device they run on, can be
-kept, and replayed on another tensor. Arrays have F rows: one for the whole clip, or one for each of its T frames.
+A transform draws a clip's operations once (``PixelTransform.draw``); they are the same whatever device they run on, can
+be kept, and replayed on another tensor. Arrays have F rows: one for the whole clip, or one for each of its T frames.
 
-Frames are uint8 between operations. A value is rounded to nearest, halves up, and clamped to 0 … 255.
+Frames are uint8 between operations. A value is clamped to 0 … 255 and rounded to nearest, halves up. Where nothing else
+is said, arithmetic is in float32, in the order in which formulas are written, each step rounded: no fused multiply-add.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ class StatisticTable:
     """A table that follows from the pixels' histogram: of the whole clip, or of each frame by itself.
 
     - ``"contrast"``: ``mean + factor · (in − mean)`` with the mean of the gray values, (19595 R + 38470 G + 7471 B +
-      32768) >> 16 of each pixel (ITU-R BT.601 in Pillow's integers).
+      32768) >> 16 of each pixel (ITU-R BT.601 in Pillow's integers); it is not rounded to a whole number.
     - ``"auto_contrast"``: each channel's smallest value becomes 0 and its largest 255; a channel of one value stays.
-    - ``"equalize"``: each channel's histogram made flat as Pillow's ``ImageOps.equalize`` does: with
-      ``step = (pixels − pixels of the largest value) // 255``, value v becomes ``(pixels below v + step // 2) // step``,
-      at most 255; a step of 0 leaves the channel as it is.
+    - ``"equalize"``: each channel's histogram made flat as Pillow's ``ImageOps.equalize`` does: with ``step = (pixels −
+      pixels of the largest value there is) // 255``, value v becomes ``(pixels below v + step // 2) // step``, at most
+      255; a step of 0 leaves the channel as it is.
 
     Attributes:
         statistic: one of these.
@@ -97,7 +98,7 @@ class HueShift:
 class Sharpen:
     """``smooth + factor · (in − smooth)``; smooth is the 3×3 mean with weight 5 in the middle, of 13, rounded.
 
-    The frame's border pixels stay as they are (Pillow's ``ImageEnhance.Sharpness``).
+    The frame's outermost pixels stay as they are (Pillow's ``ImageEnhance.Sharpness``).
 
     Attributes:
         factor: float32[F]: 0 smooths, 1 changes nothing, 2 sharpens.
@@ -110,8 +111,10 @@ class Sharpen:
 class Warp:
     """Resamples frames: output pixel (x, y) shows the input at ``matrix[f] @ (x, y, 1)``, divided by its third number.
 
-    Points are counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5), in both. Outside
-    the input is ``fill``: bilinear and bicubic mix it in at the border, as torchvision's tensors with a fill do.
+    Points are counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5), in both. Around
+    the input lie pixels of the colour ``fill`` without end, so bilinear and bicubic mix it in at the border. (Without a
+    fill that is what torchvision does on tensors. With one it weighs the border's pixels twice by how much of them lies
+    inside; they differ there.) A point that does not exist, 0 / 0, has the fill's colour.
 
     Attributes:
         matrix: float64[F, 3, 3]. Coordinates are computed in float64, multiplied and added one by one, so that every
@@ -120,8 +123,8 @@ class Warp:
         interpolation: ``"nearest"`` (the pixel that the point lies in), ``"bilinear"``, ``"bicubic"`` (a = −0.75, as
             PyTorch's grid_sample).
         fill: red, green, blue, 0 … 255.
-        samples: (down, across) points for each output pixel, evenly spread over it, whose mean is taken: more than one
-            where the picture gets smaller.
+        samples: (down, across) points for each output pixel, evenly spread over it (row i of n at (i + 0.5) / n), whose
+            mean is taken: more than one where the picture gets smaller.
         extend: outside the input is the nearest of its pixels, in place of ``fill``, as resizes have it.
     """
 
@@ -138,7 +141,7 @@ class Erase:
     """Fills boxes with a colour.
 
     Attributes:
-        boxes: int32[F, N, 4], (top, left, height, width), inside the frames; a height or width of 0 for none.
+        boxes: int32[F, N, 4], (top, left, height, width), inside the frames, pixels; a height or width of 0 for none.
         fill: red, green, blue, 0 … 255.
     """
 
@@ -154,7 +157,8 @@ class BatchFunction:
         function: ``function(frames, params)`` gives frames of the same shape and type for uint8[N, T, 3, H, W]; it may
             change them in place. It is the same object for clips that run together.
         params: of the clip. Those of N clips are stacked: ``function`` gets arrays [N, ...] of each name.
-        geometric: the function to use in place of ``function`` for masks, which only moves pixels; None if it moves none.
+        geometric: the function to use in place of ``function`` for masks, which only moves pixels; None if it moves
+            none.
     """
 
     function: Callable[[torch.Tensor, Mapping[str, npt.NDArray[Any]]], torch.Tensor]
@@ -169,4 +173,4 @@ class PixelTransform(Protocol):
     """A transform of pixels. It holds no state: all that it draws is in the operations."""
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
-        """What to do to one clip, in order. No ``Warp`` of it changes the frames' size, unless it does so for all clips."""
+        """What to do to one clip, in order. All clips of a batch must come out in one size."""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-import torch
 
-from videoloader.convert import Color, Geometry, OutputSpec
+from videoloader.convert import Geometry
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import RandomCrop
@@ -75,25 +74,6 @@ def _planned(transform: object, geometry: Geometry, rng: np.random.Generator, cl
     raise ConfigurationError(f"{type(transform).__name__} cannot be a part of conversion")
 
 
-def plan_output(transforms: Sequence[Transform], dtype: torch.dtype, color: Color = "rgb") -> OutputSpec:
-    """The pixel values that the transforms ask for.
-
-    Args:
-        transforms: of which only Normalize matters.
-        dtype, color: see ``OutputSpec``.
-
-    Raises:
-        ConfigurationError: more than one Normalize, one with uint8 output, a dtype or color that there is not, or
-            frames are padded before they are cropped, resized or padded again.
-    """
-    _check_order(transforms)
-    found = [transform for transform in transforms if isinstance(transform, Normalize)]
-    if len(found) > 1:
-        raise ConfigurationError("there is more than one Normalize among the transforms")
-    mean, std = (found[0].mean, found[0].std) if found else (None, None)
-    return OutputSpec(dtype, mean, std, color)
-
-
 def split_conversion(transforms: Sequence[object]) -> tuple[list[ConversionStep], list[object]]:
     """The transforms that conversion carries out, and all after them.
 
@@ -115,8 +95,8 @@ def split_conversion(transforms: Sequence[object]) -> tuple[list[ConversionStep]
         if isinstance(late, ViewStep):
             before = first[-1] if late is rest[0] else rest[0]
             raise ConfigurationError(
-                f"{type(late).__name__} comes after {type(before).__name__}: views are cut out before pixels change and "
-                "before frames get a border"
+                f"{type(late).__name__} comes after {type(before).__name__}: views are cut out before pixels change "
+                "and before frames get a border"
             )
     return first, rest
 

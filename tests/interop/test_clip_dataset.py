@@ -1,0 +1,150 @@
+"""ClipDataset and BatchStream: the clips of a VideoLoader out of a torch DataLoader's own processes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import videoloader as vl
+from videoloader.interop.torch import BatchStream, ClipDataset, list_clips, stack_clips
+
+Sample = Callable[[str], Path]
+SETTINGS: dict[str, Any] = {
+    "transforms": [vl.RandomResizedCrop(32), vl.RandomHorizontalFlip(), vl.Normalize()], "dtype": "float32", "seed": 3,
+}  # fmt: skip
+MODE = vl.RandomWindow(3, stride=2, clips=2)
+
+
+@pytest.fixture(scope="module")
+def data(sample: Sample) -> vl.VideoDataset:
+    paths = [str(sample(name)) for name in ("h264_mp4", "hevc_mp4", "vp9_webm")]
+    return vl.VideoDataset([vl.VideoEntry(path, n, columns={"fps": None, "n": n}) for n, path in enumerate(paths)])
+
+
+def same(one: list[vl.Batch], other: list[vl.Batch]) -> bool:
+    """Whether batches are the same in all that they tell."""
+    return len(one) == len(other) and all(
+        torch.equal(a.frames, b.frames) and torch.equal(a.labels, b.labels) and a.paths == b.paths
+        and list(a.columns) == list(b.columns)
+        and all(
+            np.array_equal(getattr(a, name), getattr(b, name))
+            for name in ("frame_numbers", "timestamps", "mask", "corrupt", "clips", "boxes", "source_matrix")
+        )
+        for a, b in zip(one, other, strict=True)
+    )  # fmt: skip
+
+
+def loader_of(data: vl.VideoDataset, **settings: Any) -> vl.VideoLoader:
+    return vl.VideoLoader(data, MODE, **({"batch_size": 4, "device": "cpu", "num_workers": 2} | SETTINGS | settings))
+
+
+@pytest.mark.parametrize(("workers", "start"), [(0, None), (2, "fork"), (2, "spawn")])
+@pytest.mark.parametrize("stored", [False, True])
+def test_batches_are_those_of_a_video_loader(
+    data: vl.VideoDataset, tmp_path: Path, workers: int, start: str, stored: bool
+) -> None:
+    if stored:
+        data.build_index(tmp_path / "index.db", workers=1)
+    clips = ClipDataset(data, MODE, index=tmp_path / "index.db" if stored else None, **SETTINGS)
+    settings = {"num_workers": workers, "multiprocessing_context": start, "persistent_workers": workers > 0}
+    torch_loader = DataLoader(clips, batch_size=4, collate_fn=stack_clips, **settings)
+    expected = loader_of(data)
+    for epoch in range(2):
+        clips.set_epoch(epoch)
+        assert same(list(torch_loader), list(expected))
+
+
+def test_a_clip_by_its_number(data: vl.VideoDataset) -> None:
+    clips = ClipDataset(data, MODE, seed=1)
+    assert len(clips) == 6
+    sample = clips[3]
+    video = vl.Video(data[1].path, device="cpu")
+    assert torch.equal(sample["frames"], video.read(sample["frame_numbers"].tolist()).frames)
+    assert (sample["path"], sample["label"], sample["clip"]) == (data[1].path, 1, 3)
+    assert torch.equal(clips[-3]["frames"], sample["frames"])
+    again = pickle.loads(pickle.dumps(clips))
+    assert torch.equal(again[3]["frames"], sample["frames"])
+    for beyond in (6, -7):
+        with pytest.raises(vl.FrameRangeError, match="does not exist"):
+            clips[beyond]
+    assert len(list(iter(clips))) == 6  # which IndexError ends
+
+
+def test_clips_of_any_length_in_lists(data: vl.VideoDataset, sample: Sample) -> None:
+    entries = [vl.VideoEntry(str(sample("h264_mp4")), start=0, stop=stop) for stop in (2, 5)]
+    clips = ClipDataset(vl.VideoDataset(entries), vl.WholeVideo())
+    [batch] = DataLoader(clips, batch_size=2, collate_fn=list_clips)
+    assert [len(frames) for frames in batch.frames] == [2, 5]
+    assert [len(numbers) for numbers in batch.frame_numbers] == [2, 5]
+    with pytest.raises(RuntimeError, match="equal size"):
+        next(iter(DataLoader(clips, batch_size=2, collate_fn=stack_clips)))
+
+
+def test_default_collation_takes_samples_whose_columns_it_knows(sample: Sample) -> None:
+    plain = vl.VideoDataset.from_paths([sample("h264_mp4")], [7])
+    [batch] = DataLoader(ClipDataset(plain, MODE), batch_size=2)
+    assert batch["frames"].shape == (2, 3, 3, 128, 160)
+    assert batch["label"].tolist() == [7, 7]
+
+
+def test_a_bad_video_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text.mp4").write_text("no video")
+    with pytest.raises(vl.VideoLoaderError, match=r"text\.mp4"):
+        ClipDataset(vl.VideoDataset.from_paths([tmp_path / "text.mp4"]), MODE)
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")
+def test_batches_move_like_tensors(data: vl.VideoDataset) -> None:
+    [batch] = loader_of(data, batch_size=6)
+    halves = batch.to(torch.device("meta"))
+    assert (halves.frames.device.type, halves.labels.device.type) == ("meta", "meta")
+    [listed] = loader_of(data, batch_size=6, collate="list")
+    assert {frames.device.type for frames in listed.to("meta").frames} == {"meta"}
+    assert same([batch.to("cpu")], [batch])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stream_deals_the_shards_of_a_video_loader_out_to_workers(data: vl.VideoDataset, workers: int) -> None:
+    make = partial(loader_of, data, batch_size=1, shuffle=True)
+    stream = BatchStream(make, shard_id=1, num_shards=3)
+    parts = [
+        make(shard_id=1 * max(workers, 1) + worker, num_shards=3 * max(workers, 1))
+        for worker in range(max(workers, 1))
+    ]  # fmt: skip
+    torch_loader = DataLoader(stream, batch_size=None, num_workers=workers)
+    for epoch in (0, 1):
+        stream.set_epoch(epoch)
+        for part in parts:
+            part.set_epoch(epoch)
+        dealt = [batch for in_turn in zip(*parts, strict=True) for batch in in_turn]
+        assert same(list(torch_loader), dealt)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("taken", [1, 3, 5])
+def test_a_stream_resumes_inside_a_stateful_loader(data: vl.VideoDataset, workers: int, taken: int) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
+
+    def loader() -> Any:
+        make = partial(loader_of, data, batch_size=1, shuffle=True, num_workers=1)
+        return stateful.StatefulDataLoader(BatchStream(make), batch_size=None, num_workers=workers)
+
+    whole, interrupted, resumed = list(loader()), loader(), loader()
+    assert len(whole) == 6
+    assert same(list(islice(interrupted, taken)), whole[:taken])
+    resumed.load_state_dict(pickle.loads(pickle.dumps(interrupted.state_dict())))
+    assert same(list(resumed), whole[taken:])
+
+
+def test_half_a_shard_is_refused(data: vl.VideoDataset) -> None:
+    with pytest.raises(vl.ConfigurationError, match="both"):
+        BatchStream(partial(loader_of, data), shard_id=1)

@@ -1,0 +1,18 @@
+"""An epoch whose process is killed again and again holds the clips of one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from soak.kill_loader import kill_epoch, prepare, seen_in
+
+
+def test_a_killed_epoch_goes_on_to_the_clip(sample: Callable[[str], Path], tmp_path: Path) -> None:
+    paths = [sample(name) for name in ("h264_mp4", "vp9_webm", "h264_ts") * 2]
+    for name, kills in (("clean", 0), ("killed", 2)):
+        prepare(tmp_path / name, paths)
+        assert kill_epoch(tmp_path / name, kills, seed=1) == kills
+    seen = seen_in(tmp_path / "clean")
+    assert sorted(clip for clip, _ in seen) == list(range(24))
+    assert seen_in(tmp_path / "killed") == seen

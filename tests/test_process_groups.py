@@ -1,0 +1,88 @@
+"""Ranks in processes of their own, in step with each other: together they see every clip once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Each batch ends with a collective operation, as a training step does: with unequal numbers of them it never returns.
+SCRIPT = """
+import json, sys
+from datetime import timedelta
+import torch
+import torch.distributed as dist
+import videoloader as vl
+
+folder, rank, ranks, batches = sys.argv[1], *map(int, sys.argv[2:])
+dist.init_process_group(
+    "gloo", init_method=f"file://{folder}/meeting{ranks}", rank=rank, world_size=ranks, timeout=timedelta(seconds=60)
+)
+settings = json.load(open(f"{folder}/settings.json"))
+data = vl.VideoDataset.from_paths(settings["paths"])
+for name in settings["shardings"]:
+    loader = vl.VideoLoader(
+        data,
+        vl.RandomWindow(2, clips=7),
+        batch_size=2,
+        device="cpu",
+        num_workers=1,
+        shuffle=True,
+        sharding=name,
+        index=f"{folder}/index.db",
+    )
+    if name in settings["states"]:
+        loader.load_state_dict(settings["states"][name])
+    seen = []
+    for number, batch in enumerate(loader):
+        clips = [None] * ranks
+        dist.all_gather_object(clips, batch.clips.tolist())
+        seen += sum(clips, [])
+        if number + 1 == batches:
+            break
+    states = [None] * ranks
+    dist.all_gather_object(states, loader.state_dict())
+    assert all(state == states[0] for state in states)
+    if rank == 0:
+        json.dump({"seen": seen, "state": states[0]}, open(f"{folder}/{name}.json", "w"))
+dist.barrier()
+dist.destroy_process_group()
+"""
+SHARDINGS = ("strided", "contiguous", "stick_to_shard")
+
+
+def run_ranks(folder: Path, paths: list[Path], ranks: int, batches: int, states: dict[str, Any]) -> dict[str, Any]:
+    """Have so many processes take some batches of each kind of sharding, all there are with ``batches=0``."""
+    settings = {"paths": [str(path) for path in paths], "shardings": SHARDINGS, "states": states}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    processes = [
+        subprocess.Popen([sys.executable, "-P", "-c", SCRIPT, *map(str, (folder, rank, ranks, batches))])
+        for rank in range(ranks)
+    ]
+    try:
+        assert [process.wait(100) for process in processes] == [0] * ranks
+    finally:
+        for process in processes:
+            process.kill()
+    return {name: json.loads((folder / f"{name}.json").read_text()) for name in SHARDINGS}
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 4)])
+def test_ranks_see_every_clip_once_and_others_go_on(
+    sample: Callable[[str], Path], tmp_path: Path, before: int, after: int
+) -> None:
+    import videoloader as vl
+
+    paths = [sample(name) for name in ("h264_mp4", "vp9_webm", "h264_ts", "hevc_mp4")]
+    vl.VideoDataset.from_paths(paths).build_index(tmp_path / "index.db", workers=1)
+    first = run_ranks(tmp_path, paths, before, 1, {})
+    rest = run_ranks(tmp_path, paths, after, 0, {name: first[name]["state"] for name in SHARDINGS})
+    for name in SHARDINGS:
+        assert len(first[name]["seen"]) == 2 * before
+        assert sorted(first[name]["seen"] + rest[name]["seen"]) == list(range(28))
+        assert rest[name]["state"]["epoch"] == 1

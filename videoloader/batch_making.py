@@ -1,0 +1,236 @@
+"""Batches in the making: planned, decoded, transformed and put together, each step in threads of its own.
+
+Planning and finishing keep the order of the batches; the decoding jobs between them run as they come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import torch
+
+from videoloader.batch import Batch, collate_rows, row_labels
+from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs
+from videoloader.clips import ClipReader, ClipsReport
+from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, show_instead, transform_rows
+from videoloader.decoding import Decode
+from videoloader.decoding.frame_cache import FrameCache
+from videoloader.device import own_stream, profiler_range
+from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
+from videoloader.loader_stats import LoaderStats, decoding_stats
+from videoloader.row_jobs import RowJob, decode_rows, hand_over, submit_rows
+from videoloader.transforms import TransformPlan
+from videoloader.workers import DecodeWorkers
+
+OnError = Literal["raise", "skip", "replace"]
+
+# What on_error is about: the video is to blame, not the caller.
+_UNREADABLE = (DecodeError, SourceError, UnsupportedError)
+# Clips that do not decode, tried for one that cannot be made.
+_REPLACEMENTS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class MadeBatch:
+    """A batch, and the account of its making.
+
+    Attributes:
+        batch: None where no clip of it could be made.
+        stats: what it took.
+        ready: the CUDA event after which its tensors are there; None on the CPU.
+    """
+
+    batch: Batch | None
+    stats: LoaderStats
+    ready: torch.cuda.Event | None
+
+    def hand_over(self) -> Batch | None:
+        """The batch, for work on the current CUDA stream."""
+        if self.batch is not None and self.ready is not None:
+            stream = torch.cuda.current_stream(self.batch.labels.device)
+            stream.wait_event(self.ready)
+            frames = self.batch.frames
+            for tensor in [self.batch.labels, *(frames if isinstance(frames, list) else [frames])]:
+                tensor.record_stream(stream)
+        return self.batch
+
+
+@dataclass(eq=False)
+class BatchInMaking:
+    """What can be waited for, or given up.
+
+    Attributes:
+        rows: of the batch, once they are planned.
+        made: the batch.
+        unreadable: (path, error) of its clips that could not be made; complete when ``made`` is.
+    """
+
+    rows: Future[_DecodingRows]
+    made: Future[MadeBatch]
+    unreadable: list[tuple[str, str]]
+
+    def cancel(self) -> None:
+        """Give the batch up, and wait until nothing is under way for it."""
+        if not self.rows.cancel():
+            wait([self.rows])
+            if not self.rows.exception():
+                wait([job.report for job in self.rows.result().jobs if not job.report.cancel()])
+        if not self.made.cancel():
+            wait([self.made])
+
+
+@dataclass(eq=False)
+class _DecodingRows:
+    """Rows of a batch whose clips are being decoded, all in one tensor unless they make a list."""
+
+    stacked: torch.Tensor | None
+    rows: list[BatchRow]
+    jobs: list[RowJob]
+    # Clips to try in place of one that cannot be made; see BatchMaker.start.
+    stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]]
+    rng: Callable[[int], np.random.Generator]
+    unreadable: list[tuple[str, str]]
+    seconds: float  # that planning took
+
+
+class BatchMaker:
+    """Makes batches of planned clips.
+
+    Args:
+        workers: who decode.
+        transforms: of the frames.
+        collate: how clips go together.
+        layout, device: of the frames that are given out.
+        cache: see ``ClipReader.read``.
+        on_error: see ``VideoLoader``.
+    """
+
+    def __init__(
+        self,
+        workers: DecodeWorkers,
+        transforms: TransformPlan,
+        collate: Collate,
+        layout: Layout,
+        device: torch.device,
+        *,
+        cache: FrameCache | None,
+        on_error: OnError,
+    ) -> None:
+        self._workers, self._transforms, self._collate = workers, transforms, collate
+        if transforms.mixing is not None and collate == "list":
+            raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
+        self._layout, self._device = layout, device
+        self._memory = decoding_memory(transforms, layout, device)
+        self._cache, self._on_error = cache, on_error
+        self._planner = ThreadPoolExecutor(1, "videoloader-plan")
+        self._finisher = ThreadPoolExecutor(1, "videoloader-batch")
+        self._stream = own_stream(self._device, self) if self._device.type == "cuda" else None
+
+    def start(
+        self,
+        plan: Callable[[], Sequence[PlannedClip]],
+        stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]],
+        rng: Callable[[int], np.random.Generator],
+    ) -> BatchInMaking:
+        """Have a batch made.
+
+        Args:
+            plan: called in a thread; gives the clips, one for each row.
+            stand_ins: gives clips to try in place of one that cannot be made, as many as are worth trying.
+            rng: gives the generator of what is drawn for the whole batch, from the number of its first clip.
+        """
+        unreadable: list[tuple[str, str]] = []
+
+        def decode() -> _DecodingRows:
+            begin = time.perf_counter()
+            with profiler_range("plan", self._device):
+                stacked, rows = arrange_rows(plan(), self._collate, self._memory)
+            jobs = submit_rows(self._workers, rows, self._transforms.decoded, self._cache)
+            return _DecodingRows(stacked, rows, jobs, stand_ins, rng, unreadable, time.perf_counter() - begin)
+
+        rows = self._planner.submit(decode)
+        return BatchInMaking(rows, self._finisher.submit(self._finish, rows), unreadable)
+
+    def _finish(self, planned: Future[_DecodingRows]) -> MadeBatch:
+        decoding = planned.result()
+        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+            reports = self._wait(decoding)
+            rows = [row for row in decoding.rows if not row.left_out]
+            begin = time.perf_counter()
+            with profiler_range("transform", self._device):
+                batch = self._put_together(decoding, rows, reports) if rows else None
+            ready = None if self._stream is None else self._stream.record_event()
+        times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
+        return MadeBatch(batch, decoding_stats(len(rows), reports) + times, ready)
+
+    def _wait(self, decoding: _DecodingRows) -> list[ClipsReport]:
+        """Wait for the decoding jobs, and for others in place of those that failed."""
+        reports: list[ClipsReport] = []
+        failed: list[BatchRow] = []
+        for job in decoding.jobs:
+            try:
+                reports.append(job.report.result())
+            except _UNREADABLE:
+                if self._on_error == "raise":
+                    raise
+                failed += [row for row in job.rows if row not in failed]
+        if failed:
+            # What other parts of these clips wrote must not come after what replaces it.
+            for event in [event for report in reports for event in report.ready]:
+                event.synchronize()
+        for row in failed:
+            make = partial(self._make_replaced, row, decoding)
+            again = self._workers.submit(make, row.clip.video.index, 0).result()
+            if again is None:
+                row.left_out = True
+            else:
+                reports.append(again)
+        return reports
+
+    def _make_replaced(
+        self, row: BatchRow, decoding: _DecodingRows, reader: ClipReader, decode: Decode
+    ) -> ClipsReport | None:
+        """Decode a clip that could not be made with others by itself, or, where it may be replaced, another one."""
+        planned, clip, failed, tried = row.clip, row.clip, 0, 1
+        others = decoding.stand_ins(planned)
+        while True:
+            if clip is planned or show_instead(row, clip, self._collate, self._memory):
+                try:
+                    job = next(decode_jobs([row]))
+                    return decode_rows(job, self._transforms.decoded, self._cache, reader, decode)
+                except _UNREADABLE as error:
+                    decoding.unreadable.append((clip.video.entry.path, str(error)))
+                    if self._on_error == "skip":
+                        return None
+                    failed += 1
+            following = next(others, None) if failed < _REPLACEMENTS else None
+            if following is None:
+                break
+            clip, tried = following, tried + 1
+        raise DecodeError(
+            f"no clip can stand in for clip {planned.number}: {failed} of {tried} tried do not decode, "
+            "the others do not fit into the batch",
+            planned.video.entry.path,
+        )
+
+    def _put_together(self, decoding: _DecodingRows, rows: list[BatchRow], reports: list[ClipsReport]) -> Batch:
+        stacked = decoding.stacked
+        hand_over(reports, [row.frames for row in rows] if stacked is None else [stacked], self._device)
+        if stacked is not None and len(rows) < len(decoding.rows):
+            kept = [number for number, row in enumerate(decoding.rows) if not row.left_out]
+            stacked = stacked[torch.tensor(kept, device=self._device)]
+        frames = transform_rows(self._transforms, stacked, rows, self._layout)
+        batch = collate_rows(frames, rows, list if stacked is None else np.stack)
+        if self._transforms.mixing is None:
+            return batch
+        assert isinstance(frames, torch.Tensor), "a list is refused"
+        rng = decoding.rng(decoding.rows[0].clip.number)
+        frames, labels = self._transforms.mixing.mix(frames, row_labels(rows), self._layout, rng)
+        return replace(batch, frames=frames, labels=labels)

@@ -1,0 +1,50 @@
+"""The pixel values that a loader is asked for, from its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from videoloader.convert import Color, fill_color
+from videoloader.errors import ConfigurationError
+from videoloader.transforms import Transform, TransformPlan, arrange_transforms
+
+_DTYPES = {
+    "uint8": torch.uint8, "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
+}  # fmt: skip
+
+
+def plan_transforms(
+    transforms: Sequence[Transform], dtype: str | torch.dtype, color: Color, fill_value: float | Sequence[float]
+) -> TransformPlan:
+    """How the frames that a loader is asked for are made.
+
+    Args:
+        transforms: see ``arrange_transforms``.
+        dtype: PyTorch's own or its name.
+        color, fill_value: see ``VideoLoader``.
+
+    Raises:
+        ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms``.
+    """
+    if isinstance(dtype, str) and dtype not in _DTYPES:
+        raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
+    dtype = _DTYPES[dtype] if isinstance(dtype, str) else dtype
+    return arrange_transforms(transforms, dtype, color, fill_color(fill_value))
+
+
+def one_view(transforms: TransformPlan) -> TransformPlan:
+    """The same, unless it makes several views of a clip, which then is a ConfigurationError."""
+    if transforms.mixing is not None:
+        raise ConfigurationError("clips are mixed by loaders of batches only, not where each has a place of its own")
+    if transforms.views > 1:
+        raise ConfigurationError(f"the transforms make {transforms.views} views of a clip, but it has one place only")
+    return transforms
+
+
+def check_choices(**choices: tuple[object, tuple[object, ...]]) -> None:
+    """Raise ConfigurationError unless each argument is one of its values, given as (value, allowed values)."""
+    for name, (value, allowed) in choices.items():
+        if value not in allowed:
+            raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(map(str, allowed))}")

@@ -1,0 +1,65 @@
+"""Frames as arrays of other frameworks, in the same memory.
+
+``batch.frames`` and ``batch.labels`` are torch tensors, which speak DLPack. Nothing more is needed for
+
+- NumPy: ``batch.frames.numpy()``, on the CPU; NumPy has no bfloat16.
+- JAX: ``jax.dlpack.from_dlpack(batch.frames)``, which waits for the frames and keeps their memory while it is used.
+
+CuPy and TensorFlow leave something to the caller, which the functions here do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from videoloader.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import cupy
+
+
+def to_cupy(tensor: torch.Tensor) -> cupy.ndarray:
+    """A CUDA tensor as a CuPy array, for use on CuPy's current stream.
+
+    That stream waits for what PyTorch has under way. PyTorch keeps the memory until the stream is through with what
+    was put on it before both tensor and array are gone, which CuPy's own conversion does not ask for.
+
+    Raises:
+        ConfigurationError: the tensor is not on a CUDA device, or CuPy is not installed.
+
+    Example:
+        >>> means = to_cupy(batch.frames).mean((1, 3, 4))  # doctest: +SKIP
+    """
+    if not tensor.is_cuda:
+        raise ConfigurationError(f"CuPy's arrays lie on CUDA devices, not on {str(tensor.device)!r}")
+    try:
+        import cupy
+    except ImportError as error:
+        raise ConfigurationError("needs CuPy: pip install 'videoloader[cuda12]' or 'videoloader[cuda13]'") from error
+    with cupy.cuda.Device(tensor.device.index):
+        array = cupy.from_dlpack(tensor)
+        tensor.record_stream(torch.cuda.ExternalStream(cupy.cuda.get_current_stream().ptr, tensor.device))  # type: ignore[no-untyped-call]
+    return array
+
+
+def to_tensorflow(tensor: torch.Tensor) -> Any:
+    """A tensor as one of TensorFlow's.
+
+    TensorFlow does not tell on which stream it works. So on a CUDA device this waits until PyTorch's current stream
+    is done, and the tensor must be kept until TensorFlow has used its memory.
+
+    Raises:
+        ConfigurationError: TensorFlow is not installed.
+
+    Example:
+        >>> logits = keras_model(to_tensorflow(batch.frames))  # doctest: +SKIP
+    """
+    try:
+        import tensorflow
+    except ImportError as error:
+        raise ConfigurationError("needs TensorFlow: pip install tensorflow") from error
+    if tensor.is_cuda:
+        torch.cuda.current_stream(tensor.device).synchronize()
+    return tensorflow.experimental.dlpack.from_dlpack(tensor.detach().__dlpack__())

@@ -1,0 +1,68 @@
+"""The epochs of a VideoLoader for frameworks that count batches themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from videoloader.batch import Batch
+from videoloader.loader import VideoLoader
+
+
+class EpochLoop:
+    """A VideoLoader that knows which epoch is under way, and how many batches of it were given out.
+
+    After its last batch a VideoLoader is in the next epoch already; frameworks still have to end this one, and may do
+    so without asking for another batch. Its length is that of the whole epoch, also after a resume.
+
+    Args:
+        loader: whose batches these are.
+    """
+
+    def __init__(self, loader: VideoLoader) -> None:
+        self._loader = loader
+        self._under_way: int | None = None
+        self._before = self._batches = 0
+
+    def __len__(self) -> int:
+        """Batches of the epoch under way, or of the next one: those given out before a resume, and the others."""
+        return len(self._loader) + (0 if self.ended else self._before)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last batch of the epoch under way was given out."""
+        return self._under_way not in (None, self._epoch())
+
+    def _epoch(self) -> int:
+        return int(self._loader.state_dict()["epoch"])
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches of one epoch, or of what is left of it after ``load_state_dict``."""
+        if self._under_way is not None:  # the last loop did not come to its end
+            self.set_epoch(self._under_way + 1)
+        self._under_way, self._batches = self._epoch(), self._before
+        for batch in self._loader:
+            self._batches += 1
+            yield batch
+        self._under_way, self._before = None, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin with this epoch next."""
+        self._loader.set_epoch(epoch)
+        self._under_way, self._before = None, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is, which epoch is under way, and how many batches of it were given out."""
+        return {"loader": self._loader.state_dict(), "under_way": self._under_way, "batches": self._batches}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
+        """Go on where a state was taken; whether that was after the last batch of an epoch.
+
+        Raises:
+            ConfigurationError: the state is of another data set, frame mode, order or seed.
+        """
+        self._loader.load_state_dict(state["loader"])
+        ended = state["under_way"] not in (None, self._epoch())
+        in_epoch = state["under_way"] is not None and not ended
+        self._under_way, self._before = None, int(state["batches"]) if in_epoch else 0
+        return ended

@@ -1,0 +1,114 @@
+"""Videos in a column of a Hugging Face data set."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from videoloader.dataset import VideoDataset
+from videoloader.dataset.columns import Column, join, pack
+from videoloader.dataset.known_columns import entries_of
+from videoloader.dataset.parquet import arrow_column
+from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
+from videoloader.errors import ConfigurationError, SourceError
+
+if TYPE_CHECKING:
+    import datasets
+
+# Few enough that the videos of these rows may lie in memory.
+_ROWS_AT_ONCE = 64
+
+
+def from_huggingface(
+    rows: datasets.Dataset,
+    *,
+    video: str = "video",
+    columns: Mapping[str, str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> VideoDataset:
+    """One entry for each row of a ``datasets.Dataset``; its other columns are kept.
+
+    Nothing is decoded, and audio and images in other columns are kept as they are stored. Leave out those that are
+    not needed with ``rows.remove_columns``.
+
+    Args:
+        rows: the data set.
+        video: name of the column with the videos: paths or URLs, bytes, or what the ``Video`` feature stores, which
+            is either in ``{"path": …, "bytes": …}``.
+        columns: which other columns are the label and the ends of a part of the video, as for
+            ``VideoDataset.from_csv``. The names of a ``ClassLabel`` are the class names; its -1 is no label.
+        folder: where videos that the rows hold as bytes are written to, each once, under a name made of its content;
+            videos that are there already are not written again. Other processes then open them by path.
+
+    Raises:
+        ConfigurationError: there are no rows or no such column, a row has no video, a value makes no sense, or videos
+            are bytes and there is no ``folder``.
+        SourceError: a video cannot be written.
+
+    Example:
+        >>> rows = datasets.load_dataset("videofolder", data_dir="clips", split="train")  # doctest: +SKIP
+        >>> loader = VideoLoader(from_huggingface(rows), RandomWindow(16), batch_size=8)  # doctest: +SKIP
+    """
+    names, source = list(rows.column_names), f"data set {rows.builder_name or ''}".strip()
+    if video not in names:
+        raise ConfigurationError(f"video is {video!r}, which is no column of {names}", source)
+    if not len(rows):
+        raise ConfigurationError("the data set has no rows", source)
+    paths: list[str] = []
+    parts: dict[str, list[Column]] = {name: [] for name in names if name != video}
+    as_stored = rows.with_format("arrow")
+    for table in as_stored.iter(batch_size=_ROWS_AT_ONCE if _may_hold_bytes(as_stored, video) else ROWS_AT_ONCE):
+        for value in table.column(video):
+            paths.append(_path(value.as_py(), f"{source}: row {len(paths)}", folder))
+        for name, part in parts.items():
+            part.append(_values(rows, name, table))
+    given = {"path": video, **(columns or {})}
+    classes = {name: rows.features[name].names for name in names if hasattr(rows.features[name], "names")}
+    if "label" not in given and len(classes) == 1:
+        given["label"] = next(iter(classes))
+    read = {video: pack(paths), **{name: join(part) for name, part in parts.items()}}
+    raw = RawTable(source, read, lambda row: f"row {row}")
+    return VideoDataset(*entries_of(raw, given, "", classes.get(given.get("label", ""))))
+
+
+def _may_hold_bytes(as_stored: Any, video: str) -> bool:
+    kind = str(as_stored[:0].schema.field(video).type)
+    return not kind.endswith("string")
+
+
+def _values(rows: Any, name: str, table: Any) -> Column:
+    values = table.column(name)
+    if hasattr(rows.features[name], "names"):  # -1 stands for a class that is not told
+        return pack([None if value == -1 else value for value in values.to_pylist()])
+    return arrow_column(values.combine_chunks())
+
+
+def _path(value: Any, where: str, folder: str | os.PathLike[str] | None) -> str:
+    """The path of a video; of one that comes as bytes, where it is written to."""
+    content = value.get("bytes") if isinstance(value, dict) else value if isinstance(value, bytes) else None
+    path = value.get("path") if isinstance(value, dict) else value if isinstance(value, str) else None
+    if content is None:
+        if not path:
+            raise ConfigurationError(f"{where}: there is neither a path nor the bytes of a video, but {value!r}")
+        return str(path)
+    if folder is None:
+        raise ConfigurationError(f"{where}: the video is {len(content)} bytes: say in which folder it may be written")
+    name = blake2b(content, digest_size=16).hexdigest() + PurePath(path or "").suffix
+    return _written(Path(folder).absolute() / name, content)
+
+
+def _written(path: Path, content: bytes) -> str:
+    """Write a file, unless it is there, such that nobody ever sees a part of it."""
+    try:
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
+                file.write(content)
+            os.replace(file.name, path)
+    except OSError as error:
+        raise SourceError(f"the video cannot be written ({error})", str(path)) from error
+    return str(path)

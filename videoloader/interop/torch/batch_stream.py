@@ -1,0 +1,92 @@
+"""A VideoLoader as a torch data set of ready batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from videoloader.batch import Batch
+from videoloader.errors import ConfigurationError
+from videoloader.interop.epoch_loop import EpochLoop
+from videoloader.loader import VideoLoader
+from videoloader.ranks import shard_of_environment
+
+
+class BatchStream(IterableDataset[Batch]):
+    """Batches of a ``VideoLoader`` for a torch DataLoader or torchdata's ``StatefulDataLoader``.
+
+    To be used with ``batch_size=None``, since its items are batches already. Without worker processes they lie where
+    the loader puts them, also on a GPU. With N of them each is a shard that decodes on the CPU: batches come from the
+    workers in turn. It has the state that ``StatefulDataLoader`` saves and resumes exactly, with as many workers.
+
+    Args:
+        make: makes the loader, called as ``make(shard_id=…, num_shards=…)`` in each process when it is first wanted,
+            in a worker with ``device="cpu"`` besides; mostly a ``functools.partial`` of ``VideoLoader``. For spawned
+            workers it must be picklable.
+        shard_id, num_shards: this process's part; from torchrun's environment unless given. Workers share it out.
+
+    Raises:
+        ConfigurationError: only one of ``shard_id`` and ``num_shards`` is given.
+
+    Example:
+        >>> make = partial(VideoLoader, data, RandomWindow(16), batch_size=8, num_workers=1)  # doctest: +SKIP
+        >>> loader = StatefulDataLoader(BatchStream(make), batch_size=None, num_workers=8)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, make: Callable[..., VideoLoader], *, shard_id: int | None = None, num_shards: int | None = None
+    ) -> None:
+        if (shard_id is None) != (num_shards is None):
+            raise ConfigurationError("give both of shard_id and num_shards, or none")
+        self._make = make
+        self._shard = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
+        self._loop: EpochLoop | None = None
+        self._process = os.getpid()
+        self._loaded = self._nothing_left = False
+        # Shared, so that worker processes hear of it. Negative: each loader goes on from epoch to epoch by itself.
+        self._epoch = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin with this epoch next. Needed with workers that do not stay from epoch to epoch, which know of none."""
+        self._epoch.fill_(epoch)
+        self._loaded = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this process's loader is, and which epoch is under way."""
+        return self._own_loop().state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken.
+
+        Raises:
+            ConfigurationError: the state is of another data set, frame mode, order or seed.
+        """
+        self._loaded, self._nothing_left = True, self._own_loop().load_state_dict(state)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches of one epoch, or of what is left of it after ``load_state_dict``, which may be none."""
+        loop, epoch, loaded = self._own_loop(), int(self._epoch), self._loaded
+        self._loaded = False
+        if loaded and self._nothing_left:
+            return
+        if not loaded and epoch >= 0:
+            loop.set_epoch(epoch)
+        yield from loop
+
+    def _own_loop(self) -> EpochLoop:
+        if self._loop is None or self._process != os.getpid():  # threads do not survive a fork
+            worker, (shard_id, num_shards) = get_worker_info(), self._shard
+            if worker is None:
+                loader = self._make(shard_id=shard_id, num_shards=num_shards)
+            else:
+                part = {"shard_id": shard_id * worker.num_workers + worker.id, "device": "cpu"}
+                loader = self._make(num_shards=num_shards * worker.num_workers, **part)
+            self._loop, self._process = EpochLoop(loader), os.getpid()
+        return self._loop
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loop": None}

@@ -1,0 +1,162 @@
+"""Clips one by one, decoded on the CPU wherever they are asked for: in the worker processes of a torch DataLoader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset, default_collate
+
+from videoloader.batch import Batch, collate_rows
+from videoloader.batch_plan import decode_jobs, plan_views
+from videoloader.clip_table import build_clip_table
+from videoloader.clips import reader_of_thread
+from videoloader.collation import Layout, decoding_memory, transform_rows
+from videoloader.convert import Color
+from videoloader.dataset import VideoDataset
+from videoloader.errors import FrameRangeError
+from videoloader.frame_output import check_choices, one_view, plan_transforms
+from videoloader.indexing import IndexStore
+from videoloader.row_jobs import decode_rows
+from videoloader.sampling import FrameMode, clip_rng
+from videoloader.transforms import Transform
+from videoloader.workers import available_cores
+
+_CPU = torch.device("cpu")
+
+
+class ClipDataset(Dataset[dict[str, Any]]):
+    """The clips of a data set, numbered, for a torch DataLoader that decodes in worker processes on the CPU.
+
+    Clip ``n`` has the frames that ``VideoLoader`` gives for clip ``n`` with the same seed in the same epoch, pixel
+    for pixel. Each process opens its own decoders when it first needs them. It may be pickled, so workers may be
+    forked or spawned.
+
+    Args:
+        dataset, mode, transforms, layout, dtype, color, seed, fill_value, index, on_indexed: as for ``VideoLoader``.
+            With many videos give an ``index``: without one all their indexes travel to every worker that is spawned.
+
+    Raises:
+        ConfigurationError: an argument has no such value.
+        VideoLoaderError: a video cannot be indexed.
+
+    Example:
+        >>> clips = ClipDataset(data, RandomWindow(16, stride=4), transforms=[RandomResizedCrop(224)])  # doctest: +SKIP
+        >>> loader = DataLoader(clips, batch_size=8, shuffle=True, num_workers=8, collate_fn=stack_clips)
+        ... # doctest: +SKIP
+        >>> for epoch in range(10):  # doctest: +SKIP
+        ...     clips.set_epoch(epoch)
+        ...     for batch in loader:
+        ...         train(batch.frames, batch.labels)
+    """
+
+    def __init__(
+        self,
+        dataset: VideoDataset,
+        mode: FrameMode,
+        *,
+        transforms: Sequence[Transform] = (),
+        layout: Layout = "TCHW",
+        dtype: str | torch.dtype = "uint8",
+        color: Color = "rgb",
+        seed: int = 0,
+        fill_value: float | Sequence[float] = 0,
+        index: IndexStore | str | os.PathLike[str] | None = None,
+        on_indexed: Callable[[], object] = lambda: None,
+    ) -> None:
+        check_choices(layout=(layout, get_args(Layout)))
+        self._mode, self._layout, self._seed = mode, layout, seed
+        self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
+        self._memory = decoding_memory(self._transforms, layout, _CPU)
+        self._table = build_clip_table(
+            dataset,
+            mode,
+            store=IndexStore(index) if isinstance(index, str | os.PathLike) else index,
+            workers=available_cores(),
+            skip_unreadable=False,
+            on_indexed=on_indexed,
+        )
+        # Shared, so that worker processes which stay from epoch to epoch hear of the next one.
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self.set_epoch(0)
+
+    def __len__(self) -> int:
+        """Number of clips."""
+        return len(self._table)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the random frames and transforms of another epoch. Call it between two loops over the DataLoader."""
+        clip_rng(self._seed, epoch, 0)  # says now what is wrong with it
+        self._epoch.fill_(epoch)
+
+    def __getitem__(self, clip: int) -> dict[str, Any]:
+        """A clip with what ``Batch`` knows of it.
+
+        Returns:
+            ``frames`` (a tensor of the layout and dtype asked for), ``label`` (-1 where there is none),
+            ``frame_numbers``, ``timestamps``, ``mask``, ``corrupt`` (arrays [T]), ``path``, ``clip``, ``columns``,
+            ``box`` (int64[4]) and ``source_matrix`` (float64[3, 3]).
+
+        Raises:
+            FrameRangeError: there is no such clip.
+            DecodeError, SourceError, UnsupportedError: it cannot be made.
+        """
+        number = clip + len(self) if clip < 0 else clip
+        if not 0 <= number < len(self):
+            raise FrameRangeError(f"clip {clip} does not exist: there are {len(self)}")
+        video, in_video = self._table[number]
+        rng = clip_rng(self._seed, int(self._epoch), number)
+        (planned,) = plan_views(number, video, in_video, self._mode, self._transforms, [rng])
+        row = self._memory.row(planned, self._memory.allocate(1, planned.shape)[0])
+        decode_rows(next(decode_jobs([row])), self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
+        made = collate_rows(transform_rows(self._transforms, None, [row], self._layout), [row], list)
+        return {
+            "frames": made.frames[0],
+            "label": int(made.labels[0]),
+            "frame_numbers": made.frame_numbers[0],
+            "timestamps": made.timestamps[0],
+            "mask": made.mask[0],
+            "corrupt": made.corrupt[0],
+            "path": made.paths[0],
+            "clip": number,
+            "columns": made.columns[0],
+            "box": made.boxes[0],
+            "source_matrix": made.source_matrix[0],
+        }
+
+
+def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
+    """A ``collate_fn`` for ``ClipDataset``: the ``Batch`` that ``VideoLoader`` gives with ``collate="stack"``.
+
+    Raises:
+        RuntimeError: the clips differ in their size or number of frames; see ``list_clips``.
+    """
+    return _batch(samples, default_collate, np.stack)
+
+
+def list_clips(samples: Sequence[dict[str, Any]]) -> Batch:
+    """A ``collate_fn`` for ``ClipDataset``: the ``Batch`` that ``VideoLoader`` gives with ``collate="list"``."""
+    return _batch(samples, list, list)
+
+
+def _batch(samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any], join: Callable[[Any], Any]) -> Batch:
+    def column(name: str) -> list[Any]:
+        return [sample[name] for sample in samples]
+
+    return Batch(
+        join_frames(column("frames")),  # in a worker, PyTorch's own function stacks straight into shared memory
+        torch.tensor(column("label"), dtype=torch.int64),
+        join(column("frame_numbers")),
+        join(column("timestamps")),
+        join(column("mask")),
+        join(column("corrupt")),
+        column("path"),
+        np.array(column("clip"), np.int64),
+        np.zeros(len(samples), np.int64),
+        column("columns"),
+        np.stack(column("box")),
+        np.stack(column("source_matrix")),
+    )

@@ -1,0 +1,87 @@
+"""What a data set gives out in the place of frames: a few words about which ones are wanted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import Any
+
+from torch.utils.data._utils.collate import default_collate_fn_map
+
+from videoloader.dataset import VideoEntry
+from videoloader.errors import ConfigurationError
+from videoloader.sampling import FrameList, FrameMode
+from videoloader.transforms import Normalize, Transform
+
+
+@dataclass(frozen=True, init=False)
+class ClipRequest:
+    """A clip that a ``DecodingLoader`` is to make, anywhere in a sample of a torch data set.
+
+    It costs nothing to make, opens no file and takes some hundred bytes on its way out of a worker process. PyTorch's
+    ``default_collate`` gathers the requests of a batch in a list.
+
+    Args:
+        video: its path in any form that ``Video`` takes, or an entry, which may mean a part of a video only.
+        mode: a frame mode, or frame numbers (negative ones count from the end).
+        clip: number of the clip, for modes that make several of one video.
+        seed: of random frames and transforms: the frames are those of ``Video(video).read(mode, clip=clip, seed=seed)``
+            then. Without one they follow from the loader's seed, the epoch and how many requests came before in it.
+        transforms: crops, resizes, flips and padding instead of the loader's. All others are the loader's alone.
+
+    Attributes:
+        video: the entry.
+        mode: the frame mode.
+
+    Raises:
+        ConfigurationError: an argument makes no sense.
+
+    Example:
+        >>> class Captioned(torch.utils.data.Dataset):  # doctest: +SKIP
+        ...     def __getitem__(self, row):
+        ...         path, caption = self.rows[row]
+        ...         return {"video": ClipRequest(path, RandomWindow(16, stride=4)), "tokens": self.tokens_of(caption)}
+    """
+
+    video: VideoEntry
+    mode: FrameMode
+    _: KW_ONLY
+    clip: int = 0
+    seed: int | None = None
+    transforms: tuple[Transform, ...] | None = None
+
+    def __init__(
+        self,
+        video: str | os.PathLike[str] | VideoEntry,
+        mode: FrameMode | Sequence[int],
+        *,
+        clip: int = 0,
+        seed: int | None = None,
+        transforms: Sequence[Transform] | None = None,
+    ) -> None:
+        entry = video if isinstance(video, VideoEntry) else VideoEntry(os.fspath(video))
+        for name, number in (("clip", clip), ("seed", 0 if seed is None else seed)):
+            if not isinstance(number, Integral) or not 0 <= number < 2**64:
+                raise ConfigurationError(f"{name} must be an integer in [0, 2**64), got {number!r}", entry.path)
+        if any(isinstance(transform, Normalize) for transform in transforms or ()):
+            raise ConfigurationError("a request cannot have a Normalize of its own: give it to the loader", entry.path)
+        chosen: Any = mode if hasattr(mode, "frame_numbers") else FrameList(mode)
+        values = {
+            "video": entry,
+            "mode": chosen,
+            "clip": int(clip),
+            "seed": None if seed is None else int(seed),
+            "transforms": None if transforms is None else tuple(transforms),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+def _collate_requests(requests: Sequence[ClipRequest], *, collate_fn_map: object = None) -> list[ClipRequest]:
+    return list(requests)
+
+
+# The documented way to teach ``default_collate`` a type of one's own.
+default_collate_fn_map[ClipRequest] = _collate_requests

@@ -1,0 +1,350 @@
+"""A torch DataLoader whose clips are decoded in the main process."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+
+from videoloader.batch import Batch, collate_rows
+from videoloader.batch_plan import BatchRow, PlannedClip, plan_views
+from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, transform_rows
+from videoloader.convert import Color
+from videoloader.decoding import Decode, FrameCache
+from videoloader.device import resolve_device
+from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError
+from videoloader.frame_output import check_choices, one_view, plan_transforms
+from videoloader.indexing import IndexStore
+from videoloader.interop.torch.clip_request import ClipRequest
+from videoloader.interop.torch.places import Place, fill_places, places_of
+from videoloader.interop.torch.video_indexes import VideoIndexes
+from videoloader.loader_stats import LoaderStats, decoding_stats
+from videoloader.ranks import shard_of_environment
+from videoloader.row_jobs import RowJob, hand_over, submit_rows
+from videoloader.sampling import clip_rng
+from videoloader.transforms import Transform, arrange_transforms
+from videoloader.video import Clip
+from videoloader.workers import DecodeWorkers
+
+OnError = Literal["raise", "skip"]
+_LEAST_AHEAD = 2
+_CLIPS_AHEAD = 2
+
+
+class _Progress(NamedTuple):
+    """How far an epoch has come: batches and requests given out, and the state of a torch loader that has one."""
+
+    epoch: int
+    batches: int = 0
+    requests: int = 0
+    loader: Any = None
+
+
+class _Rows(NamedTuple):
+    """What is made for one place of a batch."""
+
+    alone: bool
+    stacked: torch.Tensor | None
+    rows: list[BatchRow]
+
+
+class _Decoding(NamedTuple):
+    """The clips of a batch while they are made."""
+
+    places: list[_Rows]
+    jobs: list[RowJob]
+
+
+class _Pending(NamedTuple):
+    """A batch as it came from the torch loader, its clips, and the progress when it is given out."""
+
+    batch: Any
+    clips: int
+    decoding: Future[_Decoding]
+    then: _Progress
+
+
+class DecodingLoader:
+    """Goes through a torch DataLoader and puts frames in the place of every ``ClipRequest`` of its batches.
+
+    The DataLoader keeps its worker processes for the data set's own logic; they send requests of some hundred bytes.
+    All decoding is done here, by threads of the main process, some batches ahead: one CUDA context, no frames in
+    pipes. Requests may stand anywhere in a batch, in mappings, lists, tuples and dataclasses, beside anything else,
+    which is left as it is. A list of requests, as ``default_collate`` makes one, becomes frames [B, T, C, H, W]; a
+    request by itself [T, C, H, W].
+
+    What frames a request without a seed gets depends on the loader's seed, the epoch, and how many requests came
+    before it in this epoch: not on workers or prefetching, provided that the torch loader's order does not. Iterating
+    gives one epoch and goes on to the next; leaving a loop early ends its epoch.
+
+    Args:
+        torch_loader: a ``torch.utils.data.DataLoader`` with any sampler, ``collate_fn``, workers and pinning, or any
+            iterable of batches. One that has ``state_dict``, as torchdata's ``StatefulDataLoader``, resumes exactly.
+        device, transforms, layout, dtype, color, num_workers, decode, cpu_workers, gop_cache, collate, fill_value: of
+            the frames, as for ``VideoLoader``.
+        seed: of random frames and transforms of requests that have none.
+        prefetch: batches in the making while one is used. Default: enough for two clips a thread, at least two.
+        on_error: a video that cannot be read or does not give its clip: ``"raise"``, or ``"skip"`` the whole batch,
+            since what belongs to a clip in it cannot be told. With several ranks batches skipped by one only let
+            the others wait: raise there.
+        index: an ``IndexStore``, or its path, that holds the videos' indexes. Without one they are made when a video
+            is first asked for, and those used last are kept.
+        replace_with: gives what stands in the place of requests: called with a ``Batch`` for a list, a ``Clip`` for
+            one by itself. Default: its ``frames``.
+
+    Attributes:
+        device: where frames come out.
+        unreadable: (path, error) of what made batches be skipped so far.
+
+    Raises:
+        ConfigurationError: an argument has no such value.
+
+    Example:
+        >>> loader = DecodingLoader(  # doctest: +SKIP
+        ...     DataLoader(captioned, batch_size=8, shuffle=True, num_workers=4),
+        ...     device="cuda", transforms=[RandomResizedCrop(224), Normalize()], dtype="float16",
+        ... )
+        >>> for batch in loader:  # doctest: +SKIP
+        ...     loss = model(batch["video"], batch["tokens"].cuda())
+
+        With the times of the frames:
+
+        >>> loader = DecodingLoader(torch_loader, replace_with=lambda clips: (clips.frames, clips.timestamps))
+        ... # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        torch_loader: Iterable[Any],
+        *,
+        device: str | torch.device = "auto",
+        transforms: Sequence[Transform] = (),
+        layout: Layout = "TCHW",
+        dtype: str | torch.dtype = "uint8",
+        color: Color = "rgb",
+        seed: int = 0,
+        num_workers: int | None = None,
+        decode: Decode = "auto",
+        cpu_workers: int | None = None,
+        prefetch: int | None = None,
+        gop_cache: int = 0,
+        collate: Collate = "stack",
+        fill_value: float | Sequence[float] = 0,
+        on_error: OnError = "raise",
+        index: IndexStore | str | os.PathLike[str] | None = None,
+        replace_with: Callable[[Any], Any] = attrgetter("frames"),
+    ) -> None:
+        self.device = resolve_device(device)
+        check_choices(
+            layout=(layout, get_args(Layout)),
+            on_error=(on_error, get_args(OnError)),
+            decode=(decode, get_args(Decode)),
+            collate=(collate, get_args(Collate)),
+        )
+        if (prefetch is not None and prefetch < 1) or gop_cache < 0:
+            raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
+        self._loader, self._collate, self._layout = torch_loader, collate, layout
+        self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
+        self._memory = decoding_memory(self._transforms, layout, self.device)
+        self._seed, self._on_error, self._replace_with = seed, on_error, replace_with
+        self._shard_id, self._num_shards = shard_of_environment()
+        clip_rng(seed, 0, 0)  # says now what is wrong with a seed
+        self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
+        self._prefetch = prefetch
+        self._cache = FrameCache(gop_cache) if gop_cache else None
+        self._indexes = VideoIndexes(index)
+        # One thread, so that batches are decoded in their order; another one, so that looking up the indexes of
+        # many new videos, or reading them over a network, does not keep the consumer waiting.
+        self._planner = ThreadPoolExecutor(1, "videoloader-plan")
+        self._progress, self._resumed, self._left_early = _Progress(0), False, False
+        self._stats = LoaderStats()
+        self.unreadable: list[tuple[str, str]] = []
+
+    def __len__(self) -> int:
+        """Batches of an epoch: the torch loader's."""
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin with this epoch next, and tell the torch loader's samplers and data set, where they want to know."""
+        self._progress, self._resumed, self._left_early = _Progress(epoch), False, False
+        self._tell_epoch(epoch)
+
+    def _tell_epoch(self, epoch: int) -> None:
+        for name in ("batch_sampler", "batch_sampler.sampler", "sampler", "dataset"):
+            try:
+                tell = attrgetter(f"{name}.set_epoch")(self._loader)
+            except AttributeError:
+                continue
+            tell(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is: after the batch given out last, whatever was made ahead of it.
+
+        With a torch loader that has a state, that is in it. Any other is gone through again up to there on resuming,
+        without decoding: exact if it gives the same batches again, as with a seeded sampler that ``set_epoch`` tells.
+        """
+        progress = self._progress
+        if not progress.batches and progress.loader is None:
+            progress = progress._replace(loader=self._loader_state())
+        return {**progress._asdict(), "seed": self._seed}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken.
+
+        Raises:
+            ConfigurationError: the state is of a loader with another seed, or with a torch loader that has a state.
+        """
+        if state["seed"] != self._seed:
+            raise ConfigurationError(f"the state is of a loader with the seed {state['seed']}, not {self._seed}")
+        progress = _Progress(**{name: state[name] for name in _Progress._fields})
+        if progress.loader is not None and not hasattr(self._loader, "load_state_dict"):
+            raise ConfigurationError(f"the state is of a torch loader with a state, not of a {type(self._loader)}")
+        self.set_epoch(progress.epoch)
+        if progress.loader is not None:
+            self._loader.load_state_dict(copy.deepcopy(progress.loader))  # type: ignore[attr-defined]
+        self._progress, self._resumed = progress, True
+
+    def _loader_state(self) -> Any:
+        return copy.deepcopy(self._loader.state_dict()) if hasattr(self._loader, "state_dict") else None
+
+    def stats(self) -> LoaderStats:
+        """What the clips given out so far have cost."""
+        return self._stats
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of one epoch, or of what is left of it after ``load_state_dict``.
+
+        Raises:
+            VideoLoaderError: a clip cannot be made (with ``on_error="raise"``); it names the file.
+            ConfigurationError: clips of one list differ in their size or number of frames; see ``collate``.
+        """
+        if self._left_early:
+            self._progress = _Progress(self._progress.epoch + 1)
+        start, self._left_early = self._progress, False
+        batches = iter(self._loader)
+        if self._resumed and start.loader is None:
+            for _ in range(start.batches):
+                next(batches, None)
+        self._resumed = False
+        self._progress = latest = start._replace(loader=self._loader_state())
+        pending: deque[_Pending] = deque()
+        end: _Progress | Exception | None = None
+        try:
+            while end is None or pending:
+                while end is None and self._wants_more(pending):
+                    try:
+                        batch = next(batches)
+                    except StopIteration:
+                        end = _Progress(start.epoch + 1, loader=self._loader_state())
+                    except Exception as error:
+                        end = error  # the batches before it come first
+                    else:
+                        pending.append(self._begin(batch, latest))
+                        latest = pending[-1].then
+                if not pending:
+                    break
+                made = self._finish(pending[0])
+                first = pending.popleft()
+                self._progress = end if isinstance(end, _Progress) and not pending else first.then
+                if made is not None:
+                    yield fill_places(first.batch, _each_in_turn(made))
+            if isinstance(end, Exception):
+                raise end
+            assert end is not None
+            self._progress = end
+        finally:
+            for each in pending:
+                self._abandon(each)
+            self._left_early = self._progress.epoch == start.epoch and self._progress.batches != start.batches
+
+    def _wants_more(self, pending: deque[_Pending]) -> bool:
+        if self._prefetch is not None:
+            return len(pending) <= self._prefetch
+        enough = _CLIPS_AHEAD * (self._workers.num_workers + self._workers.cpu_workers)
+        clips = sum(each.clips for each in pending)
+        return len(pending) <= _LEAST_AHEAD or (clips < enough and len(pending) < enough)
+
+    def _begin(self, batch: Any, before: _Progress) -> _Pending:
+        places = places_of(batch)
+        clips = sum(1 if isinstance(place, ClipRequest) else len(place) for place in places)
+        decoding = self._planner.submit(self._decode, places, before.epoch, before.requests)
+        then = _Progress(before.epoch, before.batches + 1, before.requests + clips, self._loader_state())
+        return _Pending(batch, clips, decoding, then)
+
+    def _decode(self, places: list[Place], epoch: int, number: int) -> _Decoding:
+        """Begin to decode the clips of a batch, the first of which has this number in its epoch."""
+        groups = [[place] if isinstance(place, ClipRequest) else place for place in places]
+        self._indexes.look_up(request.video.path for group in groups for request in group)
+        arranged = []
+        for place, group in zip(places, groups, strict=True):
+            alone = isinstance(place, ClipRequest)
+            planned = [self._plan(request, epoch, number + row) for row, request in enumerate(group)]
+            arranged.append(_Rows(alone, *arrange_rows(planned, "list" if alone else self._collate, self._memory)))
+            number += len(group)
+        rows = [row for each in arranged for row in each.rows]
+        return _Decoding(arranged, submit_rows(self._workers, rows, self._transforms.decoded, self._cache))
+
+    def _plan(self, request: ClipRequest, epoch: int, number: int) -> PlannedClip:
+        if request.seed is None:
+            rng = clip_rng(self._seed, epoch, number * self._num_shards + self._shard_id)
+        else:
+            rng = clip_rng(request.seed, 0, request.clip)
+        transforms = self._transforms
+        if request.transforms is not None:
+            own = arrange_transforms(request.transforms, torch.uint8)
+            if not own.fused:
+                raise ConfigurationError(
+                    "transforms of a request can only cut, resize, flip and pad", request.video.path
+                )
+            transforms = replace(transforms, conversion=one_view(own).conversion)
+        video = self._indexes.frames_of(request.video)
+        (planned,) = plan_views(number, video, request.clip, request.mode, transforms, [rng])
+        return planned
+
+    def _finish(self, pending: _Pending) -> list[Any] | None:
+        """What stands in the places of a batch, when all its clips are made; None where it is skipped."""
+        try:
+            decoding = pending.decoding.result()
+            reports = [job.report.result() for job in decoding.jobs]
+        except (ConfigurationError, NotIndexedError):
+            raise
+        except VideoLoaderError as error:
+            if self._on_error == "raise":
+                raise
+            self.unreadable.append((error.source or "", str(error)))
+            self._abandon(pending)
+            return None
+        frames = [
+            tensor
+            for place in decoding.places
+            for tensor in ([row.frames for row in place.rows] if place.stacked is None else [place.stacked])
+        ]
+        hand_over(reports, frames, self.device)
+        self._stats += decoding_stats(pending.clips, reports)
+        return [self._replace_with(self._result(place)) for place in decoding.places]
+
+    def _result(self, place: _Rows) -> Batch | Clip:
+        frames = transform_rows(self._transforms, place.stacked, place.rows, self._layout)
+        batch = collate_rows(frames, place.rows, list if place.stacked is None else np.stack)
+        if not place.alone:
+            return batch
+        return Clip(batch.frames[0], batch.frame_numbers[0], batch.timestamps[0], batch.mask[0], batch.corrupt[0])
+
+    def _abandon(self, pending: _Pending) -> None:
+        """Let a batch go: when this returns nobody works on it any more."""
+        if pending.decoding.cancel() or pending.decoding.exception() is not None:
+            return
+        wait([job.report for job in pending.decoding.result().jobs if not job.report.cancel()])
+
+
+def _each_in_turn(results: list[Any]) -> Callable[[Place], Any]:
+    following = iter(results)
+    return lambda place: next(following)

@@ -1,0 +1,44 @@
+"""A live progress bar for a loop over batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from videoloader.batch import Batch
+from videoloader.errors import ConfigurationError
+from videoloader.loader import VideoLoader
+
+
+def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator[Batch]:
+    """The batches of a loader, with a progress bar in the terminal: rate, and how much of the time was waited for.
+
+    Args:
+        loader: whose next epoch is shown, or what is left of it.
+        description: what stands before the bar.
+
+    Raises:
+        ConfigurationError: Rich is not installed (``pip install videoloader[cli]``).
+
+    Example:
+        >>> for batch in show_progress(loader, "epoch 3"):  # doctest: +SKIP
+        ...     train(batch.frames, batch.labels)
+    """
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError as error:
+        raise ConfigurationError("a progress bar needs Rich: pip install 'videoloader[cli]'") from error
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    before = loader.stats()
+    with Progress(*columns) as progress:
+        task = progress.add_task(description, total=len(loader), rate="")
+        for batch in loader:
+            spent = loader.stats() - before
+            rate = f"{spent.clips / spent.seconds:.1f} clips/s, waited {spent.waiting / spent.seconds:.0%}"
+            progress.update(task, advance=1, rate=rate)
+            yield batch

@@ -1,0 +1,90 @@
+"""Which of how many processes this is, as launchers and frameworks say it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch.distributed
+
+from videoloader.errors import ConfigurationError
+
+
+class _Launcher(NamedTuple):
+    """The variables in which a launcher tells a process its rank, the number of processes, its rank on the machine."""
+
+    rank: str
+    ranks: str
+    local_rank: str
+
+
+_TORCHRUN = _Launcher("RANK", "WORLD_SIZE", "LOCAL_RANK")
+_OPEN_MPI = _Launcher("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")
+# Not SLURM_NTASKS: the shell of sbatch or salloc has it, too, with SLURM_PROCID=0, and is no task of a step.
+_SLURM = _Launcher("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
+# Slurm last: the tasks of its step may be Open MPI's daemons, or torchrun, whose processes inherit its variables.
+_LAUNCHERS = (_TORCHRUN, _OPEN_MPI, _SLURM)
+
+
+def shard_of_environment() -> tuple[int, int]:
+    """(shard_id, num_shards): this process's rank and the number of ranks.
+
+    They come from the first of these that there is: an initialised ``torch.distributed``, an initialised
+    ``jax.distributed`` (JAX is asked only where the program has imported it), and the environment of torchrun
+    (``RANK``, ``WORLD_SIZE``), of Open MPI's mpirun (``OMPI_COMM_WORLD_RANK``, ``OMPI_COMM_WORLD_SIZE``), of Slurm's
+    srun (``SLURM_PROCID``, ``SLURM_STEP_NUM_TASKS``; the shell of a batch or interactive job is one process). Where
+    there is none, (0, 1).
+
+    Raises:
+        ConfigurationError: only one of two variables is set, or they are not integers with 0 <= rank < ranks.
+
+    Example:
+        Under ``torchrun --nproc-per-node 4`` the second process gets (1, 4).
+    """
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    jax = sys.modules.get("jax")
+    # Asked for its processes before that, JAX would set up its devices and take most of their memory, in programs that
+    # only came to import it, too. Versions before 0.5 cannot say.
+    is_initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
+    if jax is not None and is_initialized is not None and is_initialized():
+        return int(jax.process_index()), int(jax.process_count())
+    launcher = _launcher(os.environ)
+    if launcher is None:
+        return 0, 1
+    rank, ranks = os.environ.get(launcher.rank), os.environ.get(launcher.ranks)
+    try:
+        shard_id, num_shards = int(rank or ""), int(ranks or "")
+    except ValueError:
+        shard_id, num_shards = -1, 0
+    if not 0 <= shard_id < num_shards:
+        raise ConfigurationError(
+            f"the environment must set both or none of {launcher.rank} and {launcher.ranks}, with "
+            f"0 <= {launcher.rank} < {launcher.ranks}; got {launcher.rank}={rank!r}, {launcher.ranks}={ranks!r}"
+        )
+    return shard_id, num_shards
+
+
+def local_rank() -> int | None:
+    """The number of this process among those of its machine, where a launcher started it.
+
+    Raises:
+        ConfigurationError: the launcher's variable is not a number.
+    """
+    launcher = _launcher(os.environ)
+    text = None if launcher is None else os.environ.get(launcher.local_rank)
+    if launcher is None or text is None:
+        return None
+    if not text.isdecimal():
+        raise ConfigurationError(f"the environment variable {launcher.local_rank} must be a number, got {text!r}")
+    return int(text)
+
+
+def _launcher(environment: Mapping[str, str]) -> _Launcher | None:
+    for launcher in _LAUNCHERS:
+        # The rank alone says nothing where the shell of a job has it, too.
+        if launcher.ranks in environment or (launcher.rank in environment and launcher is not _SLURM):
+            return launcher
+    return None

@@ -1,0 +1,86 @@
+"""The decoding jobs of a batch: handed to worker threads, and what they made handed to the consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from videoloader.batch_plan import BatchRow, DecodeJob, decode_jobs
+from videoloader.clips import ClipReader, ClipsReport
+from videoloader.convert import OutputSpec
+from videoloader.decoding import Decode
+from videoloader.decoding.frame_cache import FrameCache
+from videoloader.device import profiler_range
+from videoloader.indexing import open_source
+from videoloader.workers import DecodeWorkers
+
+
+class RowJob(NamedTuple):
+    """A job under way: the report that it will give, and the rows that it writes to."""
+
+    report: Future[ClipsReport]
+    rows: list[BatchRow]
+
+
+def decode_rows(
+    job: DecodeJob, output: OutputSpec, cache: FrameCache | None, reader: ClipReader, decode: Decode
+) -> ClipsReport:
+    """Decode frames of one video into the rows of a batch.
+
+    Args:
+        job: which frames, and their slots.
+        output, cache, decode: as for ``ClipReader.read``.
+        reader: of the calling thread.
+
+    Raises:
+        FrameRangeError, DecodeError, SourceError, UnsupportedError: as ``ClipReader.read``.
+    """
+    video = job.rows[0].clip.video
+    source, slots = open_source(video.entry.path), [part.slots for part in job.parts]
+    with profiler_range("decode", reader.device):
+        report = reader.read(source, job.index, slots, output, decode=decode, cache=cache)
+    video.index = report.index
+    for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
+        row.corrupt[part.positions] = corrupt
+    return report
+
+
+def submit_rows(
+    workers: DecodeWorkers, rows: Sequence[BatchRow], output: OutputSpec, cache: FrameCache | None
+) -> list[RowJob]:
+    """Have the rows of a batch decoded.
+
+    Args:
+        workers: who decode.
+        rows: of the batch.
+        output, cache: as for ``ClipReader.read``.
+
+    Raises:
+        UnsupportedError: NVDEC must decode a video, and cannot.
+    """
+    return [
+        RowJob(workers.submit(partial(decode_rows, job, output, cache), job.index, job.packets), job.rows)
+        for job in decode_jobs(rows)
+    ]
+
+
+def hand_over(reports: Iterable[ClipsReport], frames: Iterable[torch.Tensor], device: torch.device) -> None:
+    """Let the consumer's CUDA stream wait for frames, and their memory for that stream. Nothing to do on the CPU.
+
+    Args:
+        reports: of the jobs that made the frames.
+        frames: allocations of their own, on the device.
+        device: that they lie on.
+    """
+    if device.type != "cuda":
+        return
+    stream = torch.cuda.current_stream(device)
+    for report in reports:
+        for event in report.ready:
+            stream.wait_event(event)
+    for tensor in frames:
+        tensor.record_stream(stream)

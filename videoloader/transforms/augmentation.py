@@ -1,0 +1,179 @@
+"""Operations of the user's own, for the automatic policies and by themselves."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Operation
+from videoloader.transforms.policies import Strength
+
+Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
+Function: TypeAlias = Callable[[torch.Tensor, Params], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """An operation of the user's own on all clips of a batch that draw it; ``augmentation`` makes it of a function.
+
+    Attributes:
+        function: what has been decorated.
+        strength: its magnitudes; None if it has none.
+        to_param, draws, geometric: see ``augmentation``.
+    """
+
+    function: Function
+    strength: Strength | None
+    to_param: Callable[[float], npt.ArrayLike] | None
+    draws: int
+    geometric: Function | None
+
+    @property
+    def name(self) -> str:
+        """The function's."""
+        return self.function.__name__
+
+    def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
+        """Carry it out; see ``augmentation`` for what comes and goes.
+
+        Raises:
+            ConfigurationError: what the function gives is not like the frames.
+        """
+        shape, dtype = frames.shape, frames.dtype
+        changed = self.function(frames, params)
+        if not isinstance(changed, torch.Tensor) or changed.shape != shape or changed.dtype != dtype:
+            kind = f"{changed.dtype}{list(changed.shape)}" if isinstance(changed, torch.Tensor) else repr(changed)
+            raise ConfigurationError(f"the augmentation {self.name} makes {kind} of frames {dtype}{list(shape)}")
+        return changed
+
+    def at(self, magnitude: float | None = None) -> AugmentationAt:
+        """The transform that carries it out at one magnitude.
+
+        Args:
+            magnitude: within the operation's; negated for half of the clips if it is signed. None for an operation
+                without magnitudes.
+
+        Raises:
+            ConfigurationError: a magnitude outside the operation's.
+        """
+        return AugmentationAt(self, magnitude)
+
+    def operation(self, magnitude: float | None, rng: np.random.Generator) -> BatchFunction:
+        """What to do to one clip.
+
+        Args:
+            magnitude: with its sign; None for an operation without magnitudes.
+            rng: the clip's own generator.
+        """
+        params: dict[str, npt.NDArray[Any]] = {}
+        if magnitude is not None:
+            params["param"] = np.asarray(magnitude if self.to_param is None else self.to_param(magnitude))
+        if self.draws:
+            params["random"] = rng.random(self.draws)
+        return BatchFunction(self, params, self.geometric)
+
+    def __reduce__(self) -> tuple[Callable[[str, str], Augmentation], tuple[str, str]]:
+        # The function's name stands for this object now, so pickling the function itself would be refused.
+        return _find, (self.function.__module__, self.function.__qualname__)
+
+
+@dataclass(frozen=True)
+class AugmentationAt:
+    """A transform made by ``Augmentation.at``."""
+
+    augmentation: Augmentation
+    magnitude: float | None = None
+
+    def __post_init__(self) -> None:
+        strength, name = self.augmentation.strength, self.augmentation.name
+        if strength is None:
+            if self.magnitude is not None:
+                raise ConfigurationError(f"the augmentation {name} has no magnitudes, so {self.magnitude!r} is none")
+            return
+        low, high = sorted(strength[:2])
+        if not isinstance(self.magnitude, int | float) or not low <= self.magnitude <= high:
+            raise ConfigurationError(f"{name}'s magnitude is {self.magnitude!r}, not in [{low:g}, {high:g}]")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """The function with its parameters."""
+        magnitude, strength = self.magnitude, self.augmentation.strength
+        if magnitude is not None and strength is not None and strength.signed and rng.random() < 0.5:
+            magnitude = -magnitude
+        return [self.augmentation.operation(magnitude, rng)]
+
+
+def augmentation(
+    *,
+    magnitudes: tuple[float, float] | None = None,
+    signed: bool = False,
+    to_param: Callable[[float], npt.ArrayLike] | None = None,
+    draws: int = 0,
+    geometric: Function | None = None,
+) -> Callable[[Function], Augmentation]:
+    """Make an operation for automatic policies of a function on batches.
+
+    The function gets ``frames``, uint8[n, T, 3, H, W] on whatever device they are, of the n clips of a batch that draw
+    the operation, and ``params``, a mapping of numpy arrays: ``"param"``, [n, ...], what ``to_param`` made of each
+    clip's magnitude, and ``"random"``, float64[n, draws]. It gives frames of the same shape and type, and may change
+    those that it gets. It must draw nothing itself, lest clips cannot be repeated.
+
+    Args:
+        magnitudes: in the first bin and in the last; None if the operation has no strength.
+        signed: whether magnitudes are negated for half of the clips.
+        to_param: the function's parameter for a magnitude, a number or an array of one shape; the magnitude itself if
+            None.
+        draws: how many random numbers in [0, 1) the function needs for each clip.
+        geometric: the function to use for masks instead, which only moves pixels; None if pixels stay where they are.
+
+    Raises:
+        ConfigurationError: magnitudes that are not two finite numbers, a sign without magnitudes, or a negative or
+            broken number of draws.
+
+    Example:
+        Cutout (DeVries and Taylor, arXiv 1708.04552): a gray square somewhere, its side a share of the shorter edge::
+
+            >>> @augmentation(magnitudes=(0, 0.5), draws=2)
+            ... def cutout(frames, params):
+            ...     height, width = frames.shape[-2:]
+            ...     side = torch.tensor(params["param"], device=frames.device)[:, None] * min(height, width)
+            ...     down, across = torch.tensor(params["random"], device=frames.device).T[:, :, None]
+            ...     rows = (torch.arange(height, device=frames.device) + 0.5 - down * height).abs() < side / 2
+            ...     columns = (torch.arange(width, device=frames.device) + 0.5 - across * width).abs() < side / 2
+            ...     hole = rows[:, None, None, :, None] & columns[:, None, None, None, :]
+            ...     return frames.masked_fill(hole, 128)
+            >>> transforms = [RandAugment(n=2, m=9, operations=[*DEFAULT_OPERATIONS, cutout])]
+            >>> transforms = [cutout.at(0.25)]
+    """
+    if magnitudes is None:
+        if signed or to_param is not None:
+            raise ConfigurationError("an augmentation without magnitudes can have neither a sign nor to_param")
+        strength = None
+    else:
+        try:
+            low, high = (float(each) for each in magnitudes)
+        except (TypeError, ValueError):
+            low = high = math.nan
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ConfigurationError(f"an augmentation's magnitudes are {magnitudes!r}, not two finite numbers")
+        strength = Strength(low, high, signed)
+    if not isinstance(draws, int) or draws < 0:
+        raise ConfigurationError(f"an augmentation's draws are {draws!r}, not a whole number of at least 0")
+
+    def made(function: Function) -> Augmentation:
+        return Augmentation(function, strength, to_param, draws, geometric)
+
+    return made
+
+
+def _find(module: str, name: str) -> Augmentation:
+    found: Augmentation = attrgetter(name)(importlib.import_module(module))
+    return found

@@ -1,0 +1,274 @@
+"""Automatic augmentation: policies that choose operations and their strengths, one choice for all frames of a clip.
+
+The operations are auto_contrast, brightness, color, contrast, equalize, identity, invert, posterize, rotate, sharpness,
+shear_x, shear_y, solarize, solarize_add, translate_x and translate_y, and whatever is made with ``augmentation``.
+Statistics are those of the whole clip. ``policies`` has the tables of magnitudes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from videoloader.convert import Interpolation, fill_color
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.augmentation import Augmentation
+from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
+from videoloader.transforms.geometry import check_interpolation
+from videoloader.transforms.operations import ClipInfo, Operation
+from videoloader.transforms.policies import (
+    AUTO_AUGMENT_BINS,
+    DEFAULT_OPERATIONS,
+    NOT_MONOTONIC,
+    POLICIES,
+    RAND_AUGMENT,
+    TRIVIAL_AUGMENT_WIDE,
+    Strength,
+    Strengths,
+)
+
+Named: TypeAlias = str | Augmentation
+OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
+
+
+@dataclass(frozen=True)
+class RandAugment:
+    """Carry out ``n`` operations drawn evenly, again and again from all of them, each at magnitude ``m``.
+
+    Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", arXiv 1909.13719.
+    Signs of magnitudes are drawn evenly. In the last bin shears are ±0.3, rotations ±30°, translations ±100/224 of the
+    size, enhancements 1 ± 0.9, posterize leaves 4 bits, solarize inverts from 0 on, and solarize_add adds 110.
+
+    Args:
+        n: operations a clip gets, at least 0.
+        m: bin of their magnitudes, 0 to ``bins`` − 1.
+        bins: how many magnitudes there are, evenly spaced, at least 1.
+        monotonic: whether a larger bin is a stronger operation. If False, brightness, color, contrast and sharpness
+            have factors from 0.1 in the first bin to 1.9 in the last, without a sign, posterize leaves 0 to 4 bits (but
+            at least 1), and solarize inverts from 0 to 256 on, as in the authors' code.
+        operations: which to draw from, by name or made with ``augmentation``; the 14 of the paper if None, which are
+            all but invert and solarize_add.
+        interpolation: of rotations, shears and translations; see ``Warp``.
+        fill: red, green and blue of what they leave empty, or one number for all, 0 … 255.
+
+    Raises:
+        ConfigurationError: a number outside its range, no such operation or interpolation, or no such colour.
+
+    Example:
+        ::
+
+            >>> transforms = [RandomResizedCrop(224), RandomHorizontalFlip(), RandAugment(n=2, m=9), Normalize()]
+    """
+
+    n: int = 2
+    m: int = 9
+    _: KW_ONLY
+    bins: int = 31
+    monotonic: bool = True
+    operations: Sequence[Named] | None = None
+    interpolation: Interpolation = "bilinear"
+    fill: float | Sequence[float] = 128
+
+    def __post_init__(self) -> None:
+        _check_whole(self.n, "RandAugment's n", 0)
+        _check_whole(self.bins, "RandAugment's bins", 1)
+        _check_whole(self.m, "RandAugment's m", 0, self.bins - 1)
+        _settle(self)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """At most ``n`` operations."""
+        strengths = RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
+        choices = self.operations or DEFAULT_OPERATIONS
+        numbers = rng.random(2 * self.n).tolist()
+        operations: list[Operation] = []
+        for chosen, sign in zip(numbers[: self.n], numbers[self.n :], strict=True):
+            name = choices[int(chosen * len(choices))]
+            magnitude = _magnitude(_strength(name, strengths), self.m, self.bins, sign, clip)
+            operations += _operations(self, name, magnitude, rng, clip)
+        return operations
+
+
+@dataclass(frozen=True)
+class TrivialAugmentWide:
+    """Carry out one operation drawn evenly, at a magnitude drawn evenly.
+
+    Müller and Hutter, "TrivialAugment: Tuning-free yet state-of-the-art data augmentation", arXiv 2103.10158, with its
+    wide space of magnitudes. Signs are drawn evenly. In the last bin shears are ±0.99, rotations ±135°, translations
+    ±32 pixels, enhancements 1 ± 0.99, posterize leaves 2 bits, solarize inverts from 0 on, and solarize_add adds 110.
+
+    Args:
+        bins: how many magnitudes there are, evenly spaced, at least 1.
+        operations, interpolation, fill: see ``RandAugment``.
+
+    Raises:
+        ConfigurationError: a number outside its range, no such operation or interpolation, or no such colour.
+
+    Example:
+        ::
+
+            >>> transforms = [RandomResizedCrop(224), TrivialAugmentWide(), Normalize()]
+    """
+
+    _: KW_ONLY
+    bins: int = 31
+    operations: Sequence[Named] | None = None
+    interpolation: Interpolation = "bilinear"
+    fill: float | Sequence[float] = 128
+
+    def __post_init__(self) -> None:
+        _check_whole(self.bins, "TrivialAugmentWide's bins", 1)
+        _settle(self)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """At most one operation."""
+        choices = self.operations or DEFAULT_OPERATIONS
+        chosen, share, sign = rng.random(3).tolist()
+        name = choices[int(chosen * len(choices))]
+        magnitude = _magnitude(_strength(name, TRIVIAL_AUGMENT_WIDE), int(share * self.bins), self.bins, sign, clip)
+        return [*_operations(self, name, magnitude, rng, clip)]
+
+
+@dataclass(frozen=True)
+class AutoAugment:
+    """Carry out one of a policy's sub-policies, drawn evenly: operations with a probability and a magnitude each.
+
+    Cubuk et al., "AutoAugment: Learning augmentation policies from data", arXiv 1805.09501. There are 11 magnitudes, 0
+    to 10, of the ranges that the policies were searched with: those of ``RandAugment(monotonic=False)``. Signs are
+    drawn evenly.
+
+    Args:
+        policy: ``"image_net"``, ``"reduced_image_net"`` (which torchvision calls IMAGENET), ``"reduced_cifar10"``,
+            ``"svhn"``; or sub-policies of your own: each a sequence of (operation, probability, bin from 0 to 10, or
+            None where the operation has no magnitude).
+        monotonic: whether to take the ranges of ``RandAugment(monotonic=True)`` instead, as torchvision does.
+        operations: names of those, or made with ``augmentation``, that may be carried out; others are left out of their
+            sub-policies. All if None.
+        interpolation, fill: see ``RandAugment``.
+
+    Raises:
+        ConfigurationError: no such policy, operation or interpolation, or no such colour; a sub-policy that is not as
+            said.
+
+    Example:
+        ::
+
+            >>> transforms = [RandomResizedCrop(224), AutoAugment("image_net"), Normalize()]
+            >>> transforms = [AutoAugment([[("rotate", 0.7, 4), ("equalize", 0.5, None)], [("invert", 0.2, None)]])]
+    """
+
+    policy: str | OwnPolicy = "image_net"
+    _: KW_ONLY
+    monotonic: bool = False
+    operations: Sequence[Named] | None = None
+    interpolation: Interpolation = "bilinear"
+    fill: float | Sequence[float] = 128
+
+    def __post_init__(self) -> None:
+        _settle(self)
+        if isinstance(self.policy, str):
+            if self.policy not in POLICIES:
+                raise ConfigurationError(f"AutoAugment's policy is {self.policy!r}, not one of {', '.join(POLICIES)}")
+            return
+        object.__setattr__(self, "policy", _own_policy(self.policy))
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """The operations of one sub-policy, or some of them."""
+        strengths = RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
+        policy: OwnPolicy = POLICIES[self.policy] if isinstance(self.policy, str) else self.policy
+        sub_policy = policy[int(rng.random() * len(policy))]
+        numbers = rng.random(2 * len(sub_policy)).tolist()
+        operations: list[Operation] = []
+        for (name, probability, place), share, sign in zip(
+            sub_policy, numbers[: len(sub_policy)], numbers[len(sub_policy) :], strict=True
+        ):
+            if share < probability and (self.operations is None or name in self.operations):
+                strength = _strength(name, strengths)
+                magnitude = _magnitude(strength, place or 0, AUTO_AUGMENT_BINS, sign, clip)
+                operations += _operations(self, name, magnitude, rng, clip)
+        return operations
+
+
+Automatic: TypeAlias = RandAugment | TrivialAugmentWide | AutoAugment
+
+
+def _magnitude(strength: Strength | None, place: int, bins: int, sign: float, clip: ClipInfo) -> float | None:
+    """The magnitude of a bin; ``sign``, from [0, 1), negates it below one half if it has a sign."""
+    if strength is None:
+        return None
+    magnitude = strength.at(place, bins)
+    if strength.signed and sign < 0.5:
+        magnitude = -magnitude
+    if strength.share_of is None:
+        return magnitude
+    return magnitude * (clip.width if strength.share_of == "width" else clip.height)
+
+
+def _operations(
+    transform: Automatic, name: Named, magnitude: float | None, rng: np.random.Generator, clip: ClipInfo
+) -> Sequence[Operation]:
+    if isinstance(name, Augmentation):
+        return (name.operation(magnitude, rng),)
+    if magnitude is None or name not in GEOMETRIC:
+        return color_operations(name, magnitude)
+    fill = cast(tuple[float, float, float], transform.fill)  # by _settle
+    return warps(name, magnitude, (clip.height, clip.width), transform.interpolation, fill)
+
+
+def _strength(name: Named, strengths: Strengths) -> Strength | None:
+    return name.strength if isinstance(name, Augmentation) else strengths[name]
+
+
+def _settle(transform: Automatic) -> None:
+    """Check and settle what the policies have in common."""
+    check_interpolation(transform.interpolation)
+    object.__setattr__(transform, "fill", fill_color(transform.fill))
+    if transform.operations is None:
+        return
+    kind = type(transform).__name__
+    if isinstance(transform.operations, str) or not transform.operations:
+        raise ConfigurationError(f"{kind}'s operations are {transform.operations!r}, not a list of at least one")
+    for each in transform.operations:
+        _check_operation(each, f"one of {kind}'s operations")
+    object.__setattr__(transform, "operations", tuple(transform.operations))
+
+
+def _own_policy(policy: OwnPolicy) -> OwnPolicy:
+    try:
+        rows = tuple(tuple((name, p, place) for name, p, place in row) for row in policy)
+    except (TypeError, ValueError):
+        rows = ()
+    if not rows:
+        raise ConfigurationError(
+            f"AutoAugment's policy is {policy!r}, neither a name nor a list of lists of (operation, probability, bin)"
+        )
+    for name, p, place in (step for row in rows for step in row):
+        strength = _check_operation(name, "an operation of AutoAugment's policy")
+        label = name if isinstance(name, str) else name.name
+        if not isinstance(p, int | float) or not 0 <= p <= 1:
+            raise ConfigurationError(f"the probability of {label} in AutoAugment's policy is {p!r}, not in [0, 1]")
+        if strength is None and place is not None:
+            raise ConfigurationError(
+                f"{label} in AutoAugment's policy has no magnitude: its bin is {place!r}, not None"
+            )
+        if strength is not None:
+            _check_whole(place, f"the bin of {label} in AutoAugment's policy", 0, AUTO_AUGMENT_BINS - 1)
+    return rows
+
+
+def _check_operation(name: Named, what: str) -> Strength | None:
+    if isinstance(name, Augmentation):
+        return name.strength
+    if not isinstance(name, str) or name not in RAND_AUGMENT:
+        raise ConfigurationError(
+            f"{what} is {name!r}, not one of {', '.join(sorted(RAND_AUGMENT))} nor made with augmentation"
+        )
+    return RAND_AUGMENT[name]
+
+
+def _check_whole(value: int | None, name: str, low: int, high: int | None = None) -> None:
+    if type(value) is not int or value < low or (high is not None and value > high):
+        allowed = f"at least {low}" if high is None else f"in [{low}, {high}]"
+        raise ConfigurationError(f"{name} is {value!r}, not a whole number {allowed}")

@@ -1,0 +1,226 @@
+"""Parts of the frames taken away: by default the same place in all frames of a clip, so that no frame gives it away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert import fill_color
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.noise import draw_keys, uniform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase
+from videoloader.transforms.parts import for_all_frames
+
+Params = Mapping[str, npt.NDArray[Any]]
+_TRIES = 10
+
+
+@dataclass(frozen=True)
+class RandomErasing:
+    """Fill one random box, as torchvision does (Zhong et al., "Random Erasing Data Augmentation", arXiv 1708.04896).
+
+    The box covers a share of the area drawn from ``scale``; its height over its width is drawn evenly in the logarithm
+    from ``ratio``. After ten boxes that do not fit, nothing is erased.
+
+    Args:
+        p: probability that a clip loses a box.
+        scale: smallest and largest share of the frame's area, in [0, 1].
+        ratio: smallest and largest height over width, above 0.
+        value: red, green and blue, or one number for all, 0 … 255; or ``"random"``: each channel of each pixel by
+            itself, evenly distributed, the same in all frames unless ``per_frame``.
+        per_frame: whether each frame loses another box.
+
+    Raises:
+        ConfigurationError: an argument out of its range.
+
+    Example:
+        As video transformers are fine-tuned (it stands before Normalize here)::
+
+            >>> transforms = [RandomErasing(p=0.25, scale=(0.02, 1 / 3), value="random")]
+    """
+
+    p: float = 0.5
+    scale: tuple[float, float] = (0.02, 0.33)
+    ratio: tuple[float, float] = (0.3, 3.3)
+    value: float | Sequence[float] | Literal["random"] = 0
+    per_frame: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ConfigurationError(f"RandomErasing's p is {self.p!r}, not in [0, 1]")
+        if not 0 <= self.scale[0] <= self.scale[1] <= 1:
+            raise ConfigurationError(f"RandomErasing's scale is {self.scale!r}, not 0 <= low <= high <= 1")
+        if not 0 < self.ratio[0] <= self.ratio[1] < math.inf:
+            raise ConfigurationError(f"RandomErasing's ratio is {self.ratio!r}, not 0 < low <= high")
+        if self.value != "random":
+            _fill(self.value, "RandomErasing's value")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase | BatchFunction]:
+        """The box, or nothing."""
+        if rng.random() >= self.p:
+            return []
+        frames = clip.length if self.per_frame else 1
+        boxes = np.array([[self._box(rng, clip.height, clip.width)] for _ in range(frames)], np.int32)
+        if self.value != "random":
+            return [Erase(boxes, _fill(self.value, "RandomErasing's value"))]
+        keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
+        return [BatchFunction(fill_with_noise, {"boxes": np.broadcast_to(boxes[:, 0], (clip.length, 4)), "keys": keys})]
+
+    def _box(self, rng: np.random.Generator, rows: int, columns: int) -> tuple[int, int, int, int]:
+        low, high = (math.log(bound) for bound in self.ratio)
+        for _ in range(_TRIES):
+            area = rows * columns * rng.uniform(*self.scale)
+            ratio = math.exp(rng.uniform(low, high))
+            height, width = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if height < rows and width < columns:
+                return int(rng.integers(rows - height + 1)), int(rng.integers(columns - width + 1)), height, width
+        return 0, 0, 0, 0
+
+
+def fill_with_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
+    """What ``RandomErasing`` does with random values.
+
+    Args:
+        frames: uint8[N, T, 3, H, W].
+        params: ``boxes`` int32[N, T, 4], (top, left, height, width); ``keys`` uint32[N, T, 3, 2].
+    """
+    boxes = torch.from_numpy(params["boxes"].reshape(-1, 4)).to(frames.device, non_blocking=True)
+    keys = params["keys"].reshape(-1, 3, 2)
+
+    def fill(part: torch.Tensor, which: slice) -> torch.Tensor:
+        top, left, height, width = boxes[which].view(-1, 4, 1, 1, 1).unbind(1)
+        y = torch.arange(part.shape[2], device=part.device)[:, None]
+        x = torch.arange(part.shape[3], device=part.device)
+        inside = (y >= top) & (y < top + height) & (x >= left) & (x < left + width)
+        noise = uniform(keys[which], part[0, 0].numel(), part.device) >> 16
+        return torch.where(inside, noise.to(torch.uint8).view(part.shape), part)
+
+    return for_all_frames(frames, fill)
+
+
+@dataclass(frozen=True)
+class Cutout:
+    """Fill boxes of one size around random pixels (DeVries and Taylor, "Improved Regularization … with Cutout", 2017).
+
+    The middle of a box may be any pixel, so that near the border less than the whole box is lost; see arXiv 1708.04552.
+
+    Args:
+        size: of the boxes in pixels: an int for squares, or (height, width).
+        holes: how many boxes.
+        fill: red, green and blue, or one number for all, 0 … 255.
+        per_frame: whether each frame loses other boxes.
+
+    Raises:
+        ConfigurationError: a size or number of holes below one, or a colour outside [0, 255].
+    """
+
+    size: int | tuple[int, int]
+    holes: int = 1
+    fill: float | Sequence[float] = 0
+    per_frame: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if min(self._sides()) < 1:
+            raise ConfigurationError(f"Cutout's size is {self.size!r}, not at least 1")
+        if self.holes < 1:
+            raise ConfigurationError(f"Cutout's holes is {self.holes!r}, not at least 1")
+        _fill(self.fill, "Cutout's fill")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:
+        """The boxes."""
+        whole, sides = np.array([clip.height, clip.width]), np.array(self._sides())
+        centres = rng.integers(whole, size=(clip.length if self.per_frame else 1, self.holes, 2))
+        first = (centres - sides // 2).clip(0)
+        last = (centres - sides // 2 + sides).clip(max=whole)
+        return [
+            Erase(np.concatenate([first, last - first], axis=-1).astype(np.int32), _fill(self.fill, "Cutout's fill"))
+        ]
+
+    def _sides(self) -> tuple[int, int]:
+        height, width = self.size if isinstance(self.size, Sequence) else (self.size, self.size)
+        return height, width
+
+
+@dataclass(frozen=True)
+class GridMask:
+    """Fill squares in a regular grid (Chen et al., "GridMask Data Augmentation", arXiv 2001.04086).
+
+    The grid's cells are ``d`` pixels wide. In each, a square of ``(1 − ratio) · d`` is lost. Where the grid begins is
+    drawn evenly; it may be turned about the frame's middle.
+
+    Args:
+        d: width of a cell in pixels, at least 2; a range or curve, see ``curves``.
+        ratio: share of a cell's side that stays, 0 … 1: the paper's r. A range or curve.
+        angle: degrees the grid is turned by, anticlockwise; a range or curve.
+        fill: red, green and blue, or one number for all, 0 … 255.
+
+    Raises:
+        ConfigurationError: an argument out of its range.
+
+    Example:
+        The paper's setting for 224×224::
+
+            >>> transforms = [GridMask(d=(96, 224), ratio=0.6, angle=(0, 360))]
+    """
+
+    d: Range = (96, 224)
+    ratio: Range = 0.6
+    angle: Range = 0.0
+    fill: float | Sequence[float] = 0
+
+    def __post_init__(self) -> None:
+        check_range(self.d, "GridMask's d", 2)
+        check_range(self.ratio, "GridMask's ratio", 0, 1)
+        check_range(self.angle, "GridMask's angle")
+        _fill(self.fill, "GridMask's fill")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
+        """The grid's cells, their phase and direction, for each frame."""
+        cell, ratio, angle = (
+            np.broadcast_to(draw_range(value, rng, clip.length), clip.length)
+            for value in (self.d, self.ratio, self.angle)
+        )
+        turn = np.deg2rad(angle)
+        grid = np.stack(
+            [cell, (1 - ratio) * cell, *(cell * phase for phase in rng.random(2)), np.cos(turn), np.sin(turn)]
+        )
+        return [BatchFunction(erase_grid, {"grid": grid.T, "fill": np.array(_fill(self.fill, "GridMask's fill"))})]
+
+
+def erase_grid(frames: torch.Tensor, params: Params) -> torch.Tensor:
+    """What ``GridMask`` does.
+
+    Args:
+        frames: uint8[N, T, 3, H, W].
+        params: ``grid`` float64[N, T, 6]: of each frame cell, side of the lost square, shift of x and y, cosine and
+            sine of the angle. ``fill`` float64[N, 3], 0 … 255.
+    """
+    grids = torch.from_numpy(params["grid"].reshape(-1, 6)).to(frames.device, non_blocking=True)
+    colors = np.repeat(np.floor(params["fill"] + 0.5).astype(np.uint8), frames.shape[1], axis=0)
+    fills = torch.from_numpy(colors).to(frames.device, non_blocking=True)
+
+    def erase(part: torch.Tensor, which: slice) -> torch.Tensor:
+        cell, side, shift_x, shift_y, cosine, sine = grids[which].view(-1, 6, 1, 1, 1).unbind(1)
+        rows, columns = part.shape[2:]
+        # In float64, multiplied and added one by one, so that every device finds the same squares.
+        y = torch.arange(rows, dtype=torch.float64, device=part.device)[:, None] - (rows - 1) / 2
+        x = torch.arange(columns, dtype=torch.float64, device=part.device) - (columns - 1) / 2
+        across = (x * cosine - y * sine + shift_x).remainder(cell) < side
+        down = (x * sine + y * cosine + shift_y).remainder(cell) < side
+        return torch.where(across & down, fills[which, :, None, None], part)
+
+    return for_all_frames(frames, erase)
+
+
+def _fill(value: float | Sequence[float], name: str) -> tuple[float, float, float]:
+    try:
+        return fill_color(value)
+    except ConfigurationError:
+        raise ConfigurationError(f"{name} is {value!r}, not one or three numbers in [0, 255]") from None

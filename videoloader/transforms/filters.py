@@ -1,0 +1,177 @@
+"""Filters: weighted sums over each pixel's neighbours, channels by themselves, borders mirrored about their pixels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader import padding
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.operations import BatchFunction, ClipInfo
+from videoloader.transforms.parts import for_all_frames, to_pixels
+
+Params = Mapping[str, npt.NDArray[Any]]
+_WIDEST = 255
+_WIDEST_LAPLACIAN = 23
+
+
+@dataclass(frozen=True)
+class GaussianBlur:
+    """Blur with a Gaussian, as torchvision does: weights ``exp(−x² / 2σ²)`` that add up to 1, in rows and columns.
+
+    Args:
+        kernel_size: odd numbers of pixels that are averaged, 1 … 255: an int for both, or (of rows, of columns).
+        sigma: standard deviation σ in pixels, at least 0.01; a range or curve, see ``curves``.
+
+    Raises:
+        ConfigurationError: a kernel size or sigma out of its range.
+
+    Example:
+        As SimCLR does it for 224×224, with probability a half::
+
+            >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]
+    """
+
+    kernel_size: int | tuple[int, int]
+    sigma: Range = (0.1, 2.0)
+
+    def __post_init__(self) -> None:
+        sizes = self.kernel_size if isinstance(self.kernel_size, Sequence) else [self.kernel_size]
+        if len(sizes) not in (1, 2) or not all(_is_odd(size, 1, _WIDEST) for size in sizes):
+            raise ConfigurationError(
+                f"GaussianBlur's kernel_size is {self.kernel_size!r}, not one or two odd numbers in [1, {_WIDEST}]"
+            )
+        check_range(self.sigma, "GaussianBlur's sigma", 0.01)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
+        """One blur, of the whole clip or of each frame."""
+        rows, columns = self.kernel_size if isinstance(self.kernel_size, Sequence) else (self.kernel_size,) * 2
+        sigma = np.broadcast_to(draw_range(self.sigma, rng, clip.length), clip.length)
+        return [BatchFunction(blur, {"kernel_size": np.array([rows, columns]), "sigma": sigma})]
+
+
+def blur(frames: torch.Tensor, params: Params) -> torch.Tensor:
+    """What ``GaussianBlur`` does.
+
+    Args:
+        frames: uint8[N, T, 3, H, W].
+        params: ``kernel_size`` int[N, 2], of rows and of columns; ``sigma`` float64[N, T].
+    """
+    sigma = params["sigma"].reshape(-1, 1)
+    kernels = []
+    for sizes in params["kernel_size"].T:
+        # Clips with smaller kernels run with the others: the taps they lack have a weight of zero.
+        reach = int(sizes.max()) // 2
+        taps = np.arange(-reach, reach + 1)
+        inside = np.abs(taps) <= np.repeat(sizes // 2, frames.shape[1])[:, None]
+        weights = np.where(inside, np.exp(-(taps**2) / (2 * sigma**2)), 0)
+        kernels.append(weights / weights.sum(axis=1, keepdims=True))
+    down, across = kernels
+    return for_all_frames(frames, lambda part, which: to_pixels(_separable(part.float(), down[which], across[which])))
+
+
+@dataclass(frozen=True)
+class Laplacian:
+    """Show edges: the strength of the second derivative, ``|scale · (∂²/∂x² + ∂²/∂y²)|``, clamped to 255.
+
+    Derivatives are (1, −2, 1) between neighbours. Wider windows smooth them with binomial weights in both directions,
+    as OpenCV's ``Laplacian`` and DALI's ``laplacian`` with normalised kernels: a second derivative of 1 gives 1 in all.
+
+    Args:
+        window_size: odd, 1 … 23. 1 is the filter 0 1 0 / 1 −4 1 / 0 1 0.
+        scale: factor of the result; a range or curve, see ``curves``.
+
+    Raises:
+        ConfigurationError: a window size out of its range, or a scale that is not finite.
+    """
+
+    window_size: int = 1
+    scale: Range = 1.0
+
+    def __post_init__(self) -> None:
+        if not _is_odd(self.window_size, 1, _WIDEST_LAPLACIAN):
+            raise ConfigurationError(
+                f"Laplacian's window_size is {self.window_size!r}, not an odd number in [1, {_WIDEST_LAPLACIAN}]"
+            )
+        check_range(self.scale, "Laplacian's scale")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
+        """One filter, with a scale of the whole clip or of each frame."""
+        scale = np.broadcast_to(draw_range(self.scale, rng, clip.length), clip.length)
+        return [BatchFunction(show_edges, {"window_size": np.array(self.window_size), "scale": scale})]
+
+
+def show_edges(frames: torch.Tensor, params: Params) -> torch.Tensor:
+    """What ``Laplacian`` does.
+
+    Args:
+        frames: uint8[N, T, 3, H, W].
+        params: ``window_size`` int[N]; ``scale`` float64[N, T].
+    """
+    windows = params["window_size"]
+    width = max(int(windows.max()), 3)
+    each = [_laplacian_rows(int(window), width) for window in windows]
+    second, smooth = (np.repeat(np.stack(rows), frames.shape[1], axis=0) for rows in zip(*each, strict=True))
+    scale = params["scale"].reshape(-1)
+
+    def edges(part: torch.Tensor, which: slice) -> torch.Tensor:
+        values = part.float()
+        total = _separable(values, second[which], smooth[which])
+        total += _separable(values, smooth[which], second[which])
+        factors = torch.from_numpy(scale[which].astype(np.float32)).to(part.device, non_blocking=True)
+        return to_pixels(total.mul_(factors.view(-1, 1, 1, 1)).abs_())
+
+    return for_all_frames(frames, edges)
+
+
+def _laplacian_rows(window: int, width: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Weights of the second derivative and of the smoothing across it, in the middle of ``width`` taps."""
+    if window == 1:
+        second, smooth = np.array([1.0, -2.0, 1.0]), np.array([1.0])
+    else:
+        second, smooth = np.convolve([1, -2, 1], _binomial(window - 2)), _binomial(window)
+    margins = [(width - len(row)) // 2 for row in (second, smooth)]
+    return np.pad(second, margins[0]), np.pad(smooth, margins[1])
+
+
+def _binomial(width: int) -> npt.NDArray[np.float64]:
+    return np.array([math.comb(width - 1, tap) / 2 ** (width - 1) for tap in range(width)])
+
+
+def _is_odd(number: int, low: int, high: int) -> bool:
+    return low <= number <= high and number % 2 == 1
+
+
+def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.NDArray[np.float64]) -> torch.Tensor:
+    """Weighted sums along columns, then along rows.
+
+    Args:
+        frames: float32[n, 3, H, W].
+        down, across: [n, taps], an odd number of weights of each frame.
+
+    Returns:
+        float32[n, 3, H, W].
+    """
+    for axis, weights in ((2, down), (3, across)):
+        size, reach = frames.shape[axis], weights.shape[1] // 2
+        if not weights[:, np.arange(2 * reach + 1) != reach].any():
+            middle = torch.from_numpy(weights[:, reach].astype(np.float32)).to(frames.device, non_blocking=True)
+            frames = frames * middle.view(-1, 1, 1, 1)
+            continue
+        mirrored, _ = padding.pad(np.arange(-reach, size + reach), 0, size, "reflect_101")
+        frames = frames.index_select(axis, torch.from_numpy(mirrored).to(frames.device, non_blocking=True))
+        kernels = torch.from_numpy(np.repeat(weights.astype(np.float32), 3, axis=0))
+        shape = (-1, 1, 2 * reach + 1, 1) if axis == 2 else (-1, 1, 1, 2 * reach + 1)
+        kernels = kernels.view(shape).to(frames.device, non_blocking=True)
+        # All planes are channels of one picture, each a group of its own. PyTorch has a kernel for that, which computes
+        # in float32 whatever is set for TF32.
+        filtered = torch.nn.functional.conv2d(frames.flatten(0, 1)[None], kernels, groups=len(kernels))
+        frames = filtered.view(-1, 3, *filtered.shape[2:])
+    return frames

@@ -1,0 +1,301 @@
+"""Clips of a batch mixed with one another, and their labels likewise. This is done to the finished batch.
+
+Each clip is mixed with the one before it, the first with the last (as torchvision does): none with itself, where there
+is more than one, and since the loader has shuffled them, any two clips are as likely to meet. All clips of a batch are
+mixed in the same shares, as in the papers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.errors import ConfigurationError
+
+Layout: TypeAlias = Literal["TCHW", "CTHW", "THWC"]
+Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
+# (start, stop) of frames, rows and columns.
+Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+_AXES = {"spatial": "HW", "temporal": "T", "spatio_temporal": "THW"}
+# Numbers mixed at a time, in float32.
+_PART = 1 << 24
+
+
+class Mixing(Protocol):
+    """A way to mix the clips of a batch.
+
+    Attributes:
+        num_classes: K, classes that labels may name.
+    """
+
+    @property
+    def num_classes(self) -> int: ...
+
+    def mix(
+        self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mix a batch.
+
+        Args:
+            frames: [B, ...] with the clips' dimensions in the order of the layout, of floats or uint8, on any device.
+                They are changed in place.
+            labels: int64[B], on the host, so that they can be checked without waiting for a GPU.
+            layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+            rng: the batch's own generator.
+
+        Returns:
+            frames, and labels as float32[B, K] on their device: the share of each class, 1 in all.
+
+        Raises:
+            ConfigurationError: a clip has no label, or one that is not below ``num_classes``.
+        """
+
+
+@dataclass(frozen=True)
+class MixUp:
+    """Blend each clip with another one (Zhang et al., "mixup: Beyond Empirical Risk Minimization", arXiv 1710.09412).
+
+    ``λ · clip + (1 − λ) · other``, for the labels too. λ is drawn from Beta(alpha, alpha) for the batch.
+
+    Args:
+        alpha: above 0: small ones leave most clips nearly as they are, 1 draws λ evenly.
+        num_classes: K, at least 1; labels are 0 … K − 1.
+        p: probability of a batch to be mixed.
+        label_smoothing: share of each label that all classes get evenly, in [0, 1).
+
+    Raises:
+        ConfigurationError: an argument out of its range.
+
+    Example:
+        >>> mixup = MixUp(alpha=0.8, num_classes=400)
+        >>> frames, labels = torch.rand(2, 16, 3, 8, 8), np.array([3, 257])
+        >>> frames, soft = mixup.mix(frames, labels, "TCHW", np.random.default_rng(0))
+        >>> soft.shape
+        torch.Size([2, 400])
+    """
+
+    alpha: float
+    num_classes: int
+    p: float = 1.0
+    label_smoothing: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check(self, self.alpha, self.num_classes, self.p, self.label_smoothing)
+
+    def mix(
+        self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See ``Mixing.mix``."""
+        soft = soft_labels(labels, self.num_classes, self.label_smoothing, frames.device)
+        if rng.random() >= self.p:
+            return frames, soft
+        share = float(rng.beta(self.alpha, self.alpha))
+        others = frames.roll(1, 0)
+        at_once = max(_PART // max(frames[0].numel(), 1), 1)
+        for start in range(0, len(frames), at_once):
+            part = slice(start, start + at_once)
+            mixed = frames[part].float() * share
+            mixed += others[part].float().mul_(1 - share)
+            frames[part] = mixed if frames.is_floating_point() else mixed.add_(0.5).floor_()
+        return frames, _mix_labels(soft, share)
+
+
+@dataclass(frozen=True)
+class CutMix:
+    """Show another clip in a random box of each clip (Yun et al., "CutMix", ICCV 2019, arXiv 1905.04899).
+
+    The box is the same in all frames and clips of a batch: 1 − λ of the frame's area, with its aspect ratio, around a
+    point drawn evenly, cut off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by the area shown.
+
+    Args:
+        alpha, num_classes, p, label_smoothing: see ``MixUp``.
+
+    Raises:
+        ConfigurationError: an argument out of its range.
+    """
+
+    alpha: float
+    num_classes: int
+    p: float = 1.0
+    label_smoothing: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check(self, self.alpha, self.num_classes, self.p, self.label_smoothing)
+
+    def mix(
+        self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See ``Mixing.mix``."""
+        soft = soft_labels(labels, self.num_classes, self.label_smoothing, frames.device)
+        return _cut_and_mix(frames, soft, layout, rng, self.alpha, self.p, "spatial")
+
+
+@dataclass(frozen=True)
+class VideoMix:
+    """Show another clip in a random part of each (Yun et al., "VideoMix: Rethinking Data Augmentation for Video
+    Classification", arXiv 2012.03457).
+
+    The part has 1 − λ of the clip's volume, each side that is cut by the same share, around a point drawn evenly, cut
+    off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by the volume shown.
+
+    Args:
+        alpha, num_classes, p, label_smoothing: see ``MixUp``.
+        cut: ``"spatial"``: a box in all frames, as ``CutMix``; ``"temporal"``: some frames in a row; or
+            ``"spatio_temporal"``: a box in some frames. The paper found the first to help most.
+
+    Raises:
+        ConfigurationError: an argument out of its range.
+    """
+
+    alpha: float
+    num_classes: int
+    p: float = 1.0
+    cut: Cut = "spatial"
+    label_smoothing: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check(self, self.alpha, self.num_classes, self.p, self.label_smoothing)
+        if self.cut not in get_args(Cut):
+            raise ConfigurationError(f"VideoMix's cut is {self.cut!r}, not one of {', '.join(get_args(Cut))}")
+
+    def mix(
+        self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See ``Mixing.mix``."""
+        soft = soft_labels(labels, self.num_classes, self.label_smoothing, frames.device)
+        return _cut_and_mix(frames, soft, layout, rng, self.alpha, self.p, self.cut)
+
+
+@dataclass(frozen=True)
+class MixChoice:
+    """One of several ways to mix, drawn for each batch.
+
+    Args:
+        choices: of them.
+        weights: how often each is taken, relative to the others. Default: all as often.
+
+    Raises:
+        ConfigurationError: there is nothing to choose from, the number of weights is another, one is negative or all
+            are 0, or the choices differ in their number of classes.
+
+    Example:
+        >>> mixing = MixChoice([MixUp(0.8, num_classes=400), CutMix(1.0, num_classes=400)])
+    """
+
+    choices: Sequence[Mixing]
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.choices:
+            raise ConfigurationError("MixChoice's choices are empty")
+        if len({choice.num_classes for choice in self.choices}) > 1:
+            numbers = [choice.num_classes for choice in self.choices]
+            raise ConfigurationError(f"MixChoice's choices differ in num_classes: {numbers}")
+        weights = [1.0] * len(self.choices) if self.weights is None else self.weights
+        if len(weights) != len(self.choices) or min(weights) < 0 or not 0 < sum(weights) < math.inf:
+            raise ConfigurationError(
+                f"MixChoice's weights are {self.weights!r}, not {len(self.choices)} numbers of at least 0, not all 0"
+            )
+
+    @property
+    def num_classes(self) -> int:
+        """K of all choices."""
+        return self.choices[0].num_classes
+
+    def mix(
+        self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See ``Mixing.mix``."""
+        weights = np.ones(len(self.choices)) if self.weights is None else np.array(self.weights, np.float64)
+        chosen = self.choices[int(rng.choice(len(self.choices), p=weights / weights.sum()))]
+        return chosen.mix(frames, labels, layout, rng)
+
+
+def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float, device: torch.device) -> torch.Tensor:
+    """Labels as the share of each class: 1 for the clip's own, but for what ``label_smoothing`` spreads over all.
+
+    Args:
+        labels: int64[B] on the host.
+        num_classes: K.
+        label_smoothing: in [0, 1) (Szegedy et al., "Rethinking the Inception Architecture", arXiv 1512.00567).
+        device: of the result.
+
+    Returns:
+        float32[B, K].
+
+    Raises:
+        ConfigurationError: a clip has no label, or one that is not below ``num_classes``.
+    """
+    numbers = np.asarray(labels)
+    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+        raise ConfigurationError(f"labels are {numbers.dtype} of shape {numbers.shape}: mixing needs a row of integers")
+    if (numbers < 0).any():
+        clip = int(np.flatnonzero(numbers < 0)[0])
+        raise ConfigurationError(f"clip {clip} of the batch has no label, but mixing clips mixes their labels")
+    if (numbers >= num_classes).any():
+        raise ConfigurationError(
+            f"a label is {numbers.max()}, but num_classes is {num_classes}: labels must be below it"
+        )
+    spread = label_smoothing / num_classes
+    soft = torch.full((len(numbers), num_classes), spread, device=device)
+    index = torch.from_numpy(numbers.astype(np.int64)).to(device, non_blocking=True)
+    return soft.scatter_(1, index[:, None], 1 - label_smoothing + spread)
+
+
+def _check(mixing: object, alpha: float, num_classes: int, p: float, label_smoothing: float) -> None:
+    name = type(mixing).__name__
+    if not 0 < alpha < math.inf:
+        raise ConfigurationError(f"{name}'s alpha is {alpha!r}, not above 0")
+    if num_classes < 1:
+        raise ConfigurationError(f"{name}'s num_classes is {num_classes!r}, not at least 1")
+    if not 0 <= p <= 1:
+        raise ConfigurationError(f"{name}'s p is {p!r}, not in [0, 1]")
+    if not 0 <= label_smoothing < 1:
+        raise ConfigurationError(f"{name}'s label_smoothing is {label_smoothing!r}, not in [0, 1)")
+
+
+def _mix_labels(soft: torch.Tensor, share: float) -> torch.Tensor:
+    return soft * share + soft.roll(1, 0) * (1 - share)
+
+
+def _cut_and_mix(
+    frames: torch.Tensor,
+    soft: torch.Tensor,
+    layout: Layout,
+    rng: np.random.Generator,
+    alpha: float,
+    p: float,
+    cut: Cut,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if rng.random() >= p:
+        return frames, soft
+    axes = [1 + layout.index(axis) for axis in "THW"]
+    sizes = [frames.shape[axis] for axis in axes]
+    box = _draw_box(rng, sizes, float(rng.beta(alpha, alpha)), cut)
+    shown = frames
+    for axis, (start, stop) in zip(axes, box, strict=True):
+        shown = shown.narrow(axis, start, stop - start)
+    shown.copy_(shown.roll(1, 0))
+    volume = math.prod(stop - start for start, stop in box)
+    return frames, _mix_labels(soft, 1 - volume / math.prod(sizes))
+
+
+def _draw_box(rng: np.random.Generator, sizes: Sequence[int], share: float, cut: Cut) -> Box:
+    """What of the other clip is shown, of [T, H, W], if ``share`` of the own one is to stay."""
+    side = (1 - share) ** (1 / len(_AXES[cut]))
+    spans = []
+    for axis, size in zip("THW", sizes, strict=True):
+        if axis in _AXES[cut]:
+            whole = math.floor(side * size + 0.5)
+            start = int(rng.integers(size)) - whole // 2
+            spans.append((max(start, 0), min(start + whole, size)))
+        else:
+            spans.append((0, size))
+    frames, rows, columns = spans
+    return frames, rows, columns

@@ -1,0 +1,188 @@
+"""Noise of each pixel by itself: a hash of keys that were drawn and of the pixel's place.
+
+So there is nothing random in what an engine does: the CPU and CUDA make the same noise, and a replay makes it again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.operations import BatchFunction, ClipInfo
+from videoloader.transforms.parts import for_all_frames, to_pixels
+
+Params = Mapping[str, npt.NDArray[Any]]
+# Uniform numbers are whole ones below this: float32 holds them exactly.
+_UNIT = 1 << 24
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Add normally distributed noise to each channel of each pixel.
+
+    Args:
+        mean, std: of the noise, in pixel values of 0 … 255; ranges or curves, see ``curves``. torchvision's
+            ``GaussianNoise(sigma=0.1)`` is ``GaussianNoise(std=25.5)``.
+        per_frame: whether each frame has noise of its own, as a camera's has, or all frames the same.
+
+    Raises:
+        ConfigurationError: a standard deviation below 0, or a mean or deviation that is not finite.
+
+    Example:
+        >>> transforms = [GaussianNoise(std=(0, 25))]
+    """
+
+    mean: Range = 0.0
+    std: Range = (0.0, 25.0)
+    per_frame: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_range(self.mean, "GaussianNoise's mean")
+        check_range(self.std, "GaussianNoise's std", 0)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
+        """Mean, deviation and keys of each frame."""
+        mean, std = (
+            np.broadcast_to(draw_range(value, rng, clip.length), clip.length) for value in (self.mean, self.std)
+        )
+        keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
+        return [BatchFunction(add_gaussian_noise, {"mean": mean, "std": std, "keys": keys})]
+
+
+def add_gaussian_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
+    """What ``GaussianNoise`` does.
+
+    Args:
+        frames: uint8[N, T, 3, H, W].
+        params: ``mean``, ``std`` float64[N, T]; ``keys`` uint32[N, T, 3, 2].
+    """
+    mean, std = _per_frame(frames, params["mean"], np.float32), _per_frame(frames, params["std"], np.float32)
+    keys = params["keys"].reshape(-1, 3, 2)
+
+    def add(part: torch.Tensor, which: slice) -> torch.Tensor:
+        noise = normal(keys[which], part.shape[2], part.shape[3], part.device)
+        return to_pixels(noise.mul_(std[which]).add_(mean[which]).add_(part))
+
+    return for_all_frames(frames, add)
+
+
+@dataclass(frozen=True)
+class SaltAndPepper:
+    """Turn random pixels white ("salt") or black ("pepper").
+
+    Args:
+        amount: probability of a pixel to turn, 0 … 1; a range or curve, see ``curves``.
+        salt: share of white among those, 0 … 1; a range or curve.
+        per_frame: whether each frame has noise of its own, or all frames the same.
+        per_channel: whether each channel turns by itself, which makes coloured dots.
+
+    Raises:
+        ConfigurationError: an amount or share outside [0, 1].
+
+    Example:
+        >>> transforms = [SaltAndPepper((0, 0.1))]
+    """
+
+    amount: Range = 0.05
+    salt: Range = 0.5
+    per_frame: bool = field(default=True, kw_only=True)
+    per_channel: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_range(self.amount, "SaltAndPepper's amount", 0, 1)
+        check_range(self.salt, "SaltAndPepper's salt", 0, 1)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
+        """Probabilities and keys of each frame."""
+        amount, salt = (
+            np.broadcast_to(draw_range(value, rng, clip.length), clip.length) for value in (self.amount, self.salt)
+        )
+        keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
+        if not self.per_channel:
+            keys = np.broadcast_to(keys[:, :1], keys.shape)
+        return [BatchFunction(sprinkle, {"white": amount * salt, "black": amount * (1 - salt), "keys": keys})]
+
+
+def sprinkle(frames: torch.Tensor, params: Params) -> torch.Tensor:
+    """What ``SaltAndPepper`` does.
+
+    Args:
+        frames: uint8[N, T, 3, H, W].
+        params: probabilities ``white`` and ``black``, float64[N, T]; ``keys`` uint32[N, T, 3, 2].
+    """
+    white = _per_frame(frames, np.round(params["white"] * _UNIT), np.int32)
+    turned = _per_frame(frames, np.round((params["white"] + params["black"]) * _UNIT), np.int32)
+    keys = params["keys"].reshape(-1, 3, 2)
+
+    def turn(part: torch.Tensor, which: slice) -> torch.Tensor:
+        drawn = uniform(keys[which], part[0, 0].numel(), part.device).view(part.shape)
+        return part.masked_fill_(drawn < turned[which], 0).masked_fill_(drawn < white[which], 255)
+
+    return for_all_frames(frames, turn)
+
+
+def draw_keys(rng: np.random.Generator, length: int, *, per_frame: bool) -> npt.NDArray[np.uint32]:
+    """uint32[length, 3, 2]: keys of the noise of each frame and channel, or of all frames the same."""
+    keys = rng.integers(1 << 32, size=(length if per_frame else 1, 3, 2), dtype=np.uint32)
+    return np.broadcast_to(keys, (length, 3, 2))
+
+
+def uniform(keys: npt.NDArray[np.uint32], count: int, device: torch.device) -> torch.Tensor:
+    """Whole numbers in [0, 2**24), evenly distributed: of each pixel a hash of its number and of its plane's keys.
+
+    The hash is the 32-bit integer mixing of C. Wellons ("Prospecting for Hash Functions", 2018: constants 7feb352d and
+    846ca68b, shifts 16, 15, 16) with one key added to the number and the other one mixed in half way.
+
+    Args:
+        keys: uint32[n, 3, 2].
+        count: pixels of a plane.
+        device: to make them on.
+
+    Returns:
+        int32[n, 3, count].
+    """
+    first, second = torch.from_numpy(keys.view(np.int32).copy()).to(device, non_blocking=True).unbind(-1)
+    x = torch.arange(count, dtype=torch.int32, device=device) + first[..., None]
+    # int32 wraps around, and shifts copies of its sign in, which are masked away.
+    x ^= (x >> 16) & 0xFFFF
+    x *= 0x7FEB352D
+    x ^= (x >> 15) & 0x1FFFF
+    x ^= second[..., None]
+    x *= 0x846CA68B - (1 << 32)
+    x ^= (x >> 16) & 0xFFFF
+    return (x >> 8) & (_UNIT - 1)
+
+
+def normal(keys: npt.NDArray[np.uint32], height: int, width: int, device: torch.device) -> torch.Tensor:
+    """Numbers of mean 0 and deviation 1 (Box and Muller, "A note on the generation of random normal deviates", 1958).
+
+    Each two uniform numbers make two normal ones, for a pixel of a plane's first half and one of its second.
+
+    Args:
+        keys: uint32[n, 3, 2].
+        height, width: of a plane.
+        device: to make them on.
+
+    Returns:
+        float32[n, 3, height, width].
+    """
+    half = (height * width + 1) // 2
+    pairs = uniform(keys, 2 * half, device).to(torch.float32).mul_(1 / _UNIT)
+    # One step up, so that there is no logarithm of 0.
+    radius = pairs[..., :half].add(1 / _UNIT).log_().mul_(-2).sqrt_()
+    angle = pairs[..., half:] * (2 * math.pi)
+    torch.mul(angle.cos(), radius, out=pairs[..., :half])
+    torch.mul(angle.sin_(), radius, out=pairs[..., half:])
+    return pairs[..., : height * width].reshape(*pairs.shape[:2], height, width)
+
+
+def _per_frame(frames: torch.Tensor, values: npt.NDArray[Any], dtype: npt.DTypeLike) -> torch.Tensor:
+    """Numbers [N, T] on the frames' device, to be combined with [N · T, 3, H, W]."""
+    return torch.from_numpy(values.astype(dtype).reshape(-1, 1, 1, 1)).to(frames.device, non_blocking=True)

@@ -1,0 +1,33 @@
+"""Work on the frames of a batch a part at a time, so that what is computed on the way takes bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+# Numbers at a time: enough to fill a GPU, 64 MiB in float32.
+_PART = 1 << 24
+
+
+def for_all_frames(frames: torch.Tensor, function: Callable[[torch.Tensor, slice], torch.Tensor]) -> torch.Tensor:
+    """Frames through a function that takes any number of them.
+
+    Args:
+        frames: [N, T, 3, H, W]; changed in place where they are contiguous.
+        function: gets [n, 3, H, W] and which of the N·T frames these are, and gives the same shape.
+
+    Returns:
+        [N, T, 3, H, W], of the type that the frames had.
+    """
+    flat = frames.flatten(0, 1)
+    at_once = max(_PART // max(flat[0].numel(), 1), 1) if len(flat) else 1
+    for start in range(0, len(flat), at_once):
+        part = slice(start, min(start + at_once, len(flat)))
+        flat[part] = function(flat[part], part)
+    return flat.view(frames.shape)
+
+
+def to_pixels(values: torch.Tensor) -> torch.Tensor:
+    """uint8 of floats, rounded to nearest, halves up, and clamped to 0 … 255. The floats are written over."""
+    return values.add_(0.5).floor_().clamp_(0, 255).to(torch.uint8)

@@ -1,0 +1,198 @@
+"""The published tables of automatic augmentation: how strong operations get, and which of them go together.
+
+Sources: AutoAugment (Cubuk et al., arXiv 1805.09501) with the ImageNet policy and the ranges of the authors' TensorFlow
+code; RandAugment (Cubuk et al., arXiv 1909.13719); TrivialAugment (Müller and Hutter, arXiv 2103.10158). torchvision
+(``AutoAugmentPolicy.IMAGENET`` is the policy of reduced ImageNet here) and DALI have the same tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+
+class Strength(NamedTuple):
+    """The magnitudes of an operation: ``low`` in the first bin, ``high`` in the last, evenly spaced between.
+
+    Attributes:
+        low, high: in the operation's unit.
+        signed: whether the magnitude is negated for half of the clips.
+        share_of: side of the frames whose share it is; None if it is none.
+    """
+
+    low: float
+    high: float
+    signed: bool = False
+    share_of: Literal["width", "height"] | None = None
+
+    def at(self, place: int, bins: int) -> float:
+        """The magnitude of bin number ``place`` of ``bins``."""
+        return self.low + (self.high - self.low) * place / max(bins - 1, 1)
+
+
+# None: the operation has no magnitude.
+Strengths: TypeAlias = Mapping[str, "Strength | None"]
+
+SubPolicy: TypeAlias = tuple[tuple[str, float, "int | None"], ...]
+
+# Magnitudes of enhancements are added to the factor 1, which changes nothing.
+RAND_AUGMENT: Strengths = {
+    "identity": None,
+    "auto_contrast": None,
+    "equalize": None,
+    "invert": None,
+    "shear_x": Strength(0, 0.3, signed=True),
+    "shear_y": Strength(0, 0.3, signed=True),
+    "translate_x": Strength(0, 100 / 224, signed=True, share_of="width"),
+    "translate_y": Strength(0, 100 / 224, signed=True, share_of="height"),
+    "rotate": Strength(0, 30, signed=True),
+    "brightness": Strength(0, 0.9, signed=True),
+    "color": Strength(0, 0.9, signed=True),
+    "contrast": Strength(0, 0.9, signed=True),
+    "sharpness": Strength(0, 0.9, signed=True),
+    "posterize": Strength(8, 4),
+    "solarize": Strength(256, 0),
+    "solarize_add": Strength(0, 110),
+}
+
+# As the policies of AutoAugment were searched for: a larger bin is not always a stronger operation.
+NOT_MONOTONIC: Strengths = {
+    **RAND_AUGMENT,
+    "brightness": Strength(-0.9, 0.9),
+    "color": Strength(-0.9, 0.9),
+    "contrast": Strength(-0.9, 0.9),
+    "sharpness": Strength(-0.9, 0.9),
+    "posterize": Strength(0, 4),
+    "solarize": Strength(0, 256),
+}
+
+TRIVIAL_AUGMENT_WIDE: Strengths = {
+    **RAND_AUGMENT,
+    "shear_x": Strength(0, 0.99, signed=True),
+    "shear_y": Strength(0, 0.99, signed=True),
+    "translate_x": Strength(0, 32, signed=True),
+    "translate_y": Strength(0, 32, signed=True),
+    "rotate": Strength(0, 135, signed=True),
+    "brightness": Strength(0, 0.99, signed=True),
+    "color": Strength(0, 0.99, signed=True),
+    "contrast": Strength(0, 0.99, signed=True),
+    "sharpness": Strength(0, 0.99, signed=True),
+    "posterize": Strength(8, 2),
+}
+
+# Those of RandAugment and of TrivialAugment's wide space.
+DEFAULT_OPERATIONS = tuple(name for name in RAND_AUGMENT if name not in ("invert", "solarize_add"))
+
+# Bins of the policies below.
+AUTO_AUGMENT_BINS = 11
+
+POLICIES: Mapping[str, tuple[SubPolicy, ...]] = {
+    "image_net": (
+        (("equalize", 0.8, None), ("shear_y", 0.8, 4)),
+        (("color", 0.4, 9), ("equalize", 0.6, None)),
+        (("color", 0.4, 1), ("rotate", 0.6, 8)),
+        (("solarize", 0.8, 3), ("equalize", 0.4, None)),
+        (("solarize", 0.4, 2), ("solarize", 0.6, 2)),
+        (("color", 0.2, 0), ("equalize", 0.8, None)),
+        (("equalize", 0.4, None), ("solarize_add", 0.8, 3)),
+        (("shear_x", 0.2, 9), ("rotate", 0.6, 8)),
+        (("color", 0.6, 1), ("equalize", 1.0, None)),
+        (("invert", 0.4, None), ("rotate", 0.6, 0)),
+        (("equalize", 1.0, None), ("shear_y", 0.6, 3)),
+        (("color", 0.4, 7), ("equalize", 0.6, None)),
+        (("posterize", 0.4, 6), ("auto_contrast", 0.4, None)),
+        (("solarize", 0.6, 8), ("color", 0.6, 9)),
+        (("solarize", 0.2, 4), ("rotate", 0.8, 9)),
+        (("rotate", 1.0, 7), ("translate_y", 0.8, 9)),
+        (("solarize", 0.8, 4),),
+        (("shear_y", 0.8, 0), ("color", 0.6, 4)),
+        (("color", 1.0, 0), ("rotate", 0.6, 2)),
+        (("equalize", 0.8, None),),
+        (("equalize", 1.0, None), ("auto_contrast", 0.6, None)),
+        (("shear_y", 0.4, 7), ("solarize_add", 0.6, 7)),
+        (("posterize", 0.8, 2), ("solarize", 0.6, 10)),
+        (("solarize", 0.6, 8), ("equalize", 0.6, None)),
+        (("color", 0.8, 6), ("rotate", 0.4, 5)),
+    ),
+    "reduced_image_net": (
+        (("posterize", 0.4, 8), ("rotate", 0.6, 9)),
+        (("solarize", 0.6, 5), ("auto_contrast", 0.6, None)),
+        (("equalize", 0.8, None), ("equalize", 0.6, None)),
+        (("posterize", 0.6, 7), ("posterize", 0.6, 6)),
+        (("equalize", 0.4, None), ("solarize", 0.2, 4)),
+        (("equalize", 0.4, None), ("rotate", 0.8, 8)),
+        (("solarize", 0.6, 3), ("equalize", 0.6, None)),
+        (("posterize", 0.8, 5), ("equalize", 1.0, None)),
+        (("rotate", 0.2, 3), ("solarize", 0.6, 8)),
+        (("equalize", 0.6, None), ("posterize", 0.4, 6)),
+        (("rotate", 0.8, 8), ("color", 0.4, 0)),
+        (("rotate", 0.4, 9), ("equalize", 0.6, None)),
+        (("equalize", 0.8, None),),
+        (("invert", 0.6, None), ("equalize", 1.0, None)),
+        (("color", 0.6, 4), ("contrast", 1.0, 8)),
+        (("rotate", 0.8, 8), ("color", 1.0, 2)),
+        (("color", 0.8, 8), ("solarize", 0.8, 7)),
+        (("sharpness", 0.4, 7), ("invert", 0.6, None)),
+        (("shear_x", 0.6, 5), ("equalize", 1.0, None)),
+        (("color", 0.4, 0), ("equalize", 0.6, None)),
+        (("equalize", 0.4, None), ("solarize", 0.2, 4)),
+        (("solarize", 0.6, 5), ("auto_contrast", 0.6, None)),
+        (("invert", 0.6, None), ("equalize", 1.0, None)),
+        (("color", 0.6, 4), ("contrast", 1.0, 8)),
+        (("equalize", 0.8, None), ("equalize", 0.6, None)),
+    ),
+    "reduced_cifar10": (
+        (("invert", 0.1, None), ("contrast", 0.2, 6)),
+        (("rotate", 0.7, 2), ("translate_x", 0.3, 9)),
+        (("sharpness", 0.8, 1), ("sharpness", 0.9, 3)),
+        (("shear_y", 0.5, 8), ("translate_y", 0.7, 9)),
+        (("auto_contrast", 0.5, None), ("equalize", 0.9, None)),
+        (("shear_y", 0.2, 7), ("posterize", 0.3, 7)),
+        (("color", 0.4, 3), ("brightness", 0.6, 7)),
+        (("sharpness", 0.3, 9), ("brightness", 0.7, 9)),
+        (("equalize", 0.6, None), ("equalize", 0.5, None)),
+        (("contrast", 0.6, 7), ("sharpness", 0.6, 5)),
+        (("color", 0.7, 7), ("translate_x", 0.5, 8)),
+        (("equalize", 0.3, None), ("auto_contrast", 0.4, None)),
+        (("translate_y", 0.4, 3), ("sharpness", 0.2, 6)),
+        (("brightness", 0.9, 6), ("color", 0.2, 8)),
+        (("solarize", 0.5, 2),),
+        (("equalize", 0.2, None), ("auto_contrast", 0.6, None)),
+        (("equalize", 0.2, None), ("equalize", 0.6, None)),
+        (("color", 0.9, 9), ("equalize", 0.6, None)),
+        (("auto_contrast", 0.8, None), ("solarize", 0.2, 8)),
+        (("brightness", 0.1, 3), ("color", 0.7, 0)),
+        (("solarize", 0.4, 5), ("auto_contrast", 0.9, None)),
+        (("translate_y", 0.9, 9), ("translate_y", 0.7, 9)),
+        (("auto_contrast", 0.9, None), ("solarize", 0.8, 3)),
+        (("equalize", 0.8, None), ("invert", 0.1, None)),
+        (("translate_y", 0.7, 9), ("auto_contrast", 0.9, None)),
+    ),
+    "svhn": (
+        (("shear_x", 0.9, 4), ("invert", 0.2, None)),
+        (("shear_y", 0.9, 8), ("invert", 0.7, None)),
+        (("equalize", 0.6, None), ("solarize", 0.6, 6)),
+        (("invert", 0.9, None), ("equalize", 0.6, None)),
+        (("equalize", 0.6, None), ("rotate", 0.9, 3)),
+        (("shear_x", 0.9, 4), ("auto_contrast", 0.8, None)),
+        (("shear_y", 0.9, 8), ("invert", 0.4, None)),
+        (("shear_y", 0.9, 5), ("solarize", 0.2, 6)),
+        (("invert", 0.9, None), ("auto_contrast", 0.8, None)),
+        (("equalize", 0.6, None), ("rotate", 0.9, 3)),
+        (("shear_x", 0.9, 4), ("solarize", 0.3, 3)),
+        (("shear_y", 0.8, 8), ("invert", 0.7, None)),
+        (("equalize", 0.9, None), ("translate_y", 0.6, 6)),
+        (("invert", 0.9, None), ("equalize", 0.6, None)),
+        (("contrast", 0.3, 3), ("rotate", 0.8, 4)),
+        (("invert", 0.8, None),),
+        (("shear_y", 0.7, 6), ("solarize", 0.4, 8)),
+        (("invert", 0.6, None), ("rotate", 0.8, 4)),
+        (("shear_y", 0.3, 7), ("translate_x", 0.9, 3)),
+        (("shear_x", 0.1, 6), ("invert", 0.6, None)),
+        (("solarize", 0.7, 2), ("translate_y", 0.6, 7)),
+        (("shear_y", 0.8, 4), ("invert", 0.8, None)),
+        (("shear_x", 0.7, 9), ("translate_y", 0.8, 3)),
+        (("shear_y", 0.8, 5), ("auto_contrast", 0.7, None)),
+        (("shear_x", 0.7, 2), ("invert", 0.1, None)),
+    ),
+}

@@ -1,0 +1,219 @@
+"""Which of its frames a clip shows when: transforms of positions, settled when a clip is planned.
+
+They move no pixels. A frame that no position shows any more is not decoded, and one that several show only once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader import padding
+from videoloader.errors import ConfigurationError
+
+Positions = npt.NDArray[np.int64]
+
+
+class TimeTransform(Protocol):
+    """A transform of positions. It holds no state."""
+
+    def positions(self, rng: np.random.Generator, length: int) -> Positions:
+        """int64[length] in [0, length): the frame of the clip, as it came, that each position shows."""
+
+
+def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Generator, length: int) -> Positions:
+    """The frames that a clip shows after all of these transforms, each applied to what the one before it shows.
+
+    Args:
+        transforms: in the order in which they apply.
+        rng: the clip's own generator; each random transform draws from it in turn.
+        length: T, frames of the clip as the frame mode chose them.
+
+    Returns:
+        int64[length], indices into these T frames, in any order, with repeats.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> apply_to_positions([SpeedChange(2), Reverse(p=1)], rng, 5)
+        array([4, 4, 4, 2, 0])
+    """
+    shown = np.arange(length, dtype=np.int64)
+    for transform in transforms:
+        shown = shown[transform.positions(rng, length)]
+    return shown
+
+
+@dataclass(frozen=True)
+class Reverse:
+    """Play a clip backwards with probability ``p``.
+
+    Raises:
+        ConfigurationError: ``p`` outside [0, 1].
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ConfigurationError(f"Reverse's p is {self.p!r}, not in [0, 1]")
+
+    def positions(self, rng: np.random.Generator, length: int) -> Positions:
+        """All frames, in either order."""
+        forward = np.arange(length, dtype=np.int64)
+        return forward[::-1].copy() if rng.random() < self.p else forward
+
+
+@dataclass(frozen=True)
+class DropFrames:
+    """Lose frames, as a stream does on a bad line: the last frame before them is shown instead.
+
+    The first frame stays; those after it come when they would have come. Give one of:
+
+    Args:
+        share: probability of each frame to be lost, [0, 1].
+        count: so many frames are lost; all but the first where there are no more.
+
+    Raises:
+        ConfigurationError: both or neither of them is given, or it is out of range.
+
+    Example:
+        >>> DropFrames(count=2).positions(np.random.default_rng(1), 6)
+        array([0, 1, 1, 3, 3, 5])
+    """
+
+    share: float | None = None
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_amount("DropFrames", self.share, self.count)
+
+    def positions(self, rng: np.random.Generator, length: int) -> Positions:
+        """Each frame, or the last one before it that is not lost."""
+        lost = _choose(rng, length, self.share, self.count)
+        return np.maximum.accumulate(np.where(lost, 0, np.arange(length, dtype=np.int64)))
+
+
+@dataclass(frozen=True)
+class RepeatFrames:
+    """Show frames a second time, which delays all that come after; the last frames are no longer shown.
+
+    Give one of:
+
+    Args:
+        share: probability of each position after the first to repeat the frame before it, [0, 1].
+        count: so many positions do; all but the first where there are no more.
+
+    Raises:
+        ConfigurationError: both or neither of them is given, or it is out of range.
+
+    Example:
+        >>> RepeatFrames(count=2).positions(np.random.default_rng(1), 6)
+        array([0, 1, 1, 2, 2, 3])
+    """
+
+    share: float | None = None
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_amount("RepeatFrames", self.share, self.count)
+
+    def positions(self, rng: np.random.Generator, length: int) -> Positions:
+        """The frame before, where it is repeated, else the one after that."""
+        repeated = _choose(rng, length, self.share, self.count)
+        return np.cumsum(~repeated, dtype=np.int64) - 1
+
+
+@dataclass(frozen=True)
+class TemporalJitter:
+    """Show at each position a frame that lies up to ``max_offset`` frames before or after, drawn evenly.
+
+    Beyond the clip's ends its first or last frame is shown. Frames may change places with one another.
+
+    Raises:
+        ConfigurationError: ``max_offset`` negative.
+    """
+
+    max_offset: int
+
+    def __post_init__(self) -> None:
+        if self.max_offset < 0:
+            raise ConfigurationError(f"TemporalJitter's max_offset is {self.max_offset!r}, not at least 0")
+
+    def positions(self, rng: np.random.Generator, length: int) -> Positions:
+        """Each position and its offset, inside the clip."""
+        offsets = rng.integers(-self.max_offset, self.max_offset, size=length, endpoint=True)
+        return (np.arange(length, dtype=np.int64) + offsets).clip(0, length - 1)
+
+
+@dataclass(frozen=True)
+class SpeedChange:
+    """Play a clip faster or slower from its first frame on: position i shows frame ``floor(factor · i + 1/2)``.
+
+    A clip gets no frames that the frame mode has not chosen. So one that is played faster ends early, and ``beyond``
+    says what its last positions show.
+
+    Args:
+        factor: above 0: 2 is twice as fast, 0.5 shows each frame twice. A range (low, high) is drawn from evenly in
+            its logarithm, so that (0.5, 2) makes clips faster as often as slower.
+        beyond: a mode of ``padding.pad``: ``"edge"`` holds the last frame, ``"reflect_101"`` and ``"reflect_1001"``
+            turn back, ``"wrap"`` begins again; or an alias of these.
+
+    Raises:
+        ConfigurationError: a factor of 0 or below or not finite, an empty range, or no such mode.
+
+    Example:
+        >>> SpeedChange(1.5, beyond="reflect_101").positions(np.random.default_rng(0), 6)
+        array([0, 2, 3, 5, 4, 2])
+    """
+
+    factor: float | tuple[float, float]
+    beyond: str = "edge"
+
+    def __post_init__(self) -> None:
+        low, high = self._range()
+        if not 0 < low <= high < math.inf:
+            raise ConfigurationError(
+                f"SpeedChange's factor is {self.factor!r}, not above 0, nor a range (low, high) of such"
+            )
+        if padding.check_mode(self.beyond) in ("none", "constant"):
+            raise ConfigurationError(
+                f"SpeedChange's beyond is {self.beyond!r}: it must show frames of the clip, as edge, reflect_101, "
+                "reflect_1001 and wrap do"
+            )
+
+    def positions(self, rng: np.random.Generator, length: int) -> Positions:
+        """Positions at the drawn speed, brought back into the clip."""
+        low, high = self._range()
+        factor = low if low == high else math.exp(rng.uniform(math.log(low), math.log(high)))
+        # Far beyond any clip, but still a whole number that float64 and int64 can hold.
+        wanted = np.floor(np.minimum(factor * np.arange(length), 2.0**52) + 0.5).astype(np.int64)
+        return padding.pad(wanted, 0, length, self.beyond)[0]
+
+    def _range(self) -> tuple[float, float]:
+        low, high = self.factor if isinstance(self.factor, Sequence) else (self.factor, self.factor)
+        return low, high
+
+
+def _check_amount(name: str, share: float | None, count: int | None) -> None:
+    if (share is None) == (count is None):
+        raise ConfigurationError(f"{name} needs either share or count, not both or neither of them")
+    if share is not None and not 0 <= share <= 1:
+        raise ConfigurationError(f"{name}'s share is {share!r}, not in [0, 1]")
+    if count is not None and count < 0:
+        raise ConfigurationError(f"{name}'s count is {count!r}, not at least 0")
+
+
+def _choose(rng: np.random.Generator, length: int, share: float | None, count: int | None) -> npt.NDArray[np.bool_]:
+    """bool[length]: the chosen positions, never the first."""
+    chosen = np.zeros(length, np.bool_)
+    if share is not None:
+        chosen[1:] = rng.random(length - 1) < share
+    else:
+        assert count is not None
+        chosen[1 + rng.permutation(length - 1)[:count]] = True
+    return chosen

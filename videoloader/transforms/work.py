@@ -1,0 +1,60 @@
+"""What the engines of the devices are told to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from videoloader.convert import OutputSpec
+from videoloader.transforms.operations import Operation
+
+if TYPE_CHECKING:
+    from videoloader.collation import Layout
+
+
+class ClipWork(NamedTuple):
+    """Operations on one clip, none of them a ``BatchFunction``.
+
+    Attributes:
+        source: uint8[T, 3, H, W], contiguous; only read.
+        operations: in order. Without any the clip is copied.
+        target: where the result goes: memory of its own.
+        last: whether it goes to the output: ``target`` is of the ``Finish``'s layout and number type. Else it is
+            uint8[T, 3, H', W'], contiguous.
+    """
+
+    source: torch.Tensor
+    operations: Sequence[Operation]
+    target: torch.Tensor
+    last: bool
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How frames leave an engine.
+
+    Attributes:
+        output: number type and normalisation: ``value / 255 · scale + shift`` in float32, each step rounded.
+        layout: order of a clip's dimensions.
+    """
+
+    output: OutputSpec
+    layout: Layout
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether uint8[T, 3, H, W] is what is wanted."""
+        return self.output.dtype == torch.uint8 and self.layout == "TCHW"
+
+    def allocate(self, clips: int, length: int, size: tuple[int, int], device: torch.device) -> torch.Tensor:
+        """Memory for the results: [B, T, 3, H, W] or with another order of the last four dimensions."""
+        sizes = {"T": length, "C": 3, "H": size[0], "W": size[1]}
+        shape = (clips, *(sizes[axis] for axis in self.layout))
+        return torch.empty(shape, dtype=self.output.dtype, device=device)
+
+    def frames(self, target: torch.Tensor) -> torch.Tensor:
+        """A clip's result as [T, 3, H, W]: a view."""
+        return target.permute([self.layout.index(axis) for axis in "TCHW"])
