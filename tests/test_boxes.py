@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import videoloader as vl
-from videoloader.boxes import map_points, source_matrix
+from videoloader.boxes import source_matrix
 from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame
 from videoloader.transforms import RandomVerticalFlip, Transform, plan_geometry
-from videoloader.transforms.coordinates import picture_box
+from videoloader.transforms.coordinates import map_points, picture_box
 
 Sample = Callable[[str], Path]
 SHOWN = (120, 160)

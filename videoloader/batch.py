@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batch_plan import BatchRow, PlannedClip
-from videoloader.boxes import map_points, source_matrix, stack_matrices
+from videoloader.boxes import source_matrix, stack_matrices
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.transforms.coordinates import picture_box
+from videoloader.transforms.coordinates import map_points, picture_box
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.functional import pad
 
 import videoloader as vl
-from videoloader.transforms import Transform, plan_geometry
+from videoloader.transforms import HorizontalFlip, RandomVerticalFlip, Transform, VerticalFlip, plan_geometry
 
 sizes = st.tuples(st.integers(8, 400), st.integers(8, 400))
 
@@ -44,6 +45,15 @@ def test_pixels_are_those_of_the_steps_one_by_one(sample: Callable[[str], Path])
             resized(frame, (64, 80)).flip(2)[:, 6:57, 14:65],
         ),
         ([vl.RandomHorizontalFlip(1), vl.RandomHorizontalFlip(1)], frame),
+        ([VerticalFlip()], frame.flip(1)),
+        ([VerticalFlip(), vl.CenterCrop((51, 160))], frame.flip(1)[:, 38:89]),
+        (
+            [vl.Resize(64), HorizontalFlip(), RandomVerticalFlip(1), vl.CenterCrop(51)],
+            resized(frame, (64, 80)).flip(1, 2)[:, 6:57, 14:65],
+        ),
+        ([VerticalFlip(), vl.Pad((200, 160), fill=9)], pad(frame.flip(1), (0, 0, 0, 72), value=9)),
+        ([vl.Pad((200, 160), fill=9), VerticalFlip()], pad(frame.flip(1), (0, 0, 72, 0), value=9)),
+        ([vl.Resize(None, max_size=80)], resized(frame, (64, 80))),
     ]
     for transforms, expected in steps:
         got = frame_through(path, transforms)
@@ -83,8 +93,10 @@ def test_a_ratio_that_never_fits_gives_the_largest_central_box() -> None:
 
 def test_flips_come_as_often_as_asked() -> None:
     rng = np.random.default_rng(0)
-    flips = [plan_geometry([vl.RandomHorizontalFlip(0.3)], (4, 4), rng).flip for _ in range(2000)]
-    assert np.mean(flips) == pytest.approx(0.3, abs=0.04)
+    steps = [vl.RandomHorizontalFlip(0.3), RandomVerticalFlip(0.8)]
+    planned = [plan_geometry(steps, (4, 4), rng) for _ in range(2000)]
+    assert np.mean([geometry.flip for geometry in planned]) == pytest.approx(0.3, abs=0.04)
+    assert np.mean([geometry.flip_vertical for geometry in planned]) == pytest.approx(0.8, abs=0.04)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +107,7 @@ def test_flips_come_as_often_as_asked() -> None:
         lambda: vl.RandomResizedCrop(8, scale=(0.5, 0.2)),
         lambda: vl.RandomResizedCrop(8, ratio=(0, 1)),
         lambda: vl.RandomHorizontalFlip(1.5),
+        lambda: RandomVerticalFlip(-0.1),
         lambda: vl.Normalize((0, 0), (1, 1)),
         lambda: vl.Normalize((0, 0, 0), (1, 0, 1)),
     ],

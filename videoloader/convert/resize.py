@@ -49,13 +49,19 @@ def resize(image: Samples, size: tuple[int, int], interpolation: Interpolation, 
 
 def _resize_narrow(image: Samples, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Samples:
     """What PyTorch means to do, in float32."""
-    rows, columns = (_weights(image.shape[1 + axis], size[axis], interpolation, antialias) for axis in (0, 1))
+    rows, columns = (filter_weights(image.shape[1 + axis], size[axis], interpolation, antialias) for axis in (0, 1))
     resized: Samples = rows @ (image @ columns.T)
     return resized
 
 
-def _weights(source: int, target: int, interpolation: Interpolation, antialias: bool) -> npt.NDArray[np.float32]:
-    """float32[target, source]: with antialias filters are cut off at the border, without the edge is repeated."""
+def filter_weights(source: int, target: int, interpolation: Interpolation, antialias: bool) -> npt.NDArray[np.float32]:
+    """Of source pixels in each target pixel along one axis, but for ``"nearest"``.
+
+    With antialias filters are cut off at the border, without the edge is repeated.
+
+    Returns:
+        float32[target, source].
+    """
     scale, reach = source / target, _REACH[interpolation]
     widening = max(scale, 1) if antialias else 1
     centers = scale * (np.arange(target) + 0.5)
@@ -77,13 +83,14 @@ def _weights(source: int, target: int, interpolation: Interpolation, antialias: 
 def take_nearest(image: Samples, size: tuple[int, int], window: Box) -> Samples:
     """The window of a [C, h, w] picture in another size, of source pixels as they are."""
     top, left, height, width = window
-    rows = _nearest(image.shape[1], size[0])[top : top + height, None]
-    columns = _nearest(image.shape[2], size[1])[left : left + width]
+    rows = nearest_pixels(image.shape[1], size[0])[top : top + height, None]
+    columns = nearest_pixels(image.shape[2], size[1])[left : left + width]
     taken: Samples = image[:, rows, columns]
     return taken
 
 
-def _nearest(source: int, target: int) -> npt.NDArray[np.int64]:
+def nearest_pixels(source: int, target: int) -> npt.NDArray[np.int64]:
+    """int64[target]: the source pixel that each target pixel shows along one axis."""
     # In float32, as PyTorch does it: now and then the product falls below the whole number that it should be.
     pixels = np.arange(target, dtype=np.float32) * np.float32(source / target)
     return np.minimum(pixels.astype(np.int64), source - 1)

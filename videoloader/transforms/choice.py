@@ -1,34 +1,33 @@
 """Transforms that others are put into: some clips get them, others not, or in another order.
 
 All frames of a clip are treated alike. Clips that draw different operations still run together: nothing is lost by
-choosing.
+choosing. Crops, flips and other geometric steps may be among them; next to each other they resample once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import permutations
 from typing import TypeAlias
 
 import numpy as np
 
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.composing import group_geometric
+from videoloader.transforms.geometry import check_probability
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
+from videoloader.transforms.steps import GeometryStep
 
-Steps: TypeAlias = PixelTransform | Sequence[PixelTransform]
-
-
-def check_probability(p: float, name: str) -> None:
-    """Raise ConfigurationError, with the name given, if ``p`` is not in [0, 1]."""
-    if not isinstance(p, int | float) or not 0 <= p <= 1:
-        raise ConfigurationError(f"{name} is {p!r}, not in [0, 1]")
+Step: TypeAlias = PixelTransform | GeometryStep
+Steps: TypeAlias = Step | Sequence[Step]
 
 
-def draw_all(transforms: Iterable[PixelTransform], rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
     """What transforms that follow each other draw; each is told the size that the one before leaves behind."""
     operations: list[Operation] = []
-    for transform in transforms:
+    for transform in group_geometric(transforms):
         drawn = transform.draw(rng, clip)
         for operation in drawn:
             if isinstance(operation, Warp):
@@ -61,9 +60,18 @@ class RandomApply:
         object.__setattr__(self, "transforms", _steps(self.transforms, "RandomApply"))
         check_probability(self.p, "RandomApply's p")
 
+    @property
+    def alternatives(self) -> list[tuple[Step, ...]]:
+        """What a clip may get."""
+        return [_steps(self.transforms, "RandomApply"), ()]
+
+    def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
+        """The transforms, or nothing."""
+        return _steps(self.transforms, "RandomApply") if rng.random() < self.p else ()
+
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """What the transforms draw, or nothing."""
-        return draw_all(_steps(self.transforms, "RandomApply"), rng, clip) if rng.random() < self.p else []
+        return draw_all(self.choose(rng, clip), rng, clip)
 
 
 @dataclass(frozen=True)
@@ -102,12 +110,21 @@ class RandomChoice:
                 f"RandomChoice's p is {self.p!r}, not {len(choices)} finite weights of at least 0, one above 0"
             )
 
-    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """What the chosen transform draws."""
+    @property
+    def alternatives(self) -> list[tuple[Step, ...]]:
+        """What a clip may get."""
+        return [_steps(each, "RandomChoice") for each in self.transforms]
+
+    def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
+        """The chosen transform, or list of them."""
         weights = np.ones(len(self.transforms)) if self.p is None else np.asarray(self.p, np.float64)
         ends = np.cumsum(weights)
         chosen = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
-        return draw_all(_steps(self.transforms[chosen], "RandomChoice"), rng, clip)
+        return _steps(self.transforms[chosen], "RandomChoice")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """What the chosen transform draws."""
+        return draw_all(self.choose(rng, clip), rng, clip)
 
 
 @dataclass(frozen=True)
@@ -132,11 +149,21 @@ class RandomOrder:
         several = tuple(_steps(each, "RandomOrder") for each in _several(self.transforms, "RandomOrder"))
         object.__setattr__(self, "transforms", several)
 
+    @property
+    def alternatives(self) -> Iterator[tuple[Step, ...]]:
+        """What a clip may get: all orders."""
+        return (self._ordered(order) for order in permutations(range(len(self.transforms))))
+
+    def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
+        """The transforms in the order drawn."""
+        return self._ordered(rng.permutation(len(self.transforms)).tolist())
+
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """What the transforms draw, in the order drawn."""
-        order = rng.permutation(len(self.transforms))
-        steps = [step for place in order for step in _steps(self.transforms[place], "RandomOrder")]
-        return draw_all(steps, rng, clip)
+        return draw_all(self.choose(rng, clip), rng, clip)
+
+    def _ordered(self, order: Iterable[int]) -> tuple[Step, ...]:
+        return tuple(step for place in order for step in _steps(self.transforms[place], "RandomOrder"))
 
 
 @dataclass(frozen=True)
@@ -169,9 +196,18 @@ class When:
         object.__setattr__(self, "transforms", _steps(self.transforms, "When"))
         object.__setattr__(self, "otherwise", _steps(self.otherwise, "When"))
 
+    @property
+    def alternatives(self) -> list[tuple[Step, ...]]:
+        """What a clip may get."""
+        return [_steps(self.transforms, "When"), _steps(self.otherwise, "When")]
+
+    def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
+        """The transforms of the clip's case."""
+        return _steps(self.transforms if self.predicate(clip) else self.otherwise, "When")
+
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """What the transforms of the clip's case draw."""
-        return draw_all(_steps(self.transforms if self.predicate(clip) else self.otherwise, "When"), rng, clip)
+        return draw_all(self.choose(rng, clip), rng, clip)
 
 
 def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
@@ -180,9 +216,9 @@ def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
     return transforms
 
 
-def _steps(transforms: Steps, name: str) -> tuple[PixelTransform, ...]:
-    steps: tuple[PixelTransform, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
+def _steps(transforms: Steps, name: str) -> tuple[Step, ...]:
+    steps: tuple[Step, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
     for step in steps:
-        if isinstance(step, type) or not hasattr(step, "draw"):
-            raise ConfigurationError(f"{name} can hold transforms of pixels only, and {step!r} is none")
+        if isinstance(step, type) or not (hasattr(step, "draw") or isinstance(step, GeometryStep)):
+            raise ConfigurationError(f"{name} can hold transforms of pixels and geometric ones, and {step!r} is none")
     return steps

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from videoloader import padding
 from videoloader.convert import Geometry
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.geometry import GeometryStep
 from videoloader.transforms.operations import ClipInfo, Warp
 from videoloader.transforms.plan import adds_border
 from videoloader.transforms.resampling import Resampling, Size, compose, of_geometry
-
-
-@runtime_checkable
-class WarpStep(Protocol):
-    """A rotation, affine map or perspective: frames keep their size."""
-
-    def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling | None:
-        """The step as drawn for one clip; None where nothing is done."""
-
-
-@runtime_checkable
-class Choice(Protocol):
-    """A transform that carries out others, or not."""
-
-    @property
-    def alternatives(self) -> Sequence[Sequence[object]]:
-        """All that may be carried out: each a list of transforms, empty for none."""
-
-    def choose(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[object]:
-        """The transforms that one clip gets."""
-
+from videoloader.transforms.steps import Choice, GeometryStep, WarpStep
 
 GeometricTransform: TypeAlias = GeometryStep | WarpStep | Choice
 
@@ -67,10 +46,9 @@ class GeometricGroup:
         """(height, width) of the frames that come out when frames of this size go in, whatever is drawn.
 
         Raises:
-            ConfigurationError: that depends on what is drawn; or a crop is larger than the frames, or frames are
-                larger than what they are padded to.
+            ConfigurationError: see ``output_size``.
         """
-        return _output_size(self.transforms, (height, width))
+        return output_size(self.transforms, (height, width))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
         """One warp, or none where nothing changes; two where one cannot say it."""
@@ -84,14 +62,13 @@ class GeometricGroup:
 def is_geometric(transform: object) -> bool:
     """Whether a transform does nothing but move pixels: crops, resizes, flips, borders, warps, and choices of such."""
     if isinstance(transform, Choice):
-        inner = [each for alternative in transform.alternatives for each in alternative]
-        return bool(inner) and all(is_geometric(each) for each in inner)
+        return all(is_geometric(each) for alternative in transform.alternatives for each in alternative)
     return isinstance(transform, GeometryStep | WarpStep)
 
 
-def group_geometric(transforms: Iterable[object]) -> list[object]:
+def group_geometric(transforms: Iterable[object]) -> list[Any]:
     """The same list, with each run of consecutive geometric transforms as one ``GeometricGroup``."""
-    grouped: list[object] = []
+    grouped: list[Any] = []
     for geometric, run in groupby(transforms, is_geometric):
         if geometric:
             grouped.append(GeometricGroup(tuple(run)))  # type: ignore[arg-type]
@@ -100,21 +77,16 @@ def group_geometric(transforms: Iterable[object]) -> list[object]:
     return grouped
 
 
-def _check_borders(transform: object) -> None:
-    if isinstance(transform, Choice):
-        for alternative in transform.alternatives:
-            for each in alternative:
-                _check_borders(each)
-    elif adds_border(transform) and padding.check_mode(getattr(transform, "mode", "")) != "constant":
-        raise ConfigurationError(
-            f"{type(transform).__name__} after pixels have changed, or after another border, takes mode 'constant' only"
-        )
+def output_size(transforms: Iterable[object], size: Size) -> Size:
+    """(height, width) that transforms give to frames, whatever they draw. Those that are not geometric keep the size.
 
-
-def _output_size(transforms: Iterable[object], size: Size) -> Size:
+    Raises:
+        ConfigurationError: it depends on what is drawn, a crop is larger than the frames, or frames are larger than
+            what they are padded to.
+    """
     for transform in transforms:
         if isinstance(transform, Choice):
-            sizes = {_output_size(alternative, size) for alternative in transform.alternatives}
+            sizes = {output_size(alternative, size) for alternative in transform.alternatives}
             if len(sizes) > 1:
                 names = [
                     " + ".join(type(each).__name__ for each in alternative) or "nothing"
@@ -129,6 +101,17 @@ def _output_size(transforms: Iterable[object], size: Size) -> Size:
             # What is drawn moves a crop but does not change its size.
             size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
     return size
+
+
+def _check_borders(transform: object) -> None:
+    if isinstance(transform, Choice):
+        for alternative in transform.alternatives:
+            for each in alternative:
+                _check_borders(each)
+    elif adds_border(transform) and padding.check_mode(getattr(transform, "mode", "")) != "constant":
+        raise ConfigurationError(
+            f"{type(transform).__name__} after pixels have changed, or after another border, takes mode 'constant' only"
+        )
 
 
 def _draw(transform: object, rng: np.random.Generator, clip: ClipInfo, size: Size, steps: list[Resampling]) -> Size:

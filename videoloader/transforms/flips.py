@@ -41,7 +41,7 @@ class RandomHorizontalFlip:
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        check_probability(self.p, "RandomHorizontalFlip")
+        check_probability(self.p, "RandomHorizontalFlip's p")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -59,7 +59,7 @@ class RandomVerticalFlip:
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        check_probability(self.p, "RandomVerticalFlip")
+        check_probability(self.p, "RandomVerticalFlip's p")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""

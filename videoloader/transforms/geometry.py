@@ -6,21 +6,11 @@ Nothing is resampled here: the steps of a clip add up to one geometry, which con
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol, get_args, runtime_checkable
-
-import numpy as np
+from typing import get_args
 
 from videoloader import padding
 from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
-
-
-@runtime_checkable
-class GeometryStep(Protocol):
-    """A crop, resize, flip or border."""
-
-    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
-        """The geometry with this step added."""
 
 
 def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
@@ -43,9 +33,9 @@ def check_interpolation(interpolation: str) -> None:
 
 
 def check_probability(p: float, name: str) -> None:
-    """Raise ConfigurationError, which names the step, if this is no probability."""
-    if not 0 <= p <= 1:
-        raise ConfigurationError(f"{name} needs a probability p in [0, 1], not {p!r}")
+    """Raise ConfigurationError, with the name given, if ``p`` is not in [0, 1]."""
+    if not isinstance(p, int | float) or not 0 <= p <= 1:
+        raise ConfigurationError(f"{name} is {p!r}, not in [0, 1]")
 
 
 def check_border_mode(mode: str, name: str) -> None:

@@ -14,14 +14,14 @@ from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.composing import GeometricGroup, group_geometric
 from videoloader.transforms.engine import apply_operations
-from videoloader.transforms.geometry import GeometryStep
 from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.modules import Module
 from videoloader.transforms.normalize import Normalize, ToFloat
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
-from videoloader.transforms.plan import plan_geometries, split_conversion
+from videoloader.transforms.plan import ConversionStep, plan_geometries, split_conversion
+from videoloader.transforms.steps import GeometryStep, ViewStep
 from videoloader.transforms.time import TimeTransform, apply_to_positions
-from videoloader.transforms.views import ViewStep, count_views
+from videoloader.transforms.views import count_views
 
 Transform: TypeAlias = (
     TimeTransform | GeometryStep | ViewStep | PixelTransform | Normalize | ToFloat | torch.nn.Module | Mixing
@@ -58,7 +58,7 @@ class TransformPlan:
     """
 
     time: tuple[TimeTransform, ...]
-    conversion: tuple[GeometryStep | ViewStep, ...]
+    conversion: tuple[ConversionStep, ...]
     pixels: tuple[PixelTransform, ...]
     modules: tuple[Module, ...]
     decoded: OutputSpec
@@ -101,7 +101,8 @@ class TransformPlan:
         Raises:
             ConfigurationError: a transform cannot be applied to frames of that size.
         """
-        geometries = plan_geometries(self.conversion, display_size, rng)
+        clip = ClipInfo(length, *display_size, label, columns or {})
+        geometries = plan_geometries(self.conversion, display_size, rng, clip)
         return [
             DrawnView(
                 geometry,

@@ -6,39 +6,48 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-import torch
 
-from videoloader.convert import Color, Geometry, OutputSpec
+from videoloader.convert import Geometry
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import RandomCrop
 from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
-from videoloader.transforms.geometry import GeometryStep
 from videoloader.transforms.normalize import Normalize
-from videoloader.transforms.views import ViewStep
+from videoloader.transforms.operations import ClipInfo
+from videoloader.transforms.steps import Choice, GeometryStep, ViewStep, is_axis_aligned
 
-Transform: TypeAlias = GeometryStep | ViewStep | Normalize
+ConversionStep: TypeAlias = GeometryStep | ViewStep | Choice
+Transform: TypeAlias = ConversionStep | Normalize
 _FLIPS = (HorizontalFlip, VerticalFlip, RandomHorizontalFlip, RandomVerticalFlip)
 
 
-def plan_geometry(transforms: Sequence[Transform], display_size: tuple[int, int], rng: np.random.Generator) -> Geometry:
+def plan_geometry(
+    transforms: Sequence[Transform],
+    display_size: tuple[int, int],
+    rng: np.random.Generator,
+    clip: ClipInfo | None = None,
+) -> Geometry:
     """The crop, resize, flip and border that a clip's transforms add up to.
 
     Args:
         transforms: in the order in which they apply; none that makes several views.
         display_size: (height, width) of the video's frames as a player shows them.
         rng: the clip's own generator; each random transform draws from it in turn.
+        clip: what predicates are told of it; nothing but the frames' size by default.
 
     Raises:
         ConfigurationError: a crop is larger than the frames, or the frames are larger than what they are padded to; or
             frames are padded before they are cropped, resized or padded again.
     """
-    (geometry,) = plan_geometries(transforms, display_size, rng)
+    (geometry,) = plan_geometries(transforms, display_size, rng, clip)
     return geometry
 
 
 def plan_geometries(
-    transforms: Sequence[Transform], display_size: tuple[int, int], rng: np.random.Generator
+    transforms: Sequence[Transform],
+    display_size: tuple[int, int],
+    rng: np.random.Generator,
+    clip: ClipInfo | None = None,
 ) -> list[Geometry]:
     """``plan_geometry`` for each view of a clip: ``views.count_views(transforms)`` of them, one where none is wanted.
 
@@ -49,67 +58,68 @@ def plan_geometries(
     for transform in transforms:
         if isinstance(transform, ViewStep):
             geometries = [view for geometry in geometries for view in transform.plan_views(geometry, rng)]
-        elif isinstance(transform, GeometryStep):
-            geometries = [transform.plan(geometry, rng) for geometry in geometries]
+        elif not isinstance(transform, Normalize):
+            geometries = [_planned(transform, geometry, rng, clip or ClipInfo(0, 0, 0)) for geometry in geometries]
     return geometries
 
 
-def plan_output(transforms: Sequence[Transform], dtype: torch.dtype, color: Color = "rgb") -> OutputSpec:
-    """The pixel values that the transforms ask for.
-
-    Args:
-        transforms: of which only Normalize matters.
-        dtype, color: see ``OutputSpec``.
-
-    Raises:
-        ConfigurationError: more than one Normalize, one with uint8 output, a dtype or color that there is not, or
-            frames are padded before they are cropped, resized or padded again.
-    """
-    _check_order(transforms)
-    found = [transform for transform in transforms if isinstance(transform, Normalize)]
-    if len(found) > 1:
-        raise ConfigurationError("there is more than one Normalize among the transforms")
-    mean, std = (found[0].mean, found[0].std) if found else (None, None)
-    return OutputSpec(dtype, mean, std, color)
+def _planned(transform: object, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
+    if isinstance(transform, GeometryStep):
+        return transform.plan(geometry, rng)
+    height, width = geometry.output_size
+    if isinstance(transform, Choice) and is_axis_aligned(transform):
+        for each in transform.choose(rng, clip._replace(height=height, width=width)):
+            geometry = _planned(each, geometry, rng, clip)
+        return geometry
+    raise ConfigurationError(f"{type(transform).__name__} cannot be a part of conversion")
 
 
-def split_conversion(transforms: Sequence[object]) -> tuple[list[GeometryStep | ViewStep], list[object]]:
+def split_conversion(transforms: Sequence[object]) -> tuple[list[ConversionStep], list[object]]:
     """The transforms that conversion carries out, and all after them.
 
-    The first part is as long as steps are axis-aligned, which means that they have ``plan`` or ``plan_views``; after
-    one that adds a border only flips are.
+    The first part is as long as steps are axis-aligned; see ``steps.is_axis_aligned``. After one that adds a border it
+    has flips only.
 
     Raises:
         ConfigurationError: a step among the rest makes several views.
     """
-    first: list[GeometryStep | ViewStep] = []
+    first: list[ConversionStep] = []
     padded = False
     for transform in transforms:
-        if not isinstance(transform, GeometryStep | ViewStep) or (padded and not isinstance(transform, _FLIPS)):
+        if not is_axis_aligned(transform) or (padded and not _is_flip(transform)):
             break
-        first.append(transform)
+        first.append(transform)  # type: ignore[arg-type]
         padded = padded or adds_border(transform)
     rest = list(transforms[len(first) :])
     for late in rest:
         if isinstance(late, ViewStep):
-            before = type(transforms[len(first)]).__name__
+            before = first[-1] if late is rest[0] else rest[0]
             raise ConfigurationError(
-                f"{type(late).__name__} comes after {before}, or after a border: views are cut out before pixels change"
+                f"{type(late).__name__} comes after {type(before).__name__}: views are cut out before pixels change "
+                "and before frames get a border"
             )
     return first, rest
 
 
 def adds_border(transform: object) -> bool:
     """Whether a step may surround the picture with a border."""
+    if isinstance(transform, Choice):
+        return any(adds_border(each) for alternative in transform.alternatives for each in alternative)
     return isinstance(transform, Letterbox | Pad | PadToMultiple) or (
         isinstance(transform, RandomCrop) and transform.adds_border
     )
 
 
+def _is_flip(transform: object) -> bool:
+    if isinstance(transform, Choice):
+        return all(_is_flip(each) for alternative in transform.alternatives for each in alternative)
+    return isinstance(transform, _FLIPS)
+
+
 def _check_order(transforms: Sequence[Transform]) -> None:
     padded = None
     for transform in transforms:
-        if padded is not None and not isinstance(transform, (*_FLIPS, Normalize)):
+        if padded is not None and not (isinstance(transform, Normalize) or _is_flip(transform)):
             raise ConfigurationError(
                 f"{type(transform).__name__} comes after {padded}, which must come last: only flips and Normalize may "
                 "follow"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.convert import Geometry, Interpolation
-from videoloader.transforms.coordinates import apply_matrix, geometry_matrix
+from videoloader.transforms.coordinates import apply_matrix, geometry_matrix, inverse
 from videoloader.transforms.operations import Warp
 
 Size: TypeAlias = tuple[int, int]
@@ -138,8 +138,8 @@ def _shows_outside(step: Resampling, size: Size) -> bool:
 
 
 def _shows_all(step: Resampling, size: Size) -> bool:
-    inverse = np.linalg.inv(step.matrix).astype(np.float64)
-    return not _shows_outside(step._replace(matrix=inverse, size=size), step.size)
+    back = step._replace(matrix=inverse(step.matrix), size=size)
+    return not _shows_outside(back, step.size)
 
 
 def _samples(step: Resampling) -> tuple[int, int]:

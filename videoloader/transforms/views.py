@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from videoloader.convert import Geometry
 from videoloader.transforms.flips import HorizontalFlip, VerticalFlip
 from videoloader.transforms.geometry import cut, pair
-
-
-@runtime_checkable
-class ViewStep(Protocol):
-    """A step that makes several clips of one."""
-
-    @property
-    def views(self) -> int:
-        """V, how many."""
-
-    def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
-        """The V geometries with this step added."""
+from videoloader.transforms.steps import ViewStep
 
 
 @dataclass(frozen=True)

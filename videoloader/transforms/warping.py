@@ -9,6 +9,7 @@ import torch
 
 from videoloader.convert import Interpolation
 from videoloader.transforms.operations import Warp
+from videoloader.transforms.tensor_geometry import round_to
 
 
 def warp_tensor(
@@ -39,7 +40,7 @@ def warp_tensor(
             results.append(_nearest(part, point, values, warp.extend))
             continue
         sampled = [_interpolated(part, point, values, interpolation, warp.extend) for point in points]
-        results.append(_of_type(torch.stack(sampled).mean(0) if len(sampled) > 1 else sampled[0], frames.dtype))
+        results.append(round_to(torch.stack(sampled).mean(0) if len(sampled) > 1 else sampled[0], frames.dtype))
     return torch.cat(results)
 
 
@@ -104,10 +105,3 @@ def _weights(offset: torch.Tensor, interpolation: Interpolation) -> list[torch.T
     far = [((distance - 5) * distance + 8) * distance * a - 4 * a for distance in (offset + 1, 2 - offset)]
     near = [((a + 2) * distance - (a + 3)) * distance * distance + 1 for distance in (offset, 1 - offset)]
     return [far[0], near[0], near[1], far[1]]
-
-
-def _of_type(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    if dtype.is_floating_point:
-        return values.to(dtype)
-    limits = torch.iinfo(dtype)
-    return (values + 0.5).floor().clamp(limits.min, limits.max).to(dtype)

@@ -152,7 +152,7 @@ class Perspective:
 
     def __post_init__(self) -> None:
         check_range(self.distortion_scale, "Perspective's distortion_scale", 0.0, 1.0)
-        check_probability(self.p, "Perspective")
+        check_probability(self.p, "Perspective's p")
         _check(None, self.interpolation, self.fill, "Perspective")
 
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling | None:

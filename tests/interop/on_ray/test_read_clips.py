@@ -197,7 +197,7 @@ def test_what_is_skipped_is_put_down(damaged: VideoDataset) -> None:
 def test_wrong_arguments_are_refused(data: VideoDataset) -> None:
     from videoloader.interop.ray import read_clips
 
-    with pytest.raises(ConfigurationError, match="dtype is 'bfloat16'"):
+    with pytest.raises(ConfigurationError, match="dtype is bfloat16"):
         read_clips(data, MODE, dtype="bfloat16")
     with pytest.raises(ConfigurationError, match="on_error is 'replace'"):
         read_clips(data, MODE, on_error="replace")  # type: ignore[arg-type]

@@ -1,0 +1,279 @@
+"""What was drawn for a clip, done to masks, flow, points, boxes and other frames of the same video."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoloader import transforms as tf
+from videoloader.boxes import source_matrix
+from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.composing import GeometricGroup
+from videoloader.transforms.coordinates import map_points
+from videoloader.transforms.curves import Linear
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Operation
+from videoloader.transforms.replay import replay_boxes, replay_flow, replay_frames, replay_masks, replay_points
+from videoloader.transforms.tensor_geometry import apply_geometry
+from videoloader.transforms.tone import Invert
+from videoloader.transforms.warps import Affine, Perspective, Rotate
+
+LENGTH, SHOWN = 4, (60, 90)
+interpolations = st.sampled_from(["bilinear", "nearest"])
+
+
+def checkerboard() -> torch.Tensor:
+    """bool[T, H, W] of fields of 15 by 13 pixels, moved from frame to frame."""
+    y, x = np.indices(SHOWN)
+    return torch.from_numpy(np.stack([((x + 2 * t) // 15 + y // 13) % 2 == 0 for t in range(LENGTH)]))
+
+
+@st.composite
+def clips(draw: st.DrawFn, warps: tuple[Any, ...] | None = None) -> tuple[Geometry, list[Operation]]:
+    """A conversion's geometry and the operations after it, as drawn for a clip."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    resize = tf.RandomResizedCrop((40, 50), scale=(0.3, 1.0), interpolation=draw(interpolations))
+    first: list[Any] = draw(
+        st.sampled_from(
+            [[], [tf.RandomCrop((41, 53))], [resize, tf.RandomHorizontalFlip(), tf.RandomVerticalFlip()],
+             [tf.Resize(30), tf.CenterCrop(28), tf.RandomVerticalFlip()], [tf.Resize((80, 70))],
+             [tf.RandomHorizontalFlip(), tf.Letterbox(64, fill=0)]]
+        )
+    )  # fmt: skip
+    geometry = tf.plan_geometry(first, SHOWN, rng)
+    mode = draw(interpolations)
+    steps = warps or (
+        Rotate((-40, 40), interpolation=mode), Affine((-20, 20), scale=(0.7, 1.3), shear=(-9, 9), interpolation=mode),
+        Perspective(0.4, p=1, interpolation=mode), Rotate(Linear(-20, 20), interpolation=mode),
+        tf.HorizontalFlip(), tf.Resize((37, 41), interpolation=mode),
+    )  # fmt: skip
+    chosen = draw(st.lists(st.sampled_from(steps), max_size=2))
+    info = ClipInfo(LENGTH, *geometry.output_size)
+    operations: list[Operation] = []
+    for part in (chosen[:1], chosen[1:]) if draw(st.booleans()) else (chosen,):
+        warp = GeometricGroup(tuple(part)).draw(rng, info)
+        operations += warp
+        if warp:
+            info = info._replace(height=warp[-1].size[0], width=warp[-1].size[1])
+    return geometry, operations
+
+
+@given(clips())
+def test_masks_stay_where_the_frames_are(clip: tuple[Geometry, list[Operation]]) -> None:
+    geometry, operations = clip
+    masks = checkerboard()
+    frames = (masks * 255).to(torch.uint8)[:, None].expand(-1, 3, -1, -1)
+    moved_frames, moved = replay_frames(frames, geometry, operations)[:, 0], replay_masks(masks, geometry, operations)
+    assert moved.dtype == torch.bool
+    assert moved.shape == moved_frames.shape
+    # Where a frame mixes fields, and only there, the mask may be of either.
+    clear = (moved_frames == 0) | (moved_frames == 255)
+    assert torch.equal(moved[clear], moved_frames[clear] == 255)
+    assert clear.float().mean() > 0.2
+
+
+@given(clips(), st.sampled_from([torch.uint8, torch.int64, torch.float64, torch.float16]))
+def test_masks_of_any_type_have_no_values_but_their_own(
+    clip: tuple[Geometry, list[Operation]], dtype: torch.dtype
+) -> None:
+    geometry, operations = clip
+    masks = torch.randint(0, 100, (LENGTH, 2, *SHOWN)).to(dtype)
+    masks[:, 1] += 100
+    moved = replay_masks(masks, geometry, operations, fill=255)
+    assert moved.dtype == dtype
+    assert set(moved[:, 0].flatten().tolist()) <= {*range(100), 255}
+    assert set(moved[:, 1].flatten().tolist()) <= {*range(100, 200), 255}
+    assert torch.equal(moved[:, 1], replay_masks(masks[:, 1], geometry, operations, fill=255))
+
+
+@given(clips(), st.integers(0, 2**32))
+def test_points_go_there_and_back(clip: tuple[Geometry, list[Operation]], seed: int) -> None:
+    geometry, operations = clip
+    points = torch.from_numpy(np.random.default_rng(seed).uniform(0, 1, (LENGTH, 7, 2)) * (SHOWN[1], SHOWN[0]))
+    moved, _ = replay_points(points, geometry, operations)
+    back = source_matrix(geometry, operations)
+    back = np.broadcast_to(back, (LENGTH, 3, 3))
+    assert torch.allclose(map_points(moved, back), points, atol=1e-6)
+
+
+@given(clips())
+def test_points_are_where_the_frames_show_them(clip: tuple[Geometry, list[Operation]]) -> None:
+    geometry, operations = clip
+    y, x = np.indices(SHOWN)
+    # Blobs: their middle is found again as the middle of what is bright.
+    for column, row in ((30, 20), (60, 40), (45, 30)):
+        blob = np.exp(-((x + 0.5 - column) ** 2 + (y + 0.5 - row) ** 2) / 18) * 250
+        frames = torch.from_numpy(blob.astype(np.uint8)).expand(LENGTH, 3, -1, -1)
+        seen = replay_frames(frames, geometry, operations)[:, 0].double()
+        points, shown = replay_points(torch.full((LENGTH, 2), 1.0) * torch.tensor([column, row]), geometry, operations)
+        height, width = seen.shape[1:]
+        far = (points > 12).all(1) & (points < torch.tensor([width - 12, height - 12])).all(1)
+        inside = geometry.border is None or geometry.border.top < 1
+        for frame, point, counts in zip(seen, points, shown & far & inside, strict=True):
+            cropped = geometry.crop[2:] != SHOWN or geometry.window is not None
+            if not counts or (cropped and frame.sum() < 100):
+                continue
+            peak = np.unravel_index(int(frame.argmax()), frame.shape)
+            assert abs(peak[1] + 0.5 - float(point[0])) < 3
+            assert abs(peak[0] + 0.5 - float(point[1])) < 3
+
+
+@given(clips(), st.integers(0, 2**32), st.sampled_from([1, -1]))
+def test_flow_ends_where_its_end_is_shown(clip: tuple[Geometry, list[Operation]], seed: int, step: int) -> None:
+    geometry, operations = clip
+    rng = np.random.default_rng(seed)
+    linear, offset = rng.uniform(-0.05, 0.05, (2, 2)), rng.uniform(-3, 3, 2)
+
+    def flow_at(points: torch.Tensor) -> torch.Tensor:
+        return points @ torch.from_numpy(linear).T + torch.from_numpy(offset)
+
+    y, x = torch.meshgrid(torch.arange(SHOWN[0]) + 0.5, torch.arange(SHOWN[1]) + 0.5, indexing="ij")
+    field = flow_at(torch.stack([x, y], -1).double()).permute(2, 0, 1).expand(LENGTH, -1, -1, -1)
+    moved = replay_flow(field, geometry, operations, step)
+    starts = torch.tensor([[45.0, 30.0], [40.0, 28.0], [50.0, 33.0]], dtype=torch.float64)
+    shown_at, shown = replay_points(starts.expand(LENGTH, -1, -1), geometry, operations)
+    # The ends, as the frames that they are in show them.
+    back = np.broadcast_to(source_matrix(geometry, operations), (LENGTH, 3, 3))
+    target = back[np.clip(np.arange(LENGTH) + step, 0, LENGTH - 1)]
+    ends = map_points((starts + flow_at(starts)).expand(LENGTH, -1, -1), np.linalg.inv(target))
+    height, width = moved.shape[2:]
+    nearest = geometry.interpolation == "nearest" or any(each.interpolation == "nearest" for each in operations)
+    for t in range(LENGTH):
+        for point, end, counts in zip(shown_at[t], ends[t], shown[t], strict=True):
+            column, row = (int(value) for value in point)
+            if counts and 4 < column < width - 4 and 4 < row < height - 4:
+                vector = moved[t, :, row, column]
+                assert float((vector - (end - point)).abs().max()) < (0.4 if nearest else 0.25)
+
+
+def test_flow_is_mirrored_scaled_and_turned() -> None:
+    right = torch.tensor([2.0, 0.0])[None, :, None, None].expand(LENGTH, 2, *SHOWN)
+    for first, after, expected in (
+        ([tf.HorizontalFlip()], (), (-2, 0)),
+        ([tf.VerticalFlip()], (), (2, 0)),
+        ([tf.Resize((120, 45))], (), (1, 0)),
+        ([], (Rotate(90),), (0, -2)),
+        ([tf.Resize((60, 180))], (Rotate(-90), tf.HorizontalFlip()), (0, 4)),
+    ):
+        geometry = tf.plan_geometry(first, SHOWN, np.random.default_rng(0))
+        info = ClipInfo(LENGTH, *geometry.output_size)
+        operations = GeometricGroup(after).draw(np.random.default_rng(0), info)
+        moved = replay_flow(right, geometry, operations)
+        middle = moved[:, :, moved.shape[2] // 2, moved.shape[3] // 2]
+        assert torch.allclose(middle, torch.tensor(expected, dtype=torch.float32), atol=1e-4)
+
+
+def test_flow_of_a_still_video_is_what_the_warps_move() -> None:
+    still = torch.zeros(LENGTH, 2, *SHOWN)
+    geometry = Geometry((0, 0, *SHOWN), SHOWN)
+    walk = Affine(translate=(Linear(0.1, 0.1), Linear(0, 0)))
+    assert (
+        replay_flow(still, geometry, walk.draw(np.random.default_rng(0), ClipInfo(LENGTH, *SHOWN))).abs().max() < 1e-4
+    )
+    turning = Rotate(Linear(-30, 30)).draw(np.random.default_rng(0), ClipInfo(LENGTH, *SHOWN))
+    moved = replay_flow(still, geometry, turning)
+    assert moved[:-1].abs().max() > 1
+    assert moved[-1].abs().max() < 1e-4
+
+
+@given(clips(), st.integers(0, 2**32))
+def test_boxes_hold_what_is_shown_of_them(clip: tuple[Geometry, list[Operation]], seed: int) -> None:
+    geometry, operations = clip
+    rng = np.random.default_rng(seed)
+    x1, y1 = rng.integers(0, SHOWN[1] - 20), rng.integers(0, SHOWN[0] - 20)
+    box = torch.tensor([x1, y1, x1 + rng.integers(4, 20), y1 + rng.integers(4, 20)])
+    moved, shown = replay_boxes(box.expand(LENGTH, 4), geometry, operations)
+    mask = torch.zeros(LENGTH, *SHOWN, dtype=torch.uint8)
+    mask[:, box[1] : box[3], box[0] : box[2]] = 1
+    for frame, (left, top, right, bottom), visible in zip(
+        replay_masks(mask, geometry, operations), moved, shown, strict=True
+    ):
+        rows, columns = torch.where(frame == 1)
+        if not visible:
+            # At most a pixel whose middle rounding has put on the other side.
+            assert len(rows) <= 8
+            continue
+        if len(rows):
+            assert columns.min() >= left - 2
+            assert columns.max() + 1 <= right + 2
+            assert rows.min() >= top - 2
+            assert rows.max() + 1 <= bottom + 2
+        assert 0 <= left < right <= frame.shape[1]
+        assert 0 <= top < bottom <= frame.shape[0]
+
+
+def test_a_box_outside_the_crop_is_not_shown_even_in_a_border() -> None:
+    geometry = tf.plan_geometry([tf.CenterCrop(20), tf.Pad(60, position="center")], SHOWN, np.random.default_rng(0))
+    boxes = torch.tensor([[0.0, 0.0, 30.0, 19.0], [30.0, 15.0, 38.0, 22.0]])
+    moved, shown = replay_boxes(boxes, geometry, [])
+    assert shown.tolist() == [False, True]
+    assert moved[1].tolist() == [20, 20, 23, 22]
+    assert replay_points(torch.tensor([[10.0, 10.0], [45.0, 30.0]]), geometry, [])[1].tolist() == [False, True]
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "nearest"])
+@pytest.mark.parametrize("antialias", [True, False])
+@given(st.data())
+def test_frames_are_what_conversion_makes(interpolation: Any, antialias: bool, data: st.DataObject) -> None:
+    seed = data.draw(st.integers(0, 2**32))
+    size = data.draw(st.tuples(st.integers(1, 130), st.integers(1, 130)))
+    steps = [
+        tf.RandomCrop((30, 40)), tf.Resize(size, interpolation=interpolation, antialias=antialias),
+        tf.RandomHorizontalFlip(), tf.RandomVerticalFlip(),
+    ]  # fmt: skip
+    geometry = tf.plan_geometry(steps, SHOWN, np.random.default_rng(seed))
+    pixels = np.random.default_rng(seed).integers(0, 256, (*SHOWN, 3), np.uint8)
+    slot = torch.empty(3, *geometry.output_size, dtype=torch.uint8)
+    frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+    convert_frame(frame, ColorSpec("identity", True), 0, False, geometry, OutputSpec(), slot)
+    (replayed,) = apply_geometry(torch.from_numpy(pixels).permute(2, 0, 1)[None], geometry)
+    limit = 0 if interpolation == "nearest" else 2
+    assert (replayed.int() - slot.int()).abs().max() <= limit
+
+
+def test_colours_are_replayed_on_frames_and_not_on_masks() -> None:
+    geometry = Geometry((0, 0, *SHOWN), (30, 45), interpolation="nearest")
+    operations = Invert().draw(np.random.default_rng(0), ClipInfo(LENGTH, 30, 45))
+    frames = torch.randint(0, 256, (LENGTH, 3, *SHOWN), dtype=torch.uint8)
+    expected = frames[:, :, ::2, ::2]
+    assert torch.equal(replay_frames(frames, geometry, operations), 255 - expected)
+    assert torch.equal(replay_masks(frames, geometry, operations), expected)
+
+
+def test_functions_that_move_pixels_move_masks_alone() -> None:
+    geometry = Geometry((0, 0, *SHOWN), SHOWN)
+
+    def turn(frames: torch.Tensor, params: Any) -> torch.Tensor:
+        return frames.roll(int(params["by"][0]), 3)
+
+    moves = [BatchFunction(turn, {"by": np.array(3)}, geometric=turn)]
+    masks = checkerboard()
+    assert torch.equal(replay_masks(masks, geometry, moves), masks.roll(3, 1))
+    for replay, tensor in ((replay_points, torch.zeros(3, 2)), (replay_flow, torch.zeros(LENGTH, 2, *SHOWN))):
+        with pytest.raises(ConfigurationError, match="moves pixels"):
+            replay(tensor, geometry, moves)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    geometry = Geometry((0, 0, *SHOWN), SHOWN)
+    walk = Rotate(Linear(1, 30)).draw(np.random.default_rng(0), ClipInfo(LENGTH, *SHOWN))
+    for replay, tensor, message in (
+        (replay_masks, torch.zeros(1, 30, 40), "give what is in the video's size"),
+        (replay_masks, torch.zeros(30, 40), "masks are"),
+        (replay_masks, torch.zeros(LENGTH + 1, *SHOWN), "has 4 frames, each warped in its own way; not 5"),
+        (replay_flow, torch.zeros(LENGTH + 1, 2, *SHOWN), "has 4 frames"),
+        (replay_flow, torch.zeros(LENGTH, 3, *SHOWN), "flow is"),
+        (replay_frames, torch.zeros(LENGTH, 3, *SHOWN), "frames are torch.float32"),
+        (replay_points, torch.zeros(LENGTH, 3), "points are"),
+        (replay_points, torch.zeros(2), "frames are warped one by one"),
+        (replay_boxes, torch.zeros(LENGTH, 2), "boxes are"),
+        (replay_boxes, torch.zeros(LENGTH + 1, 4), "points are"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            replay(tensor, geometry, walk)

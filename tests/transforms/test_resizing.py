@@ -1,0 +1,43 @@
+"""Sizes that Resize gives, as torchvision's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from transforms.geometry_references import ARRAYS
+
+from videoloader.errors import ConfigurationError
+from videoloader.transforms import CenterCrop, Resize, plan_geometry
+
+
+def test_edges_are_torchvisions() -> None:
+    for rows, columns, size, longest, *expected in ARRAYS["sizes"].tolist():
+        resize = Resize(size or None, max_size=longest or None)
+        geometry = plan_geometry([resize], (rows, columns), np.random.default_rng(0))
+        assert geometry.output_size == tuple(expected), (resize, rows, columns)
+
+
+def test_something_is_left_of_the_shorter_edge() -> None:
+    assert plan_geometry([Resize(None, max_size=8)], (3, 900), np.random.default_rng(0)).output_size == (1, 8)
+
+
+def test_a_resize_of_a_crop_has_its_size() -> None:
+    steps = [Resize(90), CenterCrop((60, 80)), Resize(30, max_size=35)]
+    assert plan_geometry(steps, (180, 320), np.random.default_rng(0)).output_size == (26, 35)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Resize(None), "needs a size, a max_size, or both"),
+        (lambda: Resize(0), "positive size"),
+        (lambda: Resize(50, max_size=50), "max_size is 50, not at least 51"),
+        (lambda: Resize(None, max_size=0), "max_size is 0, not at least 1"),
+        (lambda: Resize((5, 6), max_size=9), "not for"),
+    ],
+)
+def test_bad_sizes_are_refused_when_the_transform_is_made(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        make()

@@ -1,0 +1,203 @@
+"""What was drawn for a clip, done once more: to its masks, its flow, its points and boxes, or to another clip.
+
+Everything is given in the size in which a player shows the video, before conversion, and comes out in the size of the
+clip's frames. Nothing is drawn: the same geometry and operations give the same result as often as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from videoloader.convert import Geometry, Interpolation
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.coordinates import Matrices, geometry_matrix, inverse, map_points, picture_box
+from videoloader.transforms.engine import apply_operations
+from videoloader.transforms.operations import BatchFunction, Operation, Warp
+from videoloader.transforms.tensor_geometry import apply_geometry
+from videoloader.transforms.warping import warp_tensor
+
+Kind = Literal["frames", "mask", "flow", "points", "boxes"]
+Operations: TypeAlias = Sequence[Operation]
+_Box: TypeAlias = tuple[int, int, int, int]
+
+
+def replay_frames(frames: torch.Tensor, geometry: Geometry, operations: Operations) -> torch.Tensor:
+    """Do to other frames all that was done to a clip's: colours, too.
+
+    Args:
+        frames: uint8[T, 3, H, W], of as many frames as the clip.
+        geometry: of the clip's conversion. The frames are resized as it says, within 2/255 of what conversion gives.
+        operations: drawn for the clip.
+
+    Returns:
+        uint8[T, 3, H', W'].
+
+    Raises:
+        ConfigurationError: the frames are of another size, number or type.
+    """
+    if frames.ndim != 4 or frames.shape[1] != 3 or frames.dtype != torch.uint8:
+        raise ConfigurationError(f"frames are {frames.dtype} {list(frames.shape)}, not torch.uint8 [T, 3, H, W]")
+    return apply_operations(apply_geometry(frames, geometry)[None], [operations])[0]
+
+
+def replay_masks(masks: torch.Tensor, geometry: Geometry, operations: Operations, fill: float = 0) -> torch.Tensor:
+    """Move masks, or any labels of pixels, as a clip's frames were moved. No value comes out that did not go in.
+
+    Args:
+        masks: [T, H, W] or [T, C, H, W] of any number type or bool.
+        geometry: of the clip's conversion.
+        operations: drawn for the clip, of which only those matter that move pixels.
+        fill: what lies outside the video and in borders of one colour.
+
+    Returns:
+        [T, H', W'] or [T, C, H', W'] of the same type.
+
+    Raises:
+        ConfigurationError: the masks are of another size or number.
+    """
+    if masks.ndim not in (3, 4):
+        raise ConfigurationError(f"masks are {list(masks.shape)}, not [T, H, W] or [T, C, H, W]")
+    moved = apply_geometry(masks.unsqueeze(1) if masks.ndim == 3 else masks, geometry, "nearest", [fill])
+    for operation in operations:
+        if isinstance(operation, Warp):
+            moved = warp_tensor(moved, _checked(operation, len(moved)), "nearest", [fill])
+        elif isinstance(operation, BatchFunction) and operation.geometric is not None:
+            params = {name: values[None] for name, values in operation.params.items()}
+            moved = operation.geometric(moved[None], params)[0]
+    return moved.squeeze(1) if masks.ndim == 3 else moved
+
+
+def replay_flow(flow: torch.Tensor, geometry: Geometry, operations: Operations, step: int = 1) -> torch.Tensor:
+    """Move optical flow as a clip's frames were moved, so that it is the flow of the moved frames.
+
+    Its vectors are scaled, mirrored and turned with the picture. Where warps differ from frame to frame they get what
+    these move, too: a vector ends where its end is shown in the frame that it points to.
+
+    Args:
+        flow: float[T, 2, H, W]: from each pixel, (x, y) in pixels to where it is in another frame.
+        geometry: of the clip's conversion.
+        operations: drawn for the clip.
+        step: from a frame to the one that its flow points to: 1 for the next, -1 for the one before. What points outside
+            the clip counts as pointing to its first or last frame.
+
+    Returns:
+        float[T, 2, H', W'] of the same type; 0 where nothing of the video is shown.
+
+    Raises:
+        ConfigurationError: the flow is of another size, number or type, or an operation moves pixels by no matrix.
+    """
+    if flow.ndim != 4 or flow.shape[1] != 2 or not flow.is_floating_point():
+        raise ConfigurationError(f"flow is {flow.dtype} {list(flow.shape)}, not floats [T, 2, H, W]")
+    if geometry.border is not None:
+        geometry = replace(geometry, border=replace(geometry.border, mode="constant"))
+    interpolation: Interpolation = "nearest" if geometry.interpolation == "nearest" else "bilinear"
+    scale = 1 / np.diagonal(geometry_matrix(geometry))[:2]
+    moved = apply_geometry(flow, geometry, interpolation, [0.0]) * torch.from_numpy(scale).to(flow)[:, None, None]
+    for warp in _warps(operations):
+        moved = _warped_flow(moved, _checked(warp, len(moved)), step)
+    return moved
+
+
+def replay_points(
+    points: torch.Tensor, geometry: Geometry, operations: Operations
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where points of the video are in a clip's frames.
+
+    Args:
+        points: [..., 2] of (x, y), pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5). Where a
+            warp differs from frame to frame: [T, ..., 2].
+        geometry: of the clip's conversion.
+        operations: drawn for the clip.
+
+    Returns:
+        [..., 2] in the same way, float32 or the wider type that they came in; and bool[...], whether they are shown.
+
+    Raises:
+        ConfigurationError: the points have another shape, or an operation moves pixels by no matrix.
+    """
+    if points.ndim < 1 or points.shape[-1] != 2:
+        raise ConfigurationError(f"points are {list(points.shape)}, not [..., 2]")
+    shown = torch.ones(points.shape[:-1], dtype=torch.bool, device=points.device)
+    for matrix, (top, left, height, width) in _forward(geometry, operations):
+        points = _mapped(points, matrix)
+        x, y = points.unbind(-1)
+        shown &= (x >= left) & (x <= left + width) & (y >= top) & (y <= top + height)
+    return points, shown
+
+
+def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where boxes of the video are in a clip's frames: the smallest boxes around what is shown of them.
+
+    Args:
+        boxes: [..., 4] of (x1, y1, x2, y2); see ``replay_points``.
+        geometry: of the clip's conversion.
+        operations: drawn for the clip.
+
+    Returns:
+        [..., 4] in the same way, cut off where the picture ends; and bool[...], whether anything is left.
+
+    Raises:
+        ConfigurationError: the boxes have another shape, or an operation moves pixels by no matrix.
+    """
+    if boxes.ndim < 1 or boxes.shape[-1] != 4:
+        raise ConfigurationError(f"boxes are {list(boxes.shape)}, not [..., 4]")
+    shown = torch.ones(boxes.shape[:-1], dtype=torch.bool, device=boxes.device)
+    for matrix, (top, left, height, width) in _forward(geometry, operations):
+        boxes = _mapped(boxes, matrix)
+        low = boxes.new_tensor([left, top, left, top])
+        boxes = torch.minimum(torch.maximum(boxes, low), low + low.new_tensor([width, height, width, height]))
+        shown &= (boxes[..., 2] > boxes[..., 0]) & (boxes[..., 3] > boxes[..., 1])
+    return boxes, shown
+
+
+def _forward(geometry: Geometry, operations: Operations) -> Iterator[tuple[Matrices, _Box]]:
+    """float64[F, 3, 3] from input to output of each step, and where in its output the picture lies."""
+    yield inverse(geometry_matrix(geometry))[None], picture_box(geometry)
+    for warp in _warps(operations):
+        yield inverse(warp.matrix), (0, 0, *warp.size)
+
+
+def _warps(operations: Operations) -> Iterator[Warp]:
+    for operation in operations:
+        if isinstance(operation, BatchFunction) and operation.geometric is not None:
+            raise ConfigurationError("a function of the batch moves pixels, no one knows where to: replay masks only")
+        if isinstance(operation, Warp):
+            yield operation
+
+
+def _checked(warp: Warp, frames: int) -> Warp:
+    if len(warp.matrix) not in (1, frames):
+        raise ConfigurationError(f"the clip has {len(warp.matrix)} frames, each warped in its own way; not {frames}")
+    return warp
+
+
+def _mapped(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
+    if len(matrix) == 1:
+        return map_points(points[None], matrix)[0]
+    if points.ndim < 2:
+        raise ConfigurationError(
+            f"points are {list(points.shape)}, not [{len(matrix)}, ..., {points.shape[-1]}]: frames are warped one by one"
+        )
+    return map_points(points, matrix)
+
+
+def _warped_flow(flow: torch.Tensor, warp: Warp, step: int) -> torch.Tensor:
+    frames, (height, width) = len(flow), warp.size
+    matrix = np.broadcast_to(warp.matrix, (frames, 3, 3))
+    target = matrix[np.clip(np.arange(frames) + step, 0, frames - 1)]
+    y, x = torch.meshgrid(
+        torch.arange(height, dtype=torch.float64, device=flow.device) + 0.5,
+        torch.arange(width, dtype=torch.float64, device=flow.device) + 0.5,
+        indexing="ij",
+    )
+    ends = torch.stack([x, y], -1).expand(frames, -1, -1, -1)
+    starts = map_points(ends, matrix)
+    vectors = warp_tensor(flow, replace(warp, extend=True), fill=[0.0]).permute(0, 2, 3, 1)
+    moved = map_points(starts + vectors, inverse(target)) - ends
+    inside = (starts >= 0) & (starts <= starts.new_tensor([flow.shape[3], flow.shape[2]])) & moved.isfinite()
+    return torch.where(inside.all(-1, keepdim=True), moved, 0.0).permute(0, 3, 1, 2).to(flow.dtype)

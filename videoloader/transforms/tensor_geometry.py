@@ -1,0 +1,89 @@
+"""What conversion does to a picture's places, done to tensors that were never a part of the video: masks, flow, frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from videoloader.convert import Geometry, Interpolation, extend_picture, fill_border
+from videoloader.convert.resize import filter_weights, nearest_pixels
+from videoloader.errors import ConfigurationError
+
+
+def apply_geometry(
+    frames: torch.Tensor,
+    geometry: Geometry,
+    interpolation: Interpolation | None = None,
+    fill: Sequence[float] | None = None,
+) -> torch.Tensor:
+    """Crop, resize, flip and surround frames as a conversion does.
+
+    Args:
+        frames: [T, C, H, W] of any number type, in the size in which a player shows the video.
+        geometry: of the conversion.
+        interpolation: in place of the geometry's.
+        fill: one value for each channel, or one for all, in place of the colour of the geometry's border.
+
+    Returns:
+        [T, C, *geometry.output_size] of the same type: values of integers are rounded to nearest, halves up, and clamped
+        to what the type holds.
+
+    Raises:
+        ConfigurationError: the crop reaches outside the frames.
+    """
+    top, left, rows, columns = geometry.crop
+    if top + rows > frames.shape[2] or left + columns > frames.shape[3]:
+        raise ConfigurationError(
+            f"the clip shows {geometry.crop} of its video, (top, left, height, width), which is not in {frames.shape[2]}×"
+            f"{frames.shape[3]}: give what is in the video's size"
+        )
+    picture = frames[:, :, top : top + rows, left : left + columns]
+    if geometry.size != (rows, columns):
+        picture = _resized(picture, geometry, interpolation or geometry.interpolation)
+    elif geometry.window is not None:
+        top, left, rows, columns = geometry.window
+        picture = picture[:, :, top : top + rows, left : left + columns]
+    turned = [axis for axis, turn in ((2, geometry.flip_vertical), (3, geometry.flip)) if turn]
+    picture = picture.flip(turned) if turned else picture
+    border = geometry.border
+    if border is None:
+        return picture.clone() if picture.data_ptr() == frames.data_ptr() else picture.contiguous()
+    result = frames.new_empty(*frames.shape[:2], *geometry.output_size)
+    planes = result.flatten(0, 1)
+    border.picture(planes).copy_(picture.flatten(0, 1))
+    if border.mode == "constant":
+        values = torch.as_tensor(border.fill if fill is None else fill, device=frames.device).expand(frames.shape[1])
+        fill_border(planes, border, values.repeat(len(frames)).to(frames.dtype))
+    else:
+        extend_picture(planes, border)
+    return result
+
+
+def _resized(picture: torch.Tensor, geometry: Geometry, interpolation: Interpolation) -> torch.Tensor:
+    """The window of the resized picture."""
+    sides = zip(picture.shape[2:], geometry.size, strict=True)
+    top, left, height, width = geometry.window or (0, 0, *geometry.size)
+    spans = slice(top, top + height), slice(left, left + width)
+    if interpolation == "nearest":
+        rows, columns = (
+            torch.from_numpy(nearest_pixels(*side)[span]).to(picture.device)
+            for side, span in zip(sides, spans, strict=True)
+        )
+        return picture[:, :, rows[:, None], columns]
+    dtype = torch.promote_types(picture.dtype, torch.float32)
+    down, across = (
+        torch.from_numpy(filter_weights(*side, interpolation, geometry.antialias)[span]).to(picture.device, dtype)
+        for side, span in zip(sides, spans, strict=True)
+    )
+    return round_to(down @ (picture.to(dtype) @ across.T), picture.dtype)
+
+
+def round_to(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Values as another type: integers are rounded to nearest, halves up, and clamped to what it holds."""
+    if dtype.is_floating_point:
+        return values.to(dtype)
+    if dtype == torch.bool:
+        return values >= 0.5
+    limits = torch.iinfo(dtype)
+    return (values + 0.5).floor().clamp(limits.min, limits.max).to(dtype)
