@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace as changed
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from videoloader.boxes import source_matrix, stack_matrices
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.transforms.coordinates import map_points, picture_box
+from videoloader.transforms.pipeline import DrawnView
+from videoloader.transforms.replay import Kind, replay
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,8 @@ class Batch:
             frames are warped each in its own way. The point (x, y) lies at ``matrix @ (x, y, 1)``, divided by its third
             number. Points are counted from the corner of the top left pixel, whose centre is at (0.5, 0.5); the
             video's, in frames as a player shows them.
+        drawn: for each row all that was drawn for its pixels, for ``replay``. None where clips came from the processes
+            of a torch DataLoader.
     """
 
     frames: Any
@@ -56,6 +61,7 @@ class Batch:
     columns: list[Mapping[str, Any]]
     boxes: npt.NDArray[np.int64]
     source_matrix: npt.NDArray[np.float64]
+    drawn: list[DrawnView] | None = None
 
     def to_source(
         self,
@@ -96,6 +102,32 @@ class Batch:
                 matrix = matrix[np.arange(len(at)), at]
         return map_points(points, matrix)
 
+    def replay(self, row: int, tensor: torch.Tensor, kind: Kind = "frames") -> Any:
+        """Do to other data of a row's video what was done to the row's frames: the same crops, flips, warps, colours.
+
+        Args:
+            row: of the batch.
+            tensor: in the size in which a player shows the video, on any device: ``"frames"`` uint8[T, 3, H, W];
+                ``"mask"`` [T, H, W] or [T, C, H, W] of any type, which no colours change; ``"flow"`` float[T, 2, H, W];
+                ``"points"`` [..., 2]; ``"boxes"`` [..., 4]. T are the row's frames as ``frame_numbers`` names them.
+            kind: which of these.
+
+        Returns:
+            The same kind in the size of the batch's frames before any module changed it. For points and boxes also
+            bool[...], whether they are shown. See ``videoloader.transforms.replay``.
+
+        Raises:
+            ConfigurationError: the tensor is not of this kind, or the batch does not know what was drawn.
+
+        Example:
+            >>> masks = torch.stack([read_mask(batch.paths[0], number) for number in batch.frame_numbers[0]])
+            ... # doctest: +SKIP
+            >>> masks = batch.replay(0, masks, "mask")  # doctest: +SKIP
+        """
+        if self.drawn is None:
+            raise ConfigurationError("the batch came out of other processes, which do not tell what was drawn")
+        return replay(tensor, self.drawn[row].geometry, self.drawn[row].operations, kind)
+
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
         """The same with ``frames`` and ``labels`` on a device."""
         return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
@@ -107,7 +139,7 @@ class Batch:
     def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
         as_list = isinstance(self.frames, list)
         frames = [change(clip) for clip in self.frames] if as_list else change(self.frames)
-        return replace(self, frames=frames, labels=change(self.labels))
+        return changed(self, frames=frames, labels=change(self.labels))
 
 
 def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt.NDArray[Any]]], Any]) -> Batch:
@@ -132,6 +164,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt
         [clip.video.entry.columns for clip in clips],
         np.array([picture_box(clip.geometry) for clip in clips], np.int64),
         stack_matrices([source_matrix(clip.geometry, clip.operations) for clip in clips]),
+        [clip.drawn for clip in clips],
     )
 
 

@@ -6,6 +6,7 @@ from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.choice import RandomApply, RandomChoice, RandomOrder, When
 from videoloader.transforms.color import Brightness, ColorJitter, Contrast, Grayscale, Hue, RandomGrayscale, Saturation
 from videoloader.transforms.color_spaces import ConvertColor
+from videoloader.transforms.compose import Compose
 from videoloader.transforms.compression import JpegCompression
 from videoloader.transforms.crops import CenterCrop, RandomCrop, RandomResizedCrop
 from videoloader.transforms.curves import Linear, RandomWalk, Uniform
@@ -42,6 +43,7 @@ __all__ = [
     "CenterCrop",
     "ClipInfo",
     "ColorJitter",
+    "Compose",
     "Contrast",
     "ConvertColor",
     "CutMix",

@@ -139,6 +139,10 @@ class TransformPlan:
         """
         if self.pixels:
             frames = apply_operations(frames, [view.operations for view in drawn], self.output, layout)
+        return self.apply_modules(frames, drawn, layout)
+
+    def apply_modules(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
+        """Carry out what comes after the operations."""
         for number, module in enumerate(self.modules):
             frames = module.in_layout(frames, layout, np.array([view.seeds[number] for view in drawn], np.int64))
         return frames

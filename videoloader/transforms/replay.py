@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -82,8 +82,8 @@ def replay_flow(flow: torch.Tensor, geometry: Geometry, operations: Operations, 
         flow: float[T, 2, H, W]: from each pixel, (x, y) in pixels to where it is in another frame.
         geometry: of the clip's conversion.
         operations: drawn for the clip.
-        step: from a frame to the one that its flow points to: 1 for the next, -1 for the one before. What points outside
-            the clip counts as pointing to its first or last frame.
+        step: from a frame to the one that its flow points to: 1 for the next, -1 for the one before. What points
+            outside the clip counts as pointing to its first or last frame.
 
     Returns:
         float[T, 2, H', W'] of the same type; 0 where nothing of the video is shown.
@@ -155,6 +155,34 @@ def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations
     return boxes, shown
 
 
+_REPLAYS: dict[str, Any] = {
+    "frames": replay_frames,
+    "mask": replay_masks,
+    "flow": replay_flow,
+    "points": replay_points,
+    "boxes": replay_boxes,
+}
+
+
+def replay(tensor: torch.Tensor, geometry: Geometry, operations: Operations, kind: Kind) -> Any:
+    """Do to a tensor of this kind what was drawn for a clip.
+
+    Args:
+        tensor, geometry, operations: see ``replay_frames``, ``replay_masks``, ``replay_flow``, ``replay_points`` and
+            ``replay_boxes``.
+        kind: which of these.
+
+    Returns:
+        What that gives: a tensor; for points and boxes also which are shown.
+
+    Raises:
+        ConfigurationError: there is no such kind, or the tensor is none of it.
+    """
+    if kind not in _REPLAYS:
+        raise ConfigurationError(f"kind is {kind!r}, not one of {', '.join(_REPLAYS)}")
+    return _REPLAYS[kind](tensor, geometry, operations)
+
+
 def _forward(geometry: Geometry, operations: Operations) -> Iterator[tuple[Matrices, _Box]]:
     """float64[F, 3, 3] from input to output of each step, and where in its output the picture lies."""
     yield inverse(geometry_matrix(geometry))[None], picture_box(geometry)
@@ -181,7 +209,7 @@ def _mapped(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
         return map_points(points[None], matrix)[0]
     if points.ndim < 2:
         raise ConfigurationError(
-            f"points are {list(points.shape)}, not [{len(matrix)}, ..., {points.shape[-1]}]: frames are warped one by one"
+            f"points are {list(points.shape)}, not [{len(matrix)}, ..., {points.shape[-1]}]: each frame has its warp"
         )
     return map_points(points, matrix)
 

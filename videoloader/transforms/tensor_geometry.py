@@ -1,4 +1,4 @@
-"""What conversion does to a picture's places, done to tensors that were never a part of the video: masks, flow, frames."""
+"""What conversion does to a picture's places, done to tensors that were no part of the video: masks, flow, frames."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def apply_geometry(
         fill: one value for each channel, or one for all, in place of the colour of the geometry's border.
 
     Returns:
-        [T, C, *geometry.output_size] of the same type: values of integers are rounded to nearest, halves up, and clamped
+        [T, C, *geometry.output_size] of the same type: whole numbers are rounded to nearest, halves up, and clamped
         to what the type holds.
 
     Raises:
@@ -35,7 +35,7 @@ def apply_geometry(
     top, left, rows, columns = geometry.crop
     if top + rows > frames.shape[2] or left + columns > frames.shape[3]:
         raise ConfigurationError(
-            f"the clip shows {geometry.crop} of its video, (top, left, height, width), which is not in {frames.shape[2]}×"
+            f"the clip shows {geometry.crop} of its video, (top, left, height, width), not in {frames.shape[2]}×"
             f"{frames.shape[3]}: give what is in the video's size"
         )
     picture = frames[:, :, top : top + rows, left : left + columns]
