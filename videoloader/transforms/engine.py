@@ -39,6 +39,8 @@ _ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
     Erase: ("boxes", np.dtype(np.int32), (4,)),
 }
 _STATISTICS, _INTERPOLATIONS = get_args(Statistic), get_args(Interpolation)
+# Of a frame: the kernels count them in 32 bits.
+_MOST_PIXELS = 2**30
 
 
 class _Waiting(NamedTuple):
@@ -171,7 +173,7 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
             _refuse(operation, length)
         if type(operation) is Warp:
             size = operation.size
-            if min(*size, *operation.samples) < 1 or size[0] * size[1] >= 2**31:
+            if min(*size, *operation.samples) < 1 or size[0] * size[1] > _MOST_PIXELS:
                 raise ConfigurationError(f"Warp cannot make frames of {size} with samples {operation.samples}")
             if operation.interpolation not in _INTERPOLATIONS:
                 raise ConfigurationError(f"interpolation is {operation.interpolation!r}, not one of {_INTERPOLATIONS}")
@@ -192,7 +194,7 @@ def _refuse(operation: Operation, length: int) -> None:
 def _check_frames(frames: torch.Tensor, programs: Sequence[Program]) -> None:
     if frames.dtype != torch.uint8 or frames.ndim != 5 or frames.shape[2] != 3 or min(frames.shape[3:]) < 1:
         raise ConfigurationError(f"frames are {frames.dtype} {list(frames.shape)}, not torch.uint8 [B, T, 3, H, W]")
-    if not frames.is_contiguous() or frames.shape[3] * frames.shape[4] >= 2**31:
-        raise ConfigurationError("frames must be contiguous, and smaller than 2³¹ pixels each")
+    if not frames.is_contiguous() or frames.shape[3] * frames.shape[4] > _MOST_PIXELS:
+        raise ConfigurationError("frames must be contiguous, and of at most 2³⁰ pixels each")
     if len(programs) != len(frames):
         raise ConfigurationError(f"there are {len(programs)} lists of operations for {len(frames)} clips")

@@ -56,6 +56,16 @@ struct Pixels {
     Color p[AT_ONCE];
 };
 
+// AT_ONCE pixels as they are read: a byte each.
+struct Packed {
+    unsigned word[3];
+
+    __device__ Color color(int i) const {
+        const int shift = 8 * i;
+        return {(int)(word[0] >> shift & 255), (int)(word[1] >> shift & 255), (int)(word[2] >> shift & 255)};
+    }
+};
+
 // Half precision by its bits, so that no header is needed.
 struct Half {
     unsigned short bits;
@@ -100,19 +110,17 @@ struct Picture {
     __device__ Color color(int pixel) const { return {at(0, pixel), at(1, pixel), at(2, pixel)}; }
 
     // AT_ONCE pixels, or as many as there are.
-    __device__ Pixels load(int pixel) const {
-        Pixels result = {};
+    __device__ Packed load(int pixel) const {
+        Packed result = {};
         const bool whole = ((plane | (int)(unsigned long long)first) & (AT_ONCE - 1)) == 0;
 #pragma unroll
         for (int channel = 0; channel < 3; ++channel) {
             if (whole) {
-                const unsigned word = __ldg((const unsigned *)(first + (long long)channel * plane + pixel));
-#pragma unroll
-                for (int i = 0; i < AT_ONCE; ++i) result.p[i].c[channel] = word >> (8 * i) & 255;
+                result.word[channel] = __ldg((const unsigned *)(first + (long long)channel * plane + pixel));
             } else {
 #pragma unroll
                 for (int i = 0; i < AT_ONCE; ++i)
-                    if (pixel + i < plane) result.p[i].c[channel] = at(channel, pixel + i);
+                    if (pixel + i < plane) result.word[channel] |= (unsigned)at(channel, pixel + i) << (8 * i);
             }
         }
         return result;
@@ -220,7 +228,8 @@ __device__ inline void cubic_weights(float t, float *weights) {
     weights[3] = ((a * last - 5.0f * a) * last + 8.0f * a) * last - 4.0f * a;
 }
 
-template <Interpolation INTERPOLATION>
+// SIMPLE: one sample, and nothing to divide by.
+template <Interpolation INTERPOLATION, bool SIMPLE>
 struct Warped {
     Picture picture;
     const double *m;
@@ -228,14 +237,16 @@ struct Warped {
     int down, across;
     bool extend;
 
-    // A pixel's values, or what is outside.
+    // A pixel's values, or what is outside. There is no branch, so that many are read at a time.
     __device__ Floats tap(int x, int y) const {
-        if (extend)
-            x = min(max(x, 0), picture.width - 1), y = min(max(y, 0), picture.height - 1);
-        else if ((unsigned)x >= (unsigned)picture.width || (unsigned)y >= (unsigned)picture.height)
-            return {fill[0], fill[1], fill[2]};
-        const Color color = picture.color(y * picture.width + x);
-        return {float(color.c[0]), float(color.c[1]), float(color.c[2])};
+        const bool inside =
+            extend || ((unsigned)x < (unsigned)picture.width && (unsigned)y < (unsigned)picture.height);
+        if (extend) x = min(max(x, 0), picture.width - 1), y = min(max(y, 0), picture.height - 1);
+        const Color color = picture.color(inside ? y * picture.width + x : 0);
+        Floats result;
+#pragma unroll
+        for (int i = 0; i < 3; ++i) result.c[i] = inside ? float(color.c[i]) : fill[i];
+        return result;
     }
 
     // The value at a point of the input. A point whose taps all lie outside, or that is none (0 / 0), has the fill's.
@@ -247,9 +258,10 @@ struct Warped {
         if (extend) {
             u = fmin(fmax(u, (double)-BEFORE), (double)(picture.width - 1 + AFTER));
             v = fmin(fmax(v, (double)-BEFORE), (double)(picture.height - 1 + AFTER));
-        } else if (!(u >= -BEFORE && v >= -BEFORE && u < picture.width + AFTER && v < picture.height + AFTER))
-            return {fill[0], fill[1], fill[2]};
-        const int x = (int)floor(u), y = (int)floor(v);
+        }
+        const bool inside = u >= -BEFORE && v >= -BEFORE && u < picture.width + AFTER && v < picture.height + AFTER;
+        const int outside = -8;  // no tap of it lies inside
+        const int x = inside ? (int)floor(u) : outside, y = inside ? (int)floor(v) : outside;
         if constexpr (INTERPOLATION == NEAREST) return tap(x, y);
         const float right = (float)(u - x), below = (float)(v - y);
         Floats result = {};
@@ -278,10 +290,17 @@ struct Warped {
                 for (int i = 0; i < 3; ++i) result.c[i] = result.c[i] + line.c[i] * rows[row];
             }
         }
+#pragma unroll
+        for (int i = 0; i < 3; ++i) result.c[i] = inside ? result.c[i] : fill[i];
         return result;
     }
 
     __device__ Color operator()(int x, int y) const {
+        if constexpr (SIMPLE) {
+            const double right = x + 0.5, below = y + 0.5;
+            const Floats value = at(m[0] * right + m[1] * below + m[2], m[3] * right + m[4] * below + m[5]);
+            return {rounded(value.c[0]), rounded(value.c[1]), rounded(value.c[2])};
+        }
         Floats sum = {};
 #pragma unroll 1
         for (int row = 0; row < down; ++row) {
@@ -290,13 +309,11 @@ struct Warped {
                 const double right = x + (column + 0.5) / across, below = y + (row + 0.5) / down;
                 const double w = m[6] * right + m[7] * below + m[8];
                 const double u = m[0] * right + m[1] * below + m[2], v = m[3] * right + m[4] * below + m[5];
-                // Most warps are affine: nothing to divide by.
-                const Floats value = w == 1.0 ? at(u, v) : at(u / w, v / w);
+                const Floats value = at(u / w, v / w);
                 for (int i = 0; i < 3; ++i) sum.c[i] = sum.c[i] + value.c[i];
             }
         }
         const float count = down * across;
-        if (count == 1.0f) return {rounded(sum.c[0]), rounded(sum.c[1]), rounded(sum.c[2])};
         return {rounded(sum.c[0] / count), rounded(sum.c[1] / count), rounded(sum.c[2] / count)};
     }
 };
@@ -359,15 +376,28 @@ __device__ void store(const Step &step, Number *out, long long channel_step, lon
     }
 }
 
-// All pixels of a block: `make(first)` gives AT_ONCE of them.
-template <typename Output, typename Make>
-__device__ void fill_chunk(const Step &step, const Clip &clip, int frame, int plane, Make make) {
-    const int begin = blockIdx.x * CHUNK, end = min(begin + CHUNK, plane);
-    const bool whole = plane % AT_ONCE == 0;
-#pragma unroll 1
-    for (int first = begin + AT_ONCE * threadIdx.x; first < end; first += AT_ONCE * THREADS) {
-        const Pixels pixels = make(first);
-        const int count = min(AT_ONCE, end - first);
+// Pixels that are made of those in their place. All that a thread reads is under way before it makes any of it.
+template <typename Output, typename Change>
+__device__ void change_pixels(const Step &step, const Clip &clip, int frame, const Picture &picture, Change change) {
+    constexpr int STRIDE = AT_ONCE * THREADS, ROUNDS = CHUNK / STRIDE;
+    const int begin = blockIdx.x * CHUNK + AT_ONCE * threadIdx.x, plane = picture.plane, width = picture.width;
+    Packed read[ROUNDS];
+#pragma unroll
+    for (int round = 0; round < ROUNDS; ++round)
+        if (begin + round * STRIDE < plane) read[round] = picture.load(begin + round * STRIDE);
+#pragma unroll
+    for (int round = 0; round < ROUNDS; ++round) {
+        const int first = begin + round * STRIDE;
+        if (first >= plane) return;
+        Pixels pixels;
+        int y = first / width, x = first - y * width;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            pixels.p[i] = change(read[round].color(i), x, y);
+            if (++x == width) x = 0, ++y;
+        }
+        const int count = min(AT_ONCE, plane - first);
+        const bool whole = plane % AT_ONCE == 0;
         if (clip.last) {
             Output *out = (Output *)clip.target + frame * step.out_frame + first * step.out_pixel;
             store(step, out, step.out_channel, step.out_pixel, count, whole, pixels);
@@ -378,39 +408,41 @@ __device__ void fill_chunk(const Step &step, const Clip &clip, int frame, int pl
     }
 }
 
-template <typename Output, typename Change>
-__device__ void change_pixels(const Step &step, const Clip &clip, int frame, const Picture &picture, Change change) {
-    fill_chunk<Output>(step, clip, frame, picture.plane, [&](int first) {
-        Pixels pixels = picture.load(first);
-        int y = first / picture.width, x = first - y * picture.width;
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; ++i) {
-            pixels.p[i] = change(pixels.p[i], x, y);
-            if (++x == picture.width) x = 0, ++y;
-        }
-        return pixels;
-    });
-}
-
-// Pixels that are read from elsewhere. The threads of a warp make neighbours at a time: they read near each other, too.
-template <typename Output, typename Make>
+// Pixels that are made of those elsewhere, each thread so many at a time. The threads of a warp make neighbours: they
+// read near each other, too.
+template <typename Output, int AT_A_TIME, typename Make>
 __device__ void make_pixels(const Step &step, const Clip &clip, int frame, Make make) {
     const int width = clip.out_width, plane = clip.out_height * width;
     const int begin = blockIdx.x * CHUNK, end = min(begin + CHUNK, plane);
 #pragma unroll 1
-    for (int pixel = begin + threadIdx.x; pixel < end; pixel += THREADS) {
-        const int y = pixel / width;
-        const Color color = make(pixel - y * width, y);
-        if (clip.last) {
-            Output *out = (Output *)clip.target + frame * step.out_frame + pixel * step.out_pixel;
+    for (int first = begin + threadIdx.x; first < end; first += AT_A_TIME * THREADS) {
+        Color colors[AT_A_TIME];
 #pragma unroll
-            for (int i = 0; i < 3; ++i) out[i * step.out_channel] = number(step, i, color.c[i], Output());
-        } else {
-            Byte *out = (Byte *)clip.target + 3LL * frame * plane + pixel;
+        for (int i = 0; i < AT_A_TIME; ++i) {
+            const int pixel = min(first + i * THREADS, end - 1), y = pixel / width;
+            colors[i] = make(pixel - y * width, y);
+        }
 #pragma unroll
-            for (int i = 0; i < 3; ++i) out[i * (long long)plane] = (Byte)color.c[i];
+        for (int i = 0; i < AT_A_TIME; ++i) {
+            const int pixel = first + i * THREADS;
+            if (pixel >= end) return;
+            if (clip.last) {
+                Output *out = (Output *)clip.target + frame * step.out_frame + pixel * step.out_pixel;
+#pragma unroll
+                for (int c = 0; c < 3; ++c) out[c * step.out_channel] = number(step, c, colors[i].c[c], Output());
+            } else {
+                Byte *out = (Byte *)clip.target + 3LL * frame * plane + pixel;
+#pragma unroll
+                for (int c = 0; c < 3; ++c) out[c * (long long)plane] = (Byte)colors[i].c[c];
+            }
         }
     }
+}
+
+template <typename Output, Interpolation INTERPOLATION, bool SIMPLE>
+__device__ void warp(const Step &step, const Clip &clip, int frame, const Picture &picture, const double *m) {
+    make_pixels<Output, SIMPLE ? 2 : 1>(
+        step, clip, frame, Warped<INTERPOLATION, SIMPLE>{picture, m, clip.fill, clip.down, clip.across, clip.extend != 0});
 }
 
 // Grid: (chunks of the largest frame, frames, clips).
@@ -442,14 +474,16 @@ __global__ void __launch_bounds__(THREADS, 4) operate(const Step step) {
         return change_pixels<Output>(step, clip, frame, picture, erased);
     }
     case SHARPEN:
-        return make_pixels<Output>(step, clip, frame, Sharpened{picture, ((const float *)values)[row]});
+        return make_pixels<Output, 1>(step, clip, frame, Sharpened{picture, ((const float *)values)[row]});
     case WARP: {
         const double *m = (const double *)values + 9 * row;
-        if (clip.variant == NEAREST)
-            return make_pixels<Output>(step, clip, frame, Warped<NEAREST>{picture, m, clip.fill, clip.down, clip.across, clip.extend != 0});
+        const bool simple = m[6] == 0.0 && m[7] == 0.0 && m[8] == 1.0 && clip.down * clip.across == 1;
+        if (clip.variant == BICUBIC) return warp<Output, BICUBIC, false>(step, clip, frame, picture, m);
         if (clip.variant == BILINEAR)
-            return make_pixels<Output>(step, clip, frame, Warped<BILINEAR>{picture, m, clip.fill, clip.down, clip.across, clip.extend != 0});
-        return make_pixels<Output>(step, clip, frame, Warped<BICUBIC>{picture, m, clip.fill, clip.down, clip.across, clip.extend != 0});
+            return simple ? warp<Output, BILINEAR, true>(step, clip, frame, picture, m)
+                          : warp<Output, BILINEAR, false>(step, clip, frame, picture, m);
+        return simple ? warp<Output, NEAREST, true>(step, clip, frame, picture, m)
+                      : warp<Output, NEAREST, false>(step, clip, frame, picture, m);
     }
     default:
         return change_pixels<Output>(step, clip, frame, picture, Same());
@@ -474,14 +508,15 @@ __global__ void __launch_bounds__(THREADS) statistics(const Step step) {
 
     unsigned sum = 0, most[6] = {};
     for (int first = (int)begin + AT_ONCE * threadIdx.x; first < end; first += AT_ONCE * THREADS) {
-        const Pixels pixels = picture.load(first);
+        const Packed pixels = picture.load(first);
 #pragma unroll
         for (int i = 0; i < AT_ONCE; ++i) {
             if (first + i >= end) continue;
-            if (clip.variant == CONTRAST) sum += gray(pixels.p[i]);
+            const Color color = pixels.color(i);
+            if (clip.variant == CONTRAST) sum += gray(color);
 #pragma unroll
             for (int channel = 0; channel < 3; ++channel) {
-                const unsigned value = pixels.p[i].c[channel];
+                const unsigned value = color.c[channel];
                 if (clip.variant == EQUALIZE) atomicAdd(shared + 256 * channel + value, 1u);
                 most[2 * channel] = max(most[2 * channel], value);
                 most[2 * channel + 1] = max(most[2 * channel + 1], 255 - value);
