@@ -308,8 +308,9 @@ struct Warped {
             for (int column = 0; column < across; ++column) {
                 const double right = x + (column + 0.5) / across, below = y + (row + 0.5) / down;
                 const double w = m[6] * right + m[7] * below + m[8];
-                const double u = m[0] * right + m[1] * below + m[2], v = m[3] * right + m[4] * below + m[5];
-                const Floats value = at(u / w, v / w);
+                double u = m[0] * right + m[1] * below + m[2], v = m[3] * right + m[4] * below + m[5];
+                if (w != 1.0) u = u / w, v = v / w;
+                const Floats value = at(u, v);
                 for (int i = 0; i < 3; ++i) sum.c[i] = sum.c[i] + value.c[i];
             }
         }
