@@ -27,7 +27,7 @@ lint: .venv/test.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	cd .venv && bin/mypy --config-file ../pyproject.toml -p videoloader
-	cd samples && ../$(BIN)/mypy --config-file ../pyproject.toml --allow-untyped-calls .
+	cd samples && ../$(BIN)/mypy --config-file ../pyproject.toml --allow-untyped-calls --explicit-package-bases .
 
 .venv/made.stamp:
 	$(PYTHON) -m venv .venv

@@ -98,6 +98,19 @@ def test_a_resumed_epoch_goes_on_where_it_was(data: vl.VideoDataset, taken: int)
     assert clips_of(list(resumed)) != clips_of(whole)  # and then the next epoch
 
 
+def test_a_loop_that_tells_each_epoch_goes_on_in_the_one_resumed(data: vl.VideoDataset) -> None:
+    whole = list(make(data))
+    loader = make(data)
+    for _ in zip(range(2), loader, strict=False):
+        state = loader.state_dict()
+    resumed = make(data)
+    resumed.load_state_dict(state)
+    resumed.set_epoch(0)
+    assert same(list(resumed), whole[2:])
+    resumed.set_epoch(0)
+    assert same(list(resumed), whole)
+
+
 def test_an_epoch_resumed_by_more_ranks_still_holds_every_clip_once(data: vl.VideoDataset) -> None:
     loader = make(data, batch_size=2)
     batches = iter(loader)

@@ -190,7 +190,7 @@ def test_a_sampler_that_deals_to_ranks_is_refused() -> None:
         SampledClips(DistributedSampler(range(9), num_replicas=2, rank=0))
 
 
-@pytest.mark.parametrize("shuffle", [None, 1, iter([0, 1])])
+@pytest.mark.parametrize("shuffle", [None, 1, iter([0, 1]), ShuffleVideos, RandomSampler])
 def test_what_is_no_order_is_refused(shuffle: object) -> None:
     with pytest.raises(ConfigurationError, match="shuffle is"):
         order_of(shuffle)  # type: ignore[arg-type]

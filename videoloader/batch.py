@@ -131,7 +131,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt
         np.array([clip.view for clip in clips], np.int64),
         [clip.video.entry.columns for clip in clips],
         np.array([picture_box(clip.geometry) for clip in clips], np.int64),
-        stack_matrices([source_matrix(clip.geometry) for clip in clips]),
+        stack_matrices([source_matrix(clip.geometry, clip.operations) for clip in clips]),
     )
 
 

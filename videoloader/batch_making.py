@@ -19,7 +19,8 @@ import torch
 from videoloader.batch import Batch, collate_rows, row_labels
 from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs
 from videoloader.clips import ClipReader, ClipsReport
-from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, show_instead, transform_rows
+from videoloader.collation import Collate, arrange_rows, decoding_memory, show_instead, transform_rows
+from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream, profiler_range

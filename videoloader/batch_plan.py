@@ -16,7 +16,7 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import gops_in_common, plan_frames
 from videoloader.sampling import FrameMode, clip_frames
 from videoloader.slots import ClipPart, ClipSlots, split_clips
-from videoloader.transforms import Stages, TransformPlan
+from videoloader.transforms import DrawnView, Operation, TransformPlan
 
 # Below that a part of what clips have in common is not worth a decoder of its own.
 _LEAST_PACKETS = 64
@@ -31,7 +31,8 @@ class PlannedClip:
         video: it is of.
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
         geometry: that conversion carries out.
-        stages: what is done to its pixels after that; see ``TransformPlan``.
+        operations: on its pixels after that.
+        seeds: of modules after that.
         view: number of this view of the clip.
     """
 
@@ -40,13 +41,19 @@ class PlannedClip:
     frame_numbers: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
     geometry: Geometry
-    stages: Stages
+    operations: tuple[Operation, ...]
+    seeds: tuple[int, ...]
     view: int = 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(frames, height, width)."""
+        """(frames, height, width) as decoded."""
         return len(self.frame_numbers), *self.geometry.output_size
+
+    @property
+    def drawn(self) -> DrawnView:
+        """All that was drawn for its pixels."""
+        return DrawnView(self.geometry, self.operations, self.seeds)
 
 
 def plan_views(

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 
 from videoloader.batch_plan import BatchRow, PlannedClip
+from videoloader.convert import Layout
 from videoloader.device import allocate
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.transforms import TransformPlan
+from videoloader.transforms.operations import hold_last
 
 Collate = Literal["stack", "pad", "list"]
-Layout = Literal["TCHW", "CTHW", "THWC"]
 
 
 class FrameMemory(NamedTuple):
@@ -52,7 +53,7 @@ class FrameMemory(NamedTuple):
 
 
 def decoding_memory(transforms: TransformPlan, layout: Layout, device: torch.device) -> FrameMemory:
-    """What memory decoding is to write to: that of the batch, or, before pixel stages, of planes frame after frame."""
+    """What decoding is to write to: memory of the batch or, before transforms of pixels, planes frame after frame."""
     return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device)
 
 
@@ -84,8 +85,8 @@ def transform_rows(
         layout: of what is given out.
     """
     if stacked is not None:
-        return transforms.apply(stacked, [row.clip.stages for row in rows], layout)
-    return [transforms.apply(row.frames[None], [row.clip.stages], layout)[0] for row in rows]
+        return transforms.apply(stacked, [row.clip.drawn for row in rows], layout)
+    return [transforms.apply(row.frames[None], [row.clip.drawn], layout)[0] for row in rows]
 
 
 def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch.Tensor, list[BatchRow]]:
@@ -116,9 +117,11 @@ def list_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> list[BatchRo
 
 def fill_up(clip: PlannedClip, frames: int) -> PlannedClip:
     """A clip of at most so many frames, with frames of constant padding after its last."""
-    missing = (0, frames - len(clip.frame_numbers))
+    length = len(clip.frame_numbers)
+    missing = (0, frames - length)
     return replace(
         clip,
+        operations=tuple(hold_last(operation, length, frames) for operation in clip.operations),
         frame_numbers=np.pad(clip.frame_numbers, missing, constant_values=CONSTANT_FRAME),
         mask=np.pad(clip.mask, missing, constant_values=False),
     )

@@ -55,6 +55,8 @@ class Epochs:
     settings: object = None
 
     def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**64:
+            raise ConfigurationError(f"seed is {self.seed}, not in [0, 2**64)")
         if not 0 <= self.rank < self.ranks:
             raise ConfigurationError(f"shard_id is {self.rank}, not in [0, num_shards={self.ranks})")
         if not isinstance(self.sharding, ByColumn) and self.sharding not in DEALINGS:
@@ -92,7 +94,13 @@ class Epochs:
         return 1 if self.sharding == "strided" else self.ranks
 
     def epoch(self, number: int) -> EpochPlan:
-        """A whole epoch."""
+        """A whole epoch.
+
+        Raises:
+            ConfigurationError: the number is negative, or the clips cannot be dealt to the ranks.
+        """
+        if number < 0:
+            raise ConfigurationError(f"epoch must not be negative, got {number}")
         return EpochPlan(self, number, self.ranks if self.sharding == "stick_to_shard" else 1, (self._deal(),))
 
     def _deal(self) -> Deal:

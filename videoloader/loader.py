@@ -17,8 +17,8 @@ from videoloader.batch_making import BatchInMaking, BatchMaker, OnError
 from videoloader.batch_plan import PlannedClip, plan_views
 from videoloader.clip_groups import ByColumn
 from videoloader.clip_table import ClipTable, build_clip_table
-from videoloader.collation import Collate, Layout
-from videoloader.convert import Color
+from videoloader.collation import Collate
+from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
@@ -194,6 +194,7 @@ class VideoLoader:
             raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
         self._epochs = Epochs(self._table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._stats = LoaderStats()
+        self._resumed = False
         self.set_epoch(0)
 
     def __len__(self) -> int:
@@ -206,8 +207,13 @@ class VideoLoader:
         return self._epochs.positions
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch next. Not needed in a plain loop: epochs follow one another by themselves."""
-        self._epoch, self._given, self._left_early = self._epochs.epoch(epoch), 0, False
+        """Begin with this epoch next. Not needed in a plain loop: epochs follow one another by themselves.
+
+        An epoch that was just resumed stays resumed, so that loops which tell each epoch go on where they were.
+        """
+        if not (self._resumed and epoch == self._epoch.number and not self._given):
+            self._epoch, self._given, self._left_early = self._epochs.epoch(epoch), 0, False
+            self._resumed = False
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: after the batch given out last.
@@ -226,6 +232,7 @@ class VideoLoader:
                 dealt to this number of shards.
         """
         self._epoch, self._given, self._left_early = self._epochs.resume(state), 0, False
+        self._resumed = True
 
     def stats(self) -> LoaderStats:
         """What the batches given out so far have cost, and where the time went."""

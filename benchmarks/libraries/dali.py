@@ -1,4 +1,4 @@
-"""DALI's operators for video."""
+"""DALI's operators for video, and its RandAugment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from footage import FRAMES
 from nvidia.dali import fn, pipeline_def, types
+from nvidia.dali.auto_aug.rand_augment import rand_augment as auto_augment
 
+from libraries.augmenting import CLIPS, MAGNITUDE, OPERATIONS, clips, milliseconds_a_batch
 from libraries.common import BATCH, LENGTH, MEAN, SIDE, SPAN, STD, STRIDE, rate
 
 _CLIP = {"sequence_length": LENGTH, "stride": STRIDE}
@@ -41,6 +43,47 @@ def random_clips(files: list[str], seconds: float, warmup: float, operator: str)
     for _ in range(3):  # what is made ahead
         step()
     return {"clips/s": rate(step, seconds, warmup)}
+
+
+def rand_augment(
+    files: list[str], seconds: float, warmup: float, dynamic: bool, depth: int, interpolation: str
+) -> dict[str, float]:
+    """Milliseconds of a batch of clips that lie on the GPU through RandAugment and Normalize."""
+    frames = clips("THWC")
+
+    @pipeline_def(
+        batch_size=CLIPS,
+        num_threads=8,
+        device_id=0,
+        prefetch_queue_depth=depth,
+        enable_conditionals=True,
+        exec_dynamic=dynamic,
+        seed=0,
+    )
+    def pipeline() -> Any:
+        given = fn.external_source(
+            source=lambda: frames, device="gpu", batch=True, layout="FHWC", dtype=types.UINT8, no_copy=True
+        )
+        augmented = auto_augment(
+            given,
+            n=OPERATIONS,
+            m=MAGNITUDE,
+            shape=(SIDE, SIDE),
+            interp_type=types.INTERP_LINEAR if interpolation == "bilinear" else types.INTERP_NN,
+        )
+        return fn.crop_mirror_normalize(
+            augmented, dtype=types.FLOAT, output_layout="FCHW", mean=list(MEAN), std=list(STD)
+        )
+
+    running = pipeline()
+    running.build()
+
+    def step() -> None:
+        (batch,) = running.run()
+        if len(batch) != CLIPS or tuple(batch.shape()[0]) != (LENGTH, 3, SIDE, SIDE):
+            raise ValueError(f"a batch came out as {batch.shape()}")
+
+    return milliseconds_a_batch(step, seconds, warmup)
 
 
 def _random_starts(files: list[str]) -> tuple[Any, Any]:

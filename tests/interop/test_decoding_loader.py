@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -258,6 +261,42 @@ def test_an_error_of_the_data_set_comes_after_the_batches_before_it(paths: list[
                 for batch in loader:
                     rows += batch["row"].tolist()
             assert rows == list(range(10))
+
+
+def run(script: str, paths: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """A program of its own, which must come to an end."""
+    places = [Path(vl.__file__).absolute().parents[1], Path(__file__).absolute().parent]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
+    command = [sys.executable, "-c", script, *paths]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_the_end_of_a_worker_is_an_error(paths: list[str], tmp_path: Path) -> None:
+    """In a program of its own: PyTorch raises it from a signal handler, wherever the main thread is."""
+    script = """
+import sys
+from torch.utils.data import DataLoader
+from torch_datasets import Dying
+from videoloader.interop.torch import DecodingLoader
+for batch in DecodingLoader(DataLoader(Dying(sys.argv[1:], 11, seeded=True), num_workers=1), device="cpu"):
+    pass
+"""
+    done = run(script, paths, tmp_path)
+    assert done.returncode == 1
+    assert any(cause in done.stderr for cause in ("killed by signal", "ConnectionResetError")), done.stderr
+
+
+def test_a_program_ends_while_batches_are_in_the_making(paths: list[str], tmp_path: Path) -> None:
+    script = """
+import sys
+import videoloader as vl
+from videoloader.interop.torch import ClipRequest, DecodingLoader
+batches = [[ClipRequest(path, vl.RandomWindow(16)) for path in sys.argv[1:]] for _ in range(100)]
+running = iter(DecodingLoader(batches, device="cpu", num_workers=2, prefetch=20))
+print(len(next(running)))
+"""
+    done = run(script, paths, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
 @pytest.fixture

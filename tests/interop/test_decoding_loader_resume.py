@@ -66,6 +66,30 @@ def test_a_plain_loader_is_gone_through_again_up_to_there(data: Captioned, worke
     assert same(list(resumed), whole[1][taken:] or whole[2])
 
 
+def test_a_loop_over_epochs_may_name_the_one_that_is_resumed(data: Captioned) -> None:
+    straight, interrupted, resumed = make(seeded(data)), make(seeded(data)), make(seeded(data))
+    whole = []
+    for epoch in range(3):
+        straight.set_epoch(epoch)
+        whole.append(list(straight))
+    interrupted.set_epoch(1)
+    next(iter(interrupted))
+    resumed.load_state_dict(interrupted.state_dict())
+    for epoch in (1, 2):
+        resumed.set_epoch(epoch)
+        assert same(list(resumed), whole[epoch][1 if epoch == 1 else 0 :])
+
+
+def test_a_sampler_that_is_told_no_epoch_is_told_none_by_a_resume(data: Captioned) -> None:
+    straight, interrupted, resumed = make(seeded(data)), make(seeded(data)), make(seeded(data))
+    first, second = epochs(straight, 2)
+    list(interrupted)
+    next(iter(interrupted))
+    resumed.load_state_dict(interrupted.state_dict())
+    assert same(list(resumed), second[1:])
+    assert [batch["row"].tolist() for batch in first] == [batch["row"].tolist() for batch in second]
+
+
 @pytest.mark.parametrize("kind", ["mapped", "streamed"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("taken", [0, 1, 4, 6])

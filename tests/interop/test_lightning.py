@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, DistributedSampler
+from torch_datasets import Captioned
 
 import videoloader as vl
+from videoloader.interop.torch import DecodingLoader
 
 pl = pytest.importorskip("pytorch_lightning", reason="needs Lightning")
 
@@ -127,6 +130,29 @@ def test_an_epoch_cut_short_by_the_trainer_is_followed_by_another(
     model = Recorder()
     trainer_of(tmp_path, limit_train_batches=2).fit(model, datamodule=module_of(data))
     assert model.trained == [uninterrupted[epoch * BATCHES + batch] for epoch in range(3) for batch in range(2)]
+
+
+class RequestRecorder(Recorder):
+    def training_step(self, batch: dict[str, Any]) -> torch.Tensor:
+        self.trained.append(
+            (self.current_epoch, batch["row"].tolist(), batch["video"].float().mean((1, 2, 3, 4)).tolist())
+        )
+        return self.weight**2
+
+
+def test_a_decoding_loader_resumes_exactly(data: vl.VideoDataset, tmp_path: Path) -> None:
+    def loader() -> DecodingLoader:
+        rows = Captioned([entry.path for entry in data], 9, seeded=False)
+        sampler = DistributedSampler(rows, num_replicas=1, rank=0)
+        return DecodingLoader(DataLoader(rows, batch_size=2, sampler=sampler), device="cpu", num_workers=1)
+
+    whole, before, after = RequestRecorder(), RequestRecorder(), RequestRecorder()
+    trainer_of(tmp_path).fit(whole, loader())
+    assert len({str(rows) for _, rows, _ in whole.trained[::BATCHES]}) == 3  # Lightning tells the sampler the epoch
+    keep = pl.callbacks.ModelCheckpoint(tmp_path, every_n_train_steps=7, save_top_k=-1, filename="{step}")
+    trainer_of(tmp_path, max_steps=8, callbacks=[keep], enable_checkpointing=True).fit(before, loader())
+    trainer_of(tmp_path).fit(after, loader(), ckpt_path=tmp_path / "step=7.ckpt")
+    assert before.trained[:7] + after.trained == whole.trained
 
 
 def test_each_rank_gets_its_shard(data: vl.VideoDataset) -> None:

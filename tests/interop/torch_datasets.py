@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,15 @@ class Failing(Captioned):
     def __getitem__(self, row: int) -> dict[str, Any]:
         if row == self.rows - 1:
             raise KeyError("the last row")
+        return super().__getitem__(row)
+
+
+class Dying(Captioned):
+    """Of which one row ends its process."""
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        if row == self.rows - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
         return super().__getitem__(row)
 
 

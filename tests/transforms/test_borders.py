@@ -140,17 +140,18 @@ def test_bad_parameters_are_refused_when_the_transform_is_made(make: Callable[[]
         make()
 
 
-@pytest.mark.parametrize("late", [vl.Resize(8), vl.CenterCrop(8), vl.RandomResizedCrop(8), vl.Pad(8), vl.Letterbox(8)])
-def test_padding_comes_last(sample: Sample, late: Transform) -> None:
+@pytest.mark.parametrize(
+    "late", [vl.Resize(8), vl.CenterCrop(8), vl.RandomResizedCrop(8), vl.Pad(640), vl.Letterbox(8)]
+)
+def test_after_a_border_frames_are_resampled_once_more_if_it_is_a_colour(sample: Sample, late: Transform) -> None:
     data = vl.VideoDataset.from_paths([sample("h264_mp4")])
-    with pytest.raises(vl.ConfigurationError, match="after PadToMultiple, which must come last"):
-        vl.VideoLoader(
-            data,
-            vl.RandomWindow(2),
-            batch_size=1,
-            device="cpu",
-            transforms=[vl.PadToMultiple(32), vl.Normalize(), late],
-        )
+    settings = {"batch_size": 1, "device": "cpu"}
+    first = [vl.Resize((100, 100)), vl.PadToMultiple(32)]
+    (batch,) = vl.VideoLoader(data, vl.FrameList([0]), transforms=[*first, late], **settings)
+    size = 640 if isinstance(late, vl.Pad) else 8
+    assert batch.frames.shape[-2:] == (size, size)
+    with pytest.raises(vl.ConfigurationError, match="takes mode 'constant' only"):
+        vl.VideoLoader(data, vl.FrameList([0]), transforms=[*first, vl.Pad(640, mode="edge"), late], **settings)
 
 
 def test_frames_larger_than_what_they_are_padded_to_are_refused() -> None:

@@ -228,7 +228,8 @@ def test_labels_that_cannot_be_mixed_are_refused(step: Mixing, labels: Any, mess
     [
         ({"alpha": 0}, "alpha is 0, not above 0"),
         ({"alpha": math.nan}, "alpha is nan"),
-        ({"num_classes": 0}, "num_classes is 0, not at least 1"),
+        ({"num_classes": 0}, "num_classes is 0, not a whole number of at least 1"),
+        ({"num_classes": "ten"}, "num_classes is 'ten', not a whole number of at least 1"),
         ({"p": 1.1}, r"p is 1.1, not in \[0, 1\]"),
         ({"label_smoothing": 1.0}, r"label_smoothing is 1.0, not in \[0, 1\)"),
     ],

@@ -22,6 +22,7 @@ Matrix = Literal["identity", "bt709", "fcc", "bt601", "smpte240m", "bt2020"]
 ChromaSite = Literal["left", "center", "topleft", "top", "bottomleft", "bottom"]
 Interpolation = Literal["bilinear", "bicubic", "nearest"]
 Color = Literal["rgb", "ycbcr"]
+Layout = Literal["TCHW", "CTHW", "THWC"]
 
 # ITU-T H.273, table 4: MatrixCoefficients. 3 is reserved, as it is in table 3, and read as 2, "unspecified".
 _MATRICES: dict[int, Matrix] = {

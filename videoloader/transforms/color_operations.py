@@ -96,5 +96,5 @@ def equalize(*, per_frame: bool) -> StatisticTable:
 
 def _table(values: Values) -> Table:
     """The same table, float64[F, 256], for all channels."""
-    rounded = np.floor(np.clip(values, 0, 255) + 0.5).astype(np.uint8)
+    rounded = (values.clip(0, 255) + 0.5).astype(np.uint8)
     return Table(np.repeat(rounded[:, None], 3, axis=1))

@@ -24,17 +24,16 @@ from videoloader.transforms.work import ClipWork, Finish
 def carry_out(works: Sequence[ClipWork], finish: Finish) -> None:
     """Do the works."""
     for work in works:
-        frames = work.source
+        frames = work.source[work.source_row]
         for operation in work.operations:
             frames = _OPERATIONS[type(operation)](frames, operation)
         if work.last:
-            _write(frames, finish, work.target)
+            _write(frames, finish, finish.frames(work.target)[work.target_row])
         else:
-            work.target.copy_(frames)
+            work.target[work.target_row] = frames
 
 
-def _write(frames: torch.Tensor, finish: Finish, target: torch.Tensor) -> None:
-    slot = finish.frames(target)
+def _write(frames: torch.Tensor, finish: Finish, slot: torch.Tensor) -> None:
     if slot.dtype == torch.uint8:
         slot.copy_(frames)
         return
@@ -161,7 +160,7 @@ def _erase(frames: torch.Tensor, operation: Erase) -> torch.Tensor:
 
 
 class _Points(NamedTuple):
-    """Where the taps of all output pixels lie in frames that have a border of fill around them.
+    """Where the taps of all output pixels lie in frames that have a border of what is outside around them.
 
     Attributes:
         first: int64[H', W'], the number of the first tap (up and left).
@@ -197,8 +196,11 @@ def _warp(frames: torch.Tensor, operation: Warp) -> torch.Tensor:
     for number, frame in enumerate(frames):
         if number < len(operation.matrix):
             points = [_points(operation.matrix[number], each, size, operation) for each in offsets]
-        picture = fill[:, None, None].repeat(1, size[0] + 2 * border, size[1] + 2 * border)
-        picture[:, border : border + size[0], border : border + size[1]] = frame
+        if operation.extend:
+            picture = torch.nn.functional.pad(frame.float()[None], [border] * 4, mode="replicate")[0]
+        else:
+            picture = fill[:, None, None].repeat(1, size[0] + 2 * border, size[1] + 2 * border)
+            picture[:, border : border + size[0], border : border + size[1]] = frame
         total = torch.zeros((3, *operation.size))
         for each in points:
             values = _INTERPOLATE[operation.interpolation](picture, each)
@@ -219,12 +221,19 @@ def _points(
     u, v = u / w, v / w
     if operation.interpolation != "nearest":
         u, v = u - 0.5, v - 0.5
+    if operation.extend:
+        # Further away nothing changes any more; fmin and fmax leave no point that is none (0 / 0).
+        u, v = (_clamp(each, -before, side - 1 + after) for each, side in ((u, size[1]), (v, size[0])))
     inside = (u >= -before) & (v >= -before) & (u < size[1] + after) & (v < size[0] + after)
     u, v = torch.where(inside, u, 0.0), torch.where(inside, v, 0.0)
     column, row = u.floor(), v.floor()
     first = border - (operation.interpolation == "bicubic")
     index = (row.long() + first) * (size[1] + 2 * border) + column.long() + first
     return _Points(index, (u - column).float(), (v - row).float(), ~inside)
+
+
+def _clamp(values: torch.Tensor, low: int, high: int) -> torch.Tensor:
+    return torch.fmin(torch.fmax(values, values.new_tensor(low)), values.new_tensor(high))
 
 
 def _taps(picture: torch.Tensor, points: _Points, right: int, below: int) -> torch.Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import torch
 
-from videoloader.convert import Interpolation, OutputSpec
+from videoloader.convert import Interpolation, Layout, OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms import cpu_operations, cuda_operations
 from videoloader.transforms.operations import (
@@ -26,20 +26,17 @@ from videoloader.transforms.operations import (
 )
 from videoloader.transforms.work import ClipWork, Finish
 
-if TYPE_CHECKING:
-    from videoloader.collation import Layout
-
 Program: TypeAlias = Sequence[Operation]
 
-# The array of each operation: its name, type, and shape after the rows; None is any number.
-_ARRAYS: dict[type, tuple[str, type, tuple[int | None, ...]]] = {
-    Table: ("values", np.uint8, (3, 256)),
-    StatisticTable: ("factor", np.float32, ()),
-    ColorMatrix: ("matrix", np.float32, (3, 4)),
-    HueShift: ("turns", np.float32, ()),
-    Sharpen: ("factor", np.float32, ()),
-    Warp: ("matrix", np.float64, (3, 3)),
-    Erase: ("boxes", np.int32, (None, 4)),
+# The array of each operation: its name, type, and shape after the rows.
+_ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
+    Table: ("values", np.dtype(np.uint8), (3, 256)),
+    StatisticTable: ("factor", np.dtype(np.float32), ()),
+    ColorMatrix: ("matrix", np.dtype(np.float32), (3, 4)),
+    HueShift: ("turns", np.dtype(np.float32), ()),
+    Sharpen: ("factor", np.dtype(np.float32), ()),
+    Warp: ("matrix", np.dtype(np.float64), (3, 3)),
+    Erase: ("boxes", np.dtype(np.int32), (4,)),
 }
 _STATISTICS, _INTERPOLATIONS = get_args(Statistic), get_args(Interpolation)
 
@@ -49,7 +46,8 @@ class _Waiting(NamedTuple):
 
     Attributes:
         clip: its number in the batch.
-        source: uint8[T, 3, H, W], its frames now.
+        source: uint8[N, T, 3, H, W], where its frames are now.
+        row: in which row.
         before: what is to be done until then.
         function: the function.
         after: what comes after it.
@@ -57,6 +55,7 @@ class _Waiting(NamedTuple):
 
     clip: int
     source: torch.Tensor
+    row: int
     before: Program
     function: BatchFunction
     after: Program
@@ -101,26 +100,25 @@ def apply_operations(
     if not frames.numel():
         return result
     carry_out = cuda_operations.carry_out if frames.is_cuda else cpu_operations.carry_out
-    targets = result.unbind(0)
-    left = list(zip(range(clips), frames.unbind(0), programs, strict=True))
+    left = [(clip, frames, clip, program) for clip, program in enumerate(programs)]
     while left:
         works: list[ClipWork] = []
         groups: defaultdict[Any, list[_Waiting]] = defaultdict(list)
-        for clip, source, program in left:
+        for clip, source, row, program in left:
             for at, operation in enumerate(program):
-                if isinstance(operation, BatchFunction):
-                    waiting = _Waiting(clip, source, program[:at], operation, program[at + 1 :])
+                if type(operation) is BatchFunction:
+                    waiting = _Waiting(clip, source, row, program[:at], operation, program[at + 1 :])
                     size = _size_after(waiting.before, (source.shape[-2], source.shape[-1]))
                     groups[id(operation.function), size].append(waiting)
                     break
             else:
-                works.append(ClipWork(source, program, targets[clip], True))
+                works.append(ClipWork(source, row, program, result, clip, True))
         gathered = {key: _gather(members, key[1], works) for key, members in groups.items()}
         carry_out(works, finish)
         left = []
         for key, members in groups.items():
-            rows = _call([each.function for each in members], gathered[key]).unbind(0)
-            left += [(each.clip, row, each.after) for each, row in zip(members, rows, strict=True)]
+            batch = _call([each.function for each in members], gathered[key])
+            left += [(each.clip, batch, row, each.after) for row, each in enumerate(members)]
     return result
 
 
@@ -132,10 +130,8 @@ def finish_frames(frames: torch.Tensor, output: OutputSpec, layout: Layout = "TC
 def _gather(members: Sequence[_Waiting], size: tuple[int, int], works: list[ClipWork]) -> torch.Tensor:
     """Memory for the clips that a function gets together, and the works that fill it."""
     source = members[0].source
-    batch = torch.empty((len(members), len(source), 3, *size), dtype=torch.uint8, device=source.device)
-    works += [
-        ClipWork(each.source, each.before, row, False) for each, row in zip(members, batch.unbind(0), strict=True)
-    ]
+    batch = torch.empty((len(members), source.shape[1], 3, *size), dtype=torch.uint8, device=source.device)
+    works += [ClipWork(each.source, each.row, each.before, batch, row, False) for row, each in enumerate(members)]
     return batch
 
 
@@ -169,18 +165,17 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
             continue
         name, dtype, shape = _ARRAYS[kind]
         array = getattr(operation, name)
-        if array.dtype != dtype or array.ndim != len(shape) + 1 or len(array) not in (1, length):
+        # Of boxes there may be any number.
+        rest = array.shape[2:] if kind is Erase else array.shape[1:]
+        if array.dtype != dtype or array.ndim < 1 or len(array) not in (1, length) or rest != shape:
             _refuse(operation, length)
-        for got, wanted in zip(array.shape[1:], shape, strict=True):
-            if wanted is not None and got != wanted:
-                _refuse(operation, length)
-        if isinstance(operation, Warp):
+        if type(operation) is Warp:
             size = operation.size
             if min(*size, *operation.samples) < 1 or size[0] * size[1] >= 2**31:
                 raise ConfigurationError(f"Warp cannot make frames of {size} with samples {operation.samples}")
             if operation.interpolation not in _INTERPOLATIONS:
                 raise ConfigurationError(f"interpolation is {operation.interpolation!r}, not one of {_INTERPOLATIONS}")
-        elif isinstance(operation, StatisticTable) and operation.statistic not in _STATISTICS:
+        elif type(operation) is StatisticTable and operation.statistic not in _STATISTICS:
             raise ConfigurationError(f"statistic is {operation.statistic!r}, not one of {_STATISTICS}")
     return size
 
@@ -188,9 +183,9 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
 def _refuse(operation: Operation, length: int) -> None:
     name, dtype, shape = _ARRAYS[type(operation)]
     array = getattr(operation, name)
-    wanted = ", ".join("N" if each is None else str(each) for each in (f"1 or {length}", *shape))
+    wanted = ", ".join([f"1 or {length}", *(["N"] if type(operation) is Erase else []), *map(str, shape)])
     raise ConfigurationError(
-        f"{type(operation).__name__}.{name} is {array.dtype}{list(array.shape)}, not {np.dtype(dtype)}[{wanted}]"
+        f"{type(operation).__name__}.{name} is {array.dtype}{list(array.shape)}, not {dtype}[{wanted}]"
     )
 
 

@@ -13,6 +13,7 @@ import torch
 
 from videoloader.convert import fill_color
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.arguments import check_probability, check_whole
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.noise import draw_keys, uniform
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase
@@ -53,8 +54,7 @@ class RandomErasing:
     per_frame: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.p <= 1:
-            raise ConfigurationError(f"RandomErasing's p is {self.p!r}, not in [0, 1]")
+        check_probability(self.p, "RandomErasing's p")
         if not 0 <= self.scale[0] <= self.scale[1] <= 1:
             raise ConfigurationError(f"RandomErasing's scale is {self.scale!r}, not 0 <= low <= high <= 1")
         if not 0 < self.ratio[0] <= self.ratio[1] < math.inf:
@@ -127,10 +127,9 @@ class Cutout:
     per_frame: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if min(self._sides()) < 1:
-            raise ConfigurationError(f"Cutout's size is {self.size!r}, not at least 1")
-        if self.holes < 1:
-            raise ConfigurationError(f"Cutout's holes is {self.holes!r}, not at least 1")
+        for side in self._sides():
+            check_whole(side, "Cutout's size", 1)
+        check_whole(self.holes, "Cutout's holes", 1)
         _fill(self.fill, "Cutout's fill")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:

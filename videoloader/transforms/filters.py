@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class GaussianBlur:
     Example:
         As SimCLR does it for 224×224, with probability a half::
 
-            >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]
+            >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]  # doctest: +SKIP
     """
 
     kernel_size: int | tuple[int, int]
@@ -145,8 +146,8 @@ def _binomial(width: int) -> npt.NDArray[np.float64]:
     return np.array([math.comb(width - 1, tap) / 2 ** (width - 1) for tap in range(width)])
 
 
-def _is_odd(number: int, low: int, high: int) -> bool:
-    return low <= number <= high and number % 2 == 1
+def _is_odd(number: Any, low: int, high: int) -> bool:
+    return isinstance(number, Integral) and low <= int(number) <= high and int(number) % 2 == 1
 
 
 def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.NDArray[np.float64]) -> torch.Tensor:
@@ -167,9 +168,9 @@ def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.
             continue
         mirrored, _ = padding.pad(np.arange(-reach, size + reach), 0, size, "reflect_101")
         frames = frames.index_select(axis, torch.from_numpy(mirrored).to(frames.device, non_blocking=True))
-        kernels = torch.from_numpy(np.repeat(weights.astype(np.float32), 3, axis=0))
+        kernels = torch.from_numpy(weights.astype(np.float32)).to(frames.device, non_blocking=True)
         shape = (-1, 1, 2 * reach + 1, 1) if axis == 2 else (-1, 1, 1, 2 * reach + 1)
-        kernels = kernels.view(shape).to(frames.device, non_blocking=True)
+        kernels = kernels[:, None].expand(-1, 3, -1).reshape(shape)
         # All planes are channels of one picture, each a group of its own. PyTorch has a kernel for that, which computes
         # in float32 whatever is set for TF32.
         filtered = torch.nn.functional.conv2d(frames.flatten(0, 1)[None], kernels, groups=len(kernels))

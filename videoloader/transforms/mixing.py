@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert import Layout
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.arguments import check_probability, check_whole
 
-Layout: TypeAlias = Literal["TCHW", "CTHW", "THWC"]
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
 # (start, stop) of frames, rows and columns.
 Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
@@ -252,10 +253,8 @@ def _check(mixing: object, alpha: float, num_classes: int, p: float, label_smoot
     name = type(mixing).__name__
     if not 0 < alpha < math.inf:
         raise ConfigurationError(f"{name}'s alpha is {alpha!r}, not above 0")
-    if num_classes < 1:
-        raise ConfigurationError(f"{name}'s num_classes is {num_classes!r}, not at least 1")
-    if not 0 <= p <= 1:
-        raise ConfigurationError(f"{name}'s p is {p!r}, not in [0, 1]")
+    check_whole(num_classes, f"{name}'s num_classes", 1)
+    check_probability(p, f"{name}'s p")
     if not 0 <= label_smoothing < 1:
         raise ConfigurationError(f"{name}'s label_smoothing is {label_smoothing!r}, not in [0, 1)")
 

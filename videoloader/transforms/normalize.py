@@ -1,8 +1,9 @@
-"""Normalisation of pixel values."""
+"""Pixel values as floats, normalised or not."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from videoloader.errors import ConfigurationError
 
@@ -29,3 +30,21 @@ class Normalize:
             raise ConfigurationError(f"Normalize needs three means and deviations, not {self.mean} and {self.std}")
         if min(self.std) <= 0:
             raise ConfigurationError(f"Normalize needs positive deviations, not {self.std}")
+
+
+@dataclass(frozen=True)
+class ToFloat:
+    """Give values in [0, 1] instead of 0 … 255.
+
+    Args:
+        dtype: ``"float32"``, ``"float16"`` or ``"bfloat16"``.
+
+    Raises:
+        ConfigurationError: another dtype.
+    """
+
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float32", "float16", "bfloat16"):
+            raise ConfigurationError(f"ToFloat's dtype is {self.dtype!r}, not float32, float16 or bfloat16")

@@ -30,6 +30,7 @@ struct Clip {
     int rows, count_rows, factor_rows;  // of the values; of a STATISTIC's table, counts and factors
     int last;
     int boxes, down, across;
+    int extend;  // of a WARP: whether its border pixels go on outside, in place of the fill
     float fill[3];
 };
 
@@ -225,10 +226,14 @@ struct Warped {
     const double *m;
     const float *fill;
     int down, across;
+    bool extend;
 
-    // A pixel's values, or the fill.
+    // A pixel's values, or what is outside.
     __device__ Floats tap(int x, int y) const {
-        if (x < 0 || y < 0 || x >= picture.width || y >= picture.height) return {fill[0], fill[1], fill[2]};
+        if (extend)
+            x = min(max(x, 0), picture.width - 1), y = min(max(y, 0), picture.height - 1);
+        else if ((unsigned)x >= (unsigned)picture.width || (unsigned)y >= (unsigned)picture.height)
+            return {fill[0], fill[1], fill[2]};
         const Color color = picture.color(y * picture.width + x);
         return {float(color.c[0]), float(color.c[1]), float(color.c[2])};
     }
@@ -238,7 +243,11 @@ struct Warped {
         constexpr int BEFORE = INTERPOLATION == NEAREST ? 0 : INTERPOLATION == BILINEAR ? 1 : 2;
         constexpr int AFTER = INTERPOLATION == BICUBIC ? 1 : 0;
         if constexpr (INTERPOLATION != NEAREST) u = u - 0.5, v = v - 0.5;
-        if (!(u >= -BEFORE && v >= -BEFORE && u < picture.width + AFTER && v < picture.height + AFTER))
+        // Further away nothing changes any more; fmin and fmax leave no point that is none (0 / 0).
+        if (extend) {
+            u = fmin(fmax(u, (double)-BEFORE), (double)(picture.width - 1 + AFTER));
+            v = fmin(fmax(v, (double)-BEFORE), (double)(picture.height - 1 + AFTER));
+        } else if (!(u >= -BEFORE && v >= -BEFORE && u < picture.width + AFTER && v < picture.height + AFTER))
             return {fill[0], fill[1], fill[2]};
         const int x = (int)floor(u), y = (int)floor(v);
         if constexpr (INTERPOLATION == NEAREST) return tap(x, y);
@@ -261,7 +270,7 @@ struct Warped {
 #pragma unroll 1
             for (int row = 0; row < 4; ++row) {
                 Floats line = {};
-#pragma unroll 1
+#pragma unroll
                 for (int column = 0; column < 4; ++column) {
                     const Floats value = tap(x - 1 + column, y - 1 + row);
                     for (int i = 0; i < 3; ++i) line.c[i] = line.c[i] + value.c[i] * columns[column];
@@ -383,25 +392,25 @@ __device__ void change_pixels(const Step &step, const Clip &clip, int frame, con
     });
 }
 
+// Pixels that are read from elsewhere. The threads of a warp make neighbours at a time: they read near each other, too.
 template <typename Output, typename Make>
 __device__ void make_pixels(const Step &step, const Clip &clip, int frame, Make make) {
     const int width = clip.out_width, plane = clip.out_height * width;
-    fill_chunk<Output>(step, clip, frame, plane, [&](int first) {
-        Pixels pixels = {};
-        int y = first / width, x = first - y * width;
+    const int begin = blockIdx.x * CHUNK, end = min(begin + CHUNK, plane);
 #pragma unroll 1
-        for (int i = 0; i < AT_ONCE; ++i) {
-            if (first + i < plane) {
-                const Color color = make(x, y);
-                // Not by `i`: an array that is indexed so would have to lie in memory.
+    for (int pixel = begin + threadIdx.x; pixel < end; pixel += THREADS) {
+        const int y = pixel / width;
+        const Color color = make(pixel - y * width, y);
+        if (clip.last) {
+            Output *out = (Output *)clip.target + frame * step.out_frame + pixel * step.out_pixel;
 #pragma unroll
-                for (int j = 0; j < AT_ONCE; ++j)
-                    if (i == j) pixels.p[j] = color;
-            }
-            if (++x == width) x = 0, ++y;
+            for (int i = 0; i < 3; ++i) out[i * step.out_channel] = number(step, i, color.c[i], Output());
+        } else {
+            Byte *out = (Byte *)clip.target + 3LL * frame * plane + pixel;
+#pragma unroll
+            for (int i = 0; i < 3; ++i) out[i * (long long)plane] = (Byte)color.c[i];
         }
-        return pixels;
-    });
+    }
 }
 
 // Grid: (chunks of the largest frame, frames, clips).
@@ -437,10 +446,10 @@ __global__ void __launch_bounds__(THREADS, 4) operate(const Step step) {
     case WARP: {
         const double *m = (const double *)values + 9 * row;
         if (clip.variant == NEAREST)
-            return make_pixels<Output>(step, clip, frame, Warped<NEAREST>{picture, m, clip.fill, clip.down, clip.across});
+            return make_pixels<Output>(step, clip, frame, Warped<NEAREST>{picture, m, clip.fill, clip.down, clip.across, clip.extend != 0});
         if (clip.variant == BILINEAR)
-            return make_pixels<Output>(step, clip, frame, Warped<BILINEAR>{picture, m, clip.fill, clip.down, clip.across});
-        return make_pixels<Output>(step, clip, frame, Warped<BICUBIC>{picture, m, clip.fill, clip.down, clip.across});
+            return make_pixels<Output>(step, clip, frame, Warped<BILINEAR>{picture, m, clip.fill, clip.down, clip.across, clip.extend != 0});
+        return make_pixels<Output>(step, clip, frame, Warped<BICUBIC>{picture, m, clip.fill, clip.down, clip.across, clip.extend != 0});
     }
     default:
         return change_pixels<Output>(step, clip, frame, picture, Same());

@@ -10,7 +10,7 @@ is said, arithmetic is in float32, in the order in which formulas are written, e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -174,3 +174,23 @@ class PixelTransform(Protocol):
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
         """What to do to one clip, in order. All clips of a batch must come out in one size."""
+
+
+def hold_last(operation: Operation, length: int, frames: int) -> Operation:
+    """An operation for a clip that gets longer: what it has for each frame, the new ones have as the last had it.
+
+    Args:
+        operation: drawn for the clip.
+        length: frames that the clip has.
+        frames: that it gets.
+    """
+
+    def held(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: held(each) for name, each in value.items()}
+        if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != length or length < 2:
+            return value
+        return np.concatenate([value, np.repeat(value[-1:], frames - length, 0)])
+
+    changed = {each.name: held(getattr(operation, each.name)) for each in fields(operation) if each.init}
+    return replace(operation, **changed)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Color, Geometry, OutputSpec
+from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.composing import group_geometric, output_size
+from videoloader.transforms.engine import apply_operations
 from videoloader.transforms.mixing import Mixing
-from videoloader.transforms.normalize import Normalize
-from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
+from videoloader.transforms.modules import Module
+from videoloader.transforms.normalize import Normalize, ToFloat
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
 from videoloader.transforms.plan import ConversionStep, plan_geometries, split_conversion
 from videoloader.transforms.steps import GeometryStep, ViewStep
 from videoloader.transforms.time import TimeTransform, apply_to_positions
 from videoloader.transforms.views import count_views
 
-Transform: TypeAlias = TimeTransform | GeometryStep | ViewStep | PixelTransform | Normalize | Mixing
+Transform: TypeAlias = (
+    TimeTransform | GeometryStep | ViewStep | PixelTransform | Normalize | ToFloat | torch.nn.Module | Mixing
+)
 _METHODS = ("positions", "plan", "plan_views", "draw", "mix")
-Stages: TypeAlias = tuple[tuple[Operation, ...], ...]
 
 
 class DrawnView(NamedTuple):
@@ -30,11 +34,13 @@ class DrawnView(NamedTuple):
 
     Attributes:
         geometry: that conversion carries out.
-        stages: the operations of each pixel transform.
+        operations: on the pixels that it makes.
+        seeds: of the modules that get floats.
     """
 
     geometry: Geometry
-    stages: Stages
+    operations: tuple[Operation, ...]
+    seeds: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,23 +50,27 @@ class TransformPlan:
     Attributes:
         time: those of positions, which choose among the frames of a clip before any is decoded.
         conversion: the first of the others, which conversion carries out as it writes a frame.
-        stages: those that follow, on the pixels of the batch, uint8[B, T, 3, H, W].
+        pixels: those that follow, on the decoded frames of the batch, uint8[B, T, 3, H, W].
         decoded: the pixels that conversion writes.
+        modules: on what has been made floats.
         output: the pixels that are given out.
         mixing: of the finished batch; None for none.
     """
 
     time: tuple[TimeTransform, ...]
     conversion: tuple[ConversionStep, ...]
-    stages: tuple[PixelTransform, ...]
+    pixels: tuple[PixelTransform, ...]
+    modules: tuple[Module, ...]
     decoded: OutputSpec
     output: OutputSpec
     mixing: Mixing | None
+    # Of transforms, by the size that they get: the same for all clips, and not worth finding out for each.
+    _sizes: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def fused(self) -> bool:
-        """Whether conversion does all there is to do."""
-        return not self.stages
+        """Whether conversion writes the pixels that are given out, but for modules."""
+        return not self.pixels
 
     @property
     def views(self) -> int:
@@ -94,35 +104,41 @@ class TransformPlan:
         clip = ClipInfo(length, *display_size, label, columns or {})
         geometries = plan_geometries(self.conversion, display_size, rng, clip)
         return [
-            DrawnView(geometry, self._draw_stages(ClipInfo(length, *geometry.output_size, label, columns or {}), rng))
+            DrawnView(
+                geometry,
+                self._draw_operations(ClipInfo(length, *geometry.output_size, label, columns or {}), rng),
+                tuple(int(rng.integers(1 << 63)) for _ in self.modules),
+            )
             for geometry in geometries
         ]
 
-    def _draw_stages(self, clip: ClipInfo, rng: np.random.Generator) -> Stages:
-        stages = []
-        for transform in self.stages:
-            operations = tuple(transform.draw(rng, clip))
-            stages.append(operations)
-            for operation in operations:
-                if isinstance(operation, Warp):
-                    clip = clip._replace(height=operation.size[0], width=operation.size[1])
-        return tuple(stages)
+    def _draw_operations(self, clip: ClipInfo, rng: np.random.Generator) -> tuple[Operation, ...]:
+        drawn: list[Operation] = []
+        for transform in self.pixels:
+            height, width = self._output_size(transform, clip.height, clip.width)
+            drawn += transform.draw(rng, clip)
+            clip = clip._replace(height=height, width=width)
+        return tuple(drawn)
 
-    def apply(self, frames: torch.Tensor, drawn: Sequence[Stages], layout: str) -> torch.Tensor:
-        """Carry out the stages, on the current CUDA stream where the frames are on a GPU.
+    def _output_size(self, transform: PixelTransform, height: int, width: int) -> tuple[int, int]:
+        key = id(transform), height, width
+        if key not in self._sizes:
+            self._sizes[key] = output_size([transform], (height, width))
+        return self._sizes[key]
+
+    def apply(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
+        """Carry out what comes after conversion, on the current CUDA stream where the frames are on a GPU.
 
         Args:
-            frames: of B clips as decoded: uint8[B, T, 3, H, W], or what is given out where there are no stages.
+            frames: of B clips as decoded: uint8[B, T, 3, H, W], or in the layout where no pixels are transformed.
             drawn: for each clip.
             layout: of what is given out.
         """
-        if self.fused:
-            return frames
-        from videoloader.transforms.engine import apply_operations, finish
-
-        for number in range(len(self.stages)):
-            frames = apply_operations(frames, [stages[number] for stages in drawn])
-        return finish(frames, self.output, layout)
+        if self.pixels:
+            frames = apply_operations(frames, [view.operations for view in drawn], self.output, layout)
+        for number, module in enumerate(self.modules):
+            frames = module.in_layout(frames, layout, np.array([view.seeds[number] for view in drawn], np.int64))
+        return frames
 
 
 def arrange_transforms(
@@ -135,16 +151,17 @@ def arrange_transforms(
 
     Args:
         transforms: in the order in which they apply. Those of positions may stand anywhere; transforms of pixels come
-            before ``Normalize``, mixing last of all.
+            before ``Normalize`` or ``ToFloat``, mixing last of all. A ``torch.nn.Module`` is taken as ``Module``.
         dtype, color, fill_value: see ``OutputSpec``.
 
     Raises:
         ConfigurationError: something is no transform; there is more than one Normalize, one with uint8 output, or one
-            before transforms of pixels; mixing is not the last, or twice there; a dtype or color that there is not;
-            pixels are transformed that are not RGB.
+            before transforms of pixels that are no modules; mixing is not the last, or twice there; a dtype or color
+            that there is not; pixels are transformed that are not RGB.
     """
+    transforms = [Module(step) if isinstance(step, torch.nn.Module) else step for step in transforms]
     for number, step in enumerate(transforms):
-        if not any(hasattr(step, method) for method in _METHODS) and not isinstance(step, Normalize):
+        if not any(hasattr(step, method) for method in _METHODS) and not isinstance(step, Normalize | ToFloat):
             raise ConfigurationError(f"number {number} of the transforms is {step!r}, which is no transform")
     time = cast("tuple[TimeTransform, ...]", tuple(step for step in transforms if hasattr(step, "positions")))
     transforms = [step for step in transforms if not hasattr(step, "positions")]
@@ -152,19 +169,30 @@ def arrange_transforms(
     mixing = cast(Mixing, transforms.pop()) if mixes else None
     if any(hasattr(step, "mix") for step in transforms):
         raise ConfigurationError("mixing must be the last of the transforms, and only once there: see MixChoice")
-    found = [step for step in transforms if isinstance(step, Normalize)]
+    found = [at for at, step in enumerate(transforms) if isinstance(step, Normalize | ToFloat)]
     if len(found) > 1:
-        raise ConfigurationError("there is more than one Normalize among the transforms")
-    normalize = found[0] if found else None
+        raise ConfigurationError("there is more than one Normalize or ToFloat among the transforms")
+    modules: list[Module] = []
+    while found and isinstance(last := transforms[-1], Module):
+        modules.insert(0, last)
+        transforms.pop()
+    normalize = transforms[found[0]] if found else None
     steps = [step for step in transforms if step is not normalize]
-    mean, std = (normalize.mean, normalize.std) if normalize else (None, None)
+    mean, std = (normalize.mean, normalize.std) if isinstance(normalize, Normalize) else (None, None)
+    if isinstance(normalize, ToFloat):
+        wanted = getattr(torch, normalize.dtype)
+        if dtype not in (torch.uint8, wanted):
+            raise ConfigurationError(f"ToFloat gives {normalize.dtype}, but dtype is {dtype}")
+        dtype = wanted
     output = OutputSpec(dtype, mean, std, color, fill_value)
-    conversion, stages = split_conversion(steps)
-    if stages and normalize and transforms[-1] is not normalize:
-        raise ConfigurationError("Normalize comes before others: after transforms of pixels it must be the last")
-    if stages and color != "rgb":
-        raise ConfigurationError(f"{type(stages[0]).__name__} changes RGB pixels, but color is {color!r}")
-    decoded = OutputSpec(fill_value=fill_value) if stages else output
-    return TransformPlan(
-        time, tuple(conversion), cast("tuple[PixelTransform, ...]", tuple(stages)), decoded, output, mixing
-    )
+    conversion, rest = split_conversion(steps)
+    pixels = cast("list[PixelTransform]", group_geometric(rest))
+    if pixels and normalize and transforms[-1] is not normalize:
+        raise ConfigurationError(
+            f"{type(transforms[-1]).__name__} comes after {type(normalize).__name__}, which only modules and "
+            "mixing may follow once pixels are transformed"
+        )
+    if pixels and color != "rgb":
+        raise ConfigurationError(f"{type(rest[0]).__name__} changes RGB pixels, but color is {color!r}")
+    decoded = OutputSpec(fill_value=fill_value) if pixels else output
+    return TransformPlan(time, tuple(conversion), tuple(pixels), tuple(modules), decoded, output, mixing)

@@ -82,8 +82,8 @@ def replay_flow(flow: torch.Tensor, geometry: Geometry, operations: Operations, 
         flow: float[T, 2, H, W]: from each pixel, (x, y) in pixels to where it is in another frame.
         geometry: of the clip's conversion.
         operations: drawn for the clip.
-        step: from a frame to the one that its flow points to: 1 for the next, -1 for the one before. What points outside
-            the clip counts as pointing to its first or last frame.
+        step: from a frame to the one that its flow points to: 1 for the next, -1 for the one before. What points
+            outside the clip counts as pointing to its first or last frame.
 
     Returns:
         float[T, 2, H', W'] of the same type; 0 where nothing of the video is shown.
@@ -181,7 +181,8 @@ def _mapped(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
         return map_points(points[None], matrix)[0]
     if points.ndim < 2:
         raise ConfigurationError(
-            f"points are {list(points.shape)}, not [{len(matrix)}, ..., {points.shape[-1]}]: frames are warped one by one"
+            f"points are {list(points.shape)}, not [{len(matrix)}, ..., {points.shape[-1]}]: frames are warped one by "
+            "one"
         )
     return map_points(points, matrix)
 

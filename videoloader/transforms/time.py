@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from videoloader import padding
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.arguments import check_probability, check_whole
 
 Positions = npt.NDArray[np.int64]
 
@@ -59,8 +60,7 @@ class Reverse:
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 <= self.p <= 1:
-            raise ConfigurationError(f"Reverse's p is {self.p!r}, not in [0, 1]")
+        check_probability(self.p, "Reverse's p")
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """All frames, in either order."""
@@ -83,7 +83,7 @@ class DropFrames:
 
     Example:
         >>> DropFrames(count=2).positions(np.random.default_rng(1), 6)
-        array([0, 1, 1, 3, 3, 5])
+        array([0, 0, 2, 3, 4, 4])
     """
 
     share: float | None = None
@@ -113,7 +113,7 @@ class RepeatFrames:
 
     Example:
         >>> RepeatFrames(count=2).positions(np.random.default_rng(1), 6)
-        array([0, 1, 1, 2, 2, 3])
+        array([0, 0, 1, 2, 3, 3])
     """
 
     share: float | None = None
@@ -135,14 +135,13 @@ class TemporalJitter:
     Beyond the clip's ends its first or last frame is shown. Frames may change places with one another.
 
     Raises:
-        ConfigurationError: ``max_offset`` negative.
+        ConfigurationError: ``max_offset`` negative or no whole number.
     """
 
     max_offset: int
 
     def __post_init__(self) -> None:
-        if self.max_offset < 0:
-            raise ConfigurationError(f"TemporalJitter's max_offset is {self.max_offset!r}, not at least 0")
+        check_whole(self.max_offset, "TemporalJitter's max_offset", 0)
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """Each position and its offset, inside the clip."""
@@ -202,10 +201,10 @@ class SpeedChange:
 def _check_amount(name: str, share: float | None, count: int | None) -> None:
     if (share is None) == (count is None):
         raise ConfigurationError(f"{name} needs either share or count, not both or neither of them")
-    if share is not None and not 0 <= share <= 1:
-        raise ConfigurationError(f"{name}'s share is {share!r}, not in [0, 1]")
-    if count is not None and count < 0:
-        raise ConfigurationError(f"{name}'s count is {count!r}, not at least 0")
+    if share is not None:
+        check_probability(share, f"{name}'s share")
+    if count is not None:
+        check_whole(count, f"{name}'s count", 0)
 
 
 def _choose(rng: np.random.Generator, length: int, share: float | None, count: int | None) -> npt.NDArray[np.bool_]:

@@ -66,8 +66,8 @@ class Posterize:
     """Keep only the upper bits of each value (Pillow's ``ImageOps.posterize``).
 
     Args:
-        bits: in [0, 8]; 8 changes nothing. Of (low, high) each whole number is drawn equally often; the values of a
-            curve are rounded.
+        bits: in [0, 8]; 8 changes nothing. Of (low, high) each whole number is drawn equally often; other values are
+            rounded.
 
     Raises:
         ConfigurationError: bits outside [0, 8].

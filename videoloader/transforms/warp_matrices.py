@@ -31,17 +31,17 @@ def shear(across: Number, down: Number, centre: Point) -> Matrices:
     Both factors are tangents, not angles; ``across`` is applied to the picture first. That is Pillow's ``(1, across, 0,
     0, 1, 0)``, as published for automatic augmentation (Cubuk et al., arXiv 1805.09501).
     """
-    return _about(centre, [[1.0, across], [0.0, 1.0]]) @ _about(centre, [[1.0, 0.0], [down, 1.0]])
+    return _about(centre, [[1 + across * down, across], [down, 1.0]])
 
 
 def translation(right: Number, down: Number) -> Matrices:
     """The picture moves by so many pixels."""
-    return _matrices([[1.0, 0.0, -np.asarray(right)], [0.0, 1.0, -np.asarray(down)]])
+    return _matrices([[1.0, 0.0, -right], [0.0, 1.0, -down]])
 
 
 def scaling(across: Number, down: Number, centre: Point) -> Matrices:
     """The picture gets so many times as wide and as high; ``centre`` (x, y) stays where it is."""
-    return _about(centre, [[1 / np.asarray(across), 0.0], [0.0, 1 / np.asarray(down)]])
+    return _about(centre, [[1 / across, 0.0], [0.0, 1 / down]])
 
 
 def _about(centre: Point, linear: Sequence[Sequence[Number]]) -> Matrices:
@@ -50,7 +50,9 @@ def _about(centre: Point, linear: Sequence[Sequence[Number]]) -> Matrices:
 
 
 def _matrices(rows: Sequence[Sequence[Number]]) -> Matrices:
-    numbers = np.broadcast_arrays(*(np.asarray(number, np.float64) for row in rows for number in row))
-    frames = np.stack([np.atleast_1d(number) for number in numbers], -1).reshape(-1, 2, 3)
-    last = np.broadcast_to([[[0.0, 0.0, 1.0]]], (len(frames), 1, 3))
-    return np.concatenate([frames, last], 1)
+    matrices = np.zeros((max(np.size(number) for row in rows for number in row), 3, 3))
+    matrices[:, 2, 2] = 1
+    for place, row in enumerate(rows):
+        for column, number in enumerate(row):
+            matrices[:, place, column] = number
+    return matrices

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from videoloader.convert import OutputSpec
+from videoloader.convert import Layout, OutputSpec
 from videoloader.transforms.operations import Operation
-
-if TYPE_CHECKING:
-    from videoloader.collation import Layout
 
 
 class ClipWork(NamedTuple):
-    """Operations on one clip, none of them a ``BatchFunction``.
+    """Operations on one clip, none of them a ``BatchFunction``. Clips are rows of batches: to slice them takes long.
 
     Attributes:
-        source: uint8[T, 3, H, W], contiguous; only read.
+        source: uint8[N, T, 3, H, W], contiguous; only read.
+        source_row: the clip's.
         operations: in order. Without any the clip is copied.
-        target: where the result goes: memory of its own.
+        target: memory where the result goes.
+        target_row: the clip's.
         last: whether it goes to the output: ``target`` is of the ``Finish``'s layout and number type. Else it is
-            uint8[T, 3, H', W'], contiguous.
+            uint8[N, T, 3, H', W'], contiguous.
     """
 
     source: torch.Tensor
+    source_row: int
     operations: Sequence[Operation]
     target: torch.Tensor
+    target_row: int
     last: bool
 
 
@@ -56,5 +57,5 @@ class Finish:
         return torch.empty(shape, dtype=self.output.dtype, device=device)
 
     def frames(self, target: torch.Tensor) -> torch.Tensor:
-        """A clip's result as [T, 3, H, W]: a view."""
-        return target.permute([self.layout.index(axis) for axis in "TCHW"])
+        """Results as [B, T, 3, H, W]: a view."""
+        return target.permute([0, *(1 + self.layout.index(axis) for axis in "TCHW")])

@@ -1,4 +1,4 @@
-"""Records what torchvision's transforms v2 give for the same parameters: ``python record_filters.py`` beside filters.npz.
+"""Records what torchvision's transforms v2 give for the same parameters, in filters.npz beside this script.
 
 Made with torchvision 0.28.0 and PyTorch 2.13.0 on the CPU.
 """

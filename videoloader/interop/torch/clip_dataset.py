@@ -12,10 +12,11 @@ from torch.utils.data import Dataset, default_collate
 
 from videoloader.batch import Batch, collate_rows
 from videoloader.batch_plan import decode_jobs, plan_views
+from videoloader.boxes import stack_matrices
 from videoloader.clip_table import build_clip_table
 from videoloader.clips import reader_of_thread
-from videoloader.collation import Layout, decoding_memory, transform_rows
-from videoloader.convert import Color
+from videoloader.collation import decoding_memory, transform_rows
+from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.errors import FrameRangeError
 from videoloader.frame_output import check_choices, one_view, plan_transforms
@@ -98,7 +99,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
         Returns:
             ``frames`` (a tensor of the layout and dtype asked for), ``label`` (-1 where there is none),
             ``frame_numbers``, ``timestamps``, ``mask``, ``corrupt`` (arrays [T]), ``path``, ``clip``, ``columns``,
-            ``box`` (int64[4]) and ``source_matrix`` (float64[3, 3]).
+            ``box`` (int64[4]) and ``source_matrix`` (float64[3, 3], or
+            float64[T, 3, 3] where it differs from frame to frame).
 
         Raises:
             FrameRangeError: there is no such clip.
@@ -158,5 +160,5 @@ def _batch(samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any],
         np.zeros(len(samples), np.int64),
         column("columns"),
         np.stack(column("box")),
-        np.stack(column("source_matrix")),
+        stack_matrices([matrix.reshape(-1, 3, 3) for matrix in column("source_matrix")]),
     )

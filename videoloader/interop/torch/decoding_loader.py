@@ -16,8 +16,8 @@ import torch
 
 from videoloader.batch import Batch, collate_rows
 from videoloader.batch_plan import BatchRow, PlannedClip, plan_views
-from videoloader.collation import Collate, Layout, arrange_rows, decoding_memory, transform_rows
-from videoloader.convert import Color
+from videoloader.collation import Collate, arrange_rows, decoding_memory, transform_rows
+from videoloader.convert import Color, Layout
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError
@@ -164,7 +164,8 @@ class DecodingLoader:
         # One thread, so that batches are decoded in their order; another one, so that looking up the indexes of
         # many new videos, or reading them over a network, does not keep the consumer waiting.
         self._planner = ThreadPoolExecutor(1, "videoloader-plan")
-        self._progress, self._resumed, self._left_early = _Progress(0), False, False
+        self._progress = _Progress(0)
+        self._resumed = self._left_early = self._told = False
         self._stats = LoaderStats()
         self.unreadable: list[tuple[str, str]] = []
 
@@ -172,9 +173,19 @@ class DecodingLoader:
         """Batches of an epoch: the torch loader's."""
         return len(self._loader)  # type: ignore[arg-type]
 
+    @property
+    def sampler(self) -> Any:
+        """The torch loader's, for frameworks that tell it the epoch."""
+        return getattr(self._loader, "sampler", None)
+
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch next, and tell the torch loader's samplers and data set, where they want to know."""
-        self._progress, self._resumed, self._left_early = _Progress(epoch), False, False
+        """Begin with this epoch next; right after ``load_state_dict``, go on with it if it is the state's.
+
+        From now on the torch loader's samplers and data set are told every epoch, where they have a ``set_epoch``.
+        """
+        if not (self._resumed and epoch == self._progress.epoch):
+            self._progress, self._resumed = _Progress(epoch), False
+        self._told, self._left_early = True, False
         self._tell_epoch(epoch)
 
     def _tell_epoch(self, epoch: int) -> None:
@@ -194,7 +205,7 @@ class DecodingLoader:
         progress = self._progress
         if not progress.batches and progress.loader is None:
             progress = progress._replace(loader=self._loader_state())
-        return {**progress._asdict(), "seed": self._seed}
+        return {**progress._asdict(), "seed": self._seed, "told": self._told}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken.
@@ -207,10 +218,9 @@ class DecodingLoader:
         progress = _Progress(**{name: state[name] for name in _Progress._fields})
         if progress.loader is not None and not hasattr(self._loader, "load_state_dict"):
             raise ConfigurationError(f"the state is of a torch loader with a state, not of a {type(self._loader)}")
-        self.set_epoch(progress.epoch)
         if progress.loader is not None:
             self._loader.load_state_dict(copy.deepcopy(progress.loader))  # type: ignore[attr-defined]
-        self._progress, self._resumed = progress, True
+        self._progress, self._resumed, self._left_early, self._told = progress, True, False, bool(state["told"])
 
     def _loader_state(self) -> Any:
         return copy.deepcopy(self._loader.state_dict()) if hasattr(self._loader, "state_dict") else None
@@ -229,6 +239,8 @@ class DecodingLoader:
         if self._left_early:
             self._progress = _Progress(self._progress.epoch + 1)
         start, self._left_early = self._progress, False
+        if self._told:
+            self._tell_epoch(start.epoch)
         batches = iter(self._loader)
         if self._resumed and start.loader is None:
             for _ in range(start.batches):

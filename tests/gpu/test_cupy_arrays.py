@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import cupy
 import pytest
 import torch
 
 from videoloader.interop.arrays import to_cupy
 
 pytestmark = pytest.mark.gpu
+if not torch.cuda.is_available():
+    pytest.skip("no CUDA device", allow_module_level=True)
+cupy = pytest.importorskip("cupy")
 SIZE = 1 << 22
 
 

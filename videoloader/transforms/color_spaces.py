@@ -1,0 +1,131 @@
+"""Frames in other colour spaces, still as three channels of 0 … 255."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix
+from videoloader.transforms.parts import for_all_frames
+
+Space: TypeAlias = Literal["rgb", "bgr", "gray", "ycbcr_601", "ycbcr_709", "hsv"]
+Matrix = npt.NDArray[np.float64]
+
+# Shares of red and blue in luma.
+_LUMA = {"ycbcr_601": (0.299, 0.114), "ycbcr_709": (0.2126, 0.0722)}
+
+
+@dataclass(frozen=True)
+class ConvertColor:
+    """Convert frames from one colour space to another.
+
+    ==============  ==================================================================================================
+    space           channels
+    ==============  ==================================================================================================
+    ``rgb``         R, G, B: what the loader decodes to.
+    ``bgr``         B, G, R, as OpenCV and models trained with it have them.
+    ``gray``        luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, three times. As a source it is taken for RGB.
+    ``ycbcr_601``   Y', Cb, Cr of ITU-R BT.601 in the full range 0 … 255, the middle of chroma at 128, as in JPEG.
+    ``ycbcr_709``   the same with the factors of ITU-R BT.709.
+    ``hsv``         hue in 256 steps once round the circle, saturation and value 0 … 255 (hexcone model, Smith 1978).
+                    Grays have hue 0. OpenCV calls it ``HSV_FULL``.
+    ==============  ==================================================================================================
+
+    Transforms of colour that follow take the channels for R, G and B, and so does ``Normalize`` its means.
+
+    Args:
+        source, target: two of these.
+
+    Raises:
+        ConfigurationError: there is no such space.
+
+    Example:
+        A model that was trained on OpenCV's frames::
+
+            >>> transforms = [ConvertColor("rgb", "bgr")]
+    """
+
+    source: Space
+    target: Space
+
+    def __post_init__(self) -> None:
+        for name, space in (("source", self.source), ("target", self.target)):
+            if space not in get_args(Space):
+                raise ConfigurationError(f"ConvertColor's {name} is {space!r}, not one of {', '.join(get_args(Space))}")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[ColorMatrix | BatchFunction]:
+        """At most one matrix, and a function where hue is needed."""
+        if self.source == self.target:
+            return []
+        operations: list[ColorMatrix | BatchFunction] = []
+        matrix = _from_rgb(self.target) @ np.linalg.inv(_from_rgb(self.source if self.source != "gray" else "rgb"))
+        if self.source == "hsv":
+            operations.append(BatchFunction(hsv_to_rgb))
+        if not np.array_equal(matrix, np.eye(4)):
+            operations.append(ColorMatrix(matrix[None, :3].astype(np.float32)))
+        if self.target == "hsv":
+            operations.append(BatchFunction(rgb_to_hsv))
+        return operations
+
+
+def _from_rgb(space: Space) -> Matrix:
+    """The space's channels from (R, G, B, 1), float64[4, 4]; for HSV those of the RGB that it is made from."""
+    matrix = np.eye(4)
+    if space == "bgr":
+        matrix[:3, :3] = np.eye(3)[::-1]
+    elif space == "gray":
+        matrix[:3, :3] = 0.299, 0.587, 0.114
+    elif space in _LUMA:
+        red, blue = _LUMA[space]
+        luma = np.array([red, 1 - red - blue, blue])
+        matrix[0, :3] = luma
+        matrix[1, :3] = (np.array([0, 0, 1]) - luma) / (2 * (1 - blue))
+        matrix[2, :3] = (np.array([1, 0, 0]) - luma) / (2 * (1 - red))
+        matrix[1:3, 3] = 128
+    return matrix
+
+
+def rgb_to_hsv(frames: torch.Tensor, params: Mapping[str, npt.NDArray[Any]]) -> torch.Tensor:
+    """uint8[N, T, 3, H, W] of R, G, B as hue, saturation and value; see ``ConvertColor``."""
+
+    def convert(part: torch.Tensor, which: slice) -> torch.Tensor:
+        red, green, blue = part.to(torch.int32).unbind(1)
+        value = torch.maximum(torch.maximum(red, green), blue)
+        spread = value - torch.minimum(torch.minimum(red, green), blue)
+        # In sixths of the circle, times spread. Where several channels are the largest, all give the same hue.
+        sixths = torch.where(
+            value == red,
+            green - blue,
+            torch.where(value == green, blue - red + 2 * spread, red - green + 4 * spread),
+        )
+        hue = _divide(256 * sixths, 6 * spread) % 256
+        return torch.stack([hue, _divide(255 * spread, value), value], 1).to(torch.uint8)
+
+    return for_all_frames(frames, convert)
+
+
+def hsv_to_rgb(frames: torch.Tensor, params: Mapping[str, npt.NDArray[Any]]) -> torch.Tensor:
+    """uint8[N, T, 3, H, W] of hue, saturation and value as R, G, B; see ``ConvertColor``."""
+
+    def convert(part: torch.Tensor, which: slice) -> torch.Tensor:
+        hue, saturation, value = part.to(torch.int32).unbind(1)
+        channels = []
+        for third in (5, 3, 1):
+            # How far the hue is from where the channel is largest, 0 … 1 of a sixth, times 256.
+            place = (third * 256 + 6 * hue) % (6 * 256)
+            away = torch.minimum(place, 4 * 256 - place).clamp_(0, 256)
+            channels.append(_divide(value * (255 * 256 - saturation * away), torch.full_like(value, 255 * 256)))
+        return torch.stack(channels, 1).to(torch.uint8)
+
+    return for_all_frames(frames, convert)
+
+
+def _divide(numbers: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+    """Quotients of whole numbers, rounded to nearest, halves up; 0 where the divisor is 0."""
+    return torch.where(by == 0, 0, (2 * numbers + by) // (2 * by).clamp(min=1))

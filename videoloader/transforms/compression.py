@@ -1,0 +1,222 @@
+"""What JPEG does to pictures, without the file: a lossy round trip in whole numbers, the same on every device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.operations import BatchFunction, ClipInfo
+from videoloader.transforms.parts import for_all_frames
+
+Params = Mapping[str, npt.NDArray[Any]]
+Chroma: TypeAlias = Literal["4:2:0", "4:4:4"]
+
+# ITU-T T.81 (1992), tables K.1 and K.2: quantisation of luminance and chrominance, in rows.
+_LUMINANCE = np.array([
+    16, 11, 10, 16, 24, 40, 51, 61,
+    12, 12, 14, 19, 26, 58, 60, 55,
+    14, 13, 16, 24, 40, 57, 69, 56,
+    14, 17, 22, 29, 51, 87, 80, 62,
+    18, 22, 37, 56, 68, 109, 103, 77,
+    24, 35, 55, 64, 81, 104, 113, 92,
+    49, 64, 78, 87, 103, 121, 120, 101,
+    72, 92, 95, 98, 112, 100, 103, 99,
+])  # fmt: skip
+_CHROMINANCE = np.array([
+    17, 18, 24, 47, 99, 99, 99, 99,
+    18, 21, 26, 66, 99, 99, 99, 99,
+    24, 26, 56, 99, 99, 99, 99, 99,
+    47, 66, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99,
+])  # fmt: skip
+
+# The transform of an 8×8 block (T.81 A.3.3) with whole factors: √8 · 2^13 times the orthonormal one in each direction.
+# Products and sums of these stay below 2^53: float64 holds them exactly, whatever the order of a matrix product.
+_BITS = 13
+
+
+def _dct() -> npt.NDArray[np.float64]:
+    frequency, place = np.arange(8)[:, None], np.arange(8)
+    waves = np.sqrt(2) * np.cos((2 * place + 1) * frequency * np.pi / 16)
+    waves[0] = 1
+    factors: npt.NDArray[np.float64] = np.round(waves * 2**_BITS)
+    return factors
+
+
+_DCT = np.kron(_dct(), _dct())
+_SCALE = 8.0 * 4**_BITS
+
+
+@dataclass(frozen=True)
+class JpegCompression:
+    """Show what JPEG leaves of the frames: blocks, ringing and washed out colours.
+
+    Follows JFIF and ITU-T T.81 with the tables of its Annex K scaled by the quality as libjpeg does, and its smooth
+    upsampling of chroma: nearly the pixels that Pillow reads from a file of the same quality.
+
+    Args:
+        quality: 1 … 100, rounded to whole numbers; a range or curve, see ``curves``.
+        chroma: ``"4:2:0"`` halves chroma in both directions, ``"4:4:4"`` keeps it.
+
+    Raises:
+        ConfigurationError: a quality outside [1, 100], or no such chroma.
+
+    Example:
+        >>> transforms = [JpegCompression((30, 90))]
+    """
+
+    quality: Range = (30, 95)
+    chroma: Chroma = field(default="4:2:0", kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_range(self.quality, "JpegCompression's quality", 1, 100)
+        if self.chroma not in get_args(Chroma):
+            raise ConfigurationError(f"JpegCompression's chroma is {self.chroma!r}, not '4:2:0' or '4:4:4'")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
+        """One round trip, with a quality of the whole clip or of each frame."""
+        quality = np.floor(draw_range(self.quality, rng, clip.length) + 0.5).astype(np.int64)
+        function = compress_420 if self.chroma == "4:2:0" else compress_444
+        return [BatchFunction(function, {"quality": np.broadcast_to(quality, clip.length)})]
+
+
+def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:
+    """What ``JpegCompression`` does with chroma of half the size.
+
+    Args:
+        frames: uint8[N, T, 3, H, W].
+        params: ``quality`` int64[N, T].
+    """
+    return _compress(frames, params["quality"], _halve, _double)
+
+
+def compress_444(frames: torch.Tensor, params: Params) -> torch.Tensor:
+    """What ``JpegCompression`` does with chroma of full size; see ``compress_420``."""
+    return _compress(frames, params["quality"], lambda plane: plane, lambda plane, height, width: plane)
+
+
+def quantisation(quality: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Tables of luminance and chrominance, int64[n, 64], for qualities int64[n] (libjpeg's ``jpeg_set_quality``)."""
+    percent = np.where(quality < 50, 5000 // quality, 200 - 2 * quality)[:, None]
+    luminance, chrominance = (((table * percent + 50) // 100).clip(1, 255) for table in (_LUMINANCE, _CHROMINANCE))
+    return luminance, chrominance
+
+
+def _compress(
+    frames: torch.Tensor,
+    quality: npt.NDArray[np.int64],
+    shrink: Callable[[torch.Tensor], torch.Tensor],
+    grow: Callable[[torch.Tensor, int, int], torch.Tensor],
+) -> torch.Tensor:
+    # They go to the GPU as bytes: copies of more than 64 KiB that is not pinned may wait for it.
+    tables = [torch.from_numpy(table.astype(np.uint8)) for table in quantisation(quality.reshape(-1))]
+    luminance, chrominance = (table.to(frames.device, non_blocking=True).to(torch.float64) for table in tables)
+    dct = torch.from_numpy(_DCT).to(frames.device, non_blocking=True)
+
+    def compress(part: torch.Tensor, which: slice) -> torch.Tensor:
+        height, width = part.shape[2:]
+        y, cb, cr = _to_ycbcr(part)
+        y = _quantise(y, luminance[which], dct)
+        cb, cr = (grow(_quantise(shrink(plane), chrominance[which], dct), height, width) for plane in (cb, cr))
+        return _to_rgb(y, cb, cr)
+
+    return for_all_frames(frames, compress)
+
+
+def _quantise(plane: torch.Tensor, table: torch.Tensor, dct: torch.Tensor) -> torch.Tensor:
+    """int32[n, h, w] with each block transformed, its coefficients rounded to multiples of the table's, and back."""
+    height, width = plane.shape[1:]
+    plane = _extend(_extend(plane, 1, 8), 2, 8)
+    blocks = plane.sub(128).view(-1, plane.shape[1] // 8, 8, plane.shape[2] // 8, 8).permute(0, 1, 3, 2, 4)
+    steps = table[:, None, None]
+    # Halves go away from zero, as in libjpeg.
+    found = blocks.to(torch.float64).flatten(3) @ dct.T / (steps * _SCALE)
+    kept: torch.Tensor = found.abs().add_(0.5).floor_().copysign_(found) * steps
+    pixels: torch.Tensor = (kept @ dct / _SCALE).add_(128.5).floor_().clamp_(0, 255).to(torch.int32)
+    blocks = pixels.view(blocks.shape).permute(0, 1, 3, 2, 4)
+    return blocks.reshape(plane.shape)[:, :height, :width]
+
+
+def _extend(plane: torch.Tensor, axis: int, multiple: int) -> torch.Tensor:
+    """The last row or column again, up to a multiple of a number."""
+    size = plane.shape[axis]
+    missing = -size % multiple
+    if not missing:
+        return plane
+    sizes = list(plane.shape)
+    sizes[axis] = missing
+    return torch.cat([plane, plane.narrow(axis, size - 1, 1).expand(sizes)], axis)
+
+
+def _halve(plane: torch.Tensor) -> torch.Tensor:
+    """Means of 2×2 pixels; halves go down and up in turn, so that nothing gets brighter on the whole."""
+    # What fills the last blocks is the picture's last column and the last row of means, as in libjpeg.
+    plane = _extend(_extend(plane, 1, 2), 2, 16)
+    total = plane[:, 0::2, 0::2] + plane[:, 0::2, 1::2] + plane[:, 1::2, 0::2] + plane[:, 1::2, 1::2]
+    return (total + 1 + torch.arange(total.shape[2], dtype=torch.int32, device=plane.device) % 2) >> 2
+
+
+def _double(plane: torch.Tensor, height: int, width: int) -> torch.Tensor:
+    """Twice the size in both directions, cut to [height, width]: 3/4 of the nearest pixel and 1/4 of the next."""
+    plane = plane[:, : (height + 1) // 2, : (width + 1) // 2]
+    above, below = plane[:, :1], plane[:, -1:]
+    rows = torch.stack(
+        [3 * plane + torch.cat([above, plane[:, :-1]], 1), 3 * plane + torch.cat([plane[:, 1:], below], 1)], 2
+    ).flatten(1, 2)
+    left, right = rows[:, :, :1], rows[:, :, -1:]
+    doubled = torch.stack(
+        [
+            (3 * rows + torch.cat([left, rows[:, :, :-1]], 2) + 8) >> 4,
+            (3 * rows + torch.cat([rows[:, :, 1:], right], 2) + 7) >> 4,
+        ],
+        3,
+    ).flatten(2, 3)
+    return doubled[:, :height, :width]
+
+
+class _Fixed(NamedTuple):
+    """JFIF's factors (ITU-T T.871, section 7), times 2^16."""
+
+    red: int
+    green: int
+    blue: int
+
+
+def _fixed(red: float, green: float, blue: float) -> _Fixed:
+    return _Fixed(*(math.floor(abs(each) * 65536 + 0.5) * (1 if each > 0 else -1) for each in (red, green, blue)))
+
+
+_Y = _fixed(0.299, 0.587, 0.114)
+_CB = _fixed(-0.168735892, -0.331264108, 0.5)
+_CR = _fixed(0.5, -0.418687589, -0.081312411)
+
+
+def _to_ycbcr(frames: torch.Tensor) -> list[torch.Tensor]:
+    """Three int32[n, H, W] of uint8[n, 3, H, W], rounded; halves of chroma go down."""
+    red, green, blue = frames.to(torch.int32).unbind(1)
+    return [
+        (factors.red * red + factors.green * green + factors.blue * blue + offset) >> 16
+        for factors, offset in ((_Y, 1 << 15), (_CB, (128 << 16) + (1 << 15) - 1), (_CR, (128 << 16) + (1 << 15) - 1))
+    ]
+
+
+def _to_rgb(y: torch.Tensor, cb: torch.Tensor, cr: torch.Tensor) -> torch.Tensor:
+    """uint8[n, 3, H, W] of three int32[n, H, W]."""
+    factor = _fixed(1.402, 0.714136286, 0.344136286)
+    blue_factor, half = math.floor(1.772 * 65536 + 0.5), 1 << 15
+    cb, cr = cb - 128, cr - 128
+    red = y + ((factor.red * cr + half) >> 16)
+    green = y + ((half - factor.green * cr - factor.blue * cb) >> 16)
+    blue = y + ((blue_factor * cb + half) >> 16)
+    return torch.stack([red, green, blue], 1).clamp_(0, 255).to(torch.uint8)

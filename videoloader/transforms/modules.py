@@ -1,0 +1,246 @@
+"""Other people's transforms in the list: modules of PyTorch, torchvision and Kornia, and plain Python functions."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.operations import BatchFunction, ClipInfo
+from videoloader.transforms.parts import to_pixels
+
+Params = Mapping[str, npt.NDArray[Any]]
+View: TypeAlias = Literal["clip", "batch", "frames"]
+Values: TypeAlias = Literal["uint8", "float"]
+Per: TypeAlias = Literal["clip", "batch"]
+Frames: TypeAlias = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """A ``torch.nn.Module``, or any function of a tensor, that runs on the frames of a batch where they lie.
+
+    A module that stands in the list of transforms by itself is taken as ``Module(module)`` takes it. Before
+    ``Normalize`` it gets uint8 of 0 … 255, or floats in [0, 1] that are rounded again, and the frames keep their size.
+    After ``Normalize`` it gets the floats as they are, and may change the frames' size.
+
+    What is random in it must come from PyTorch's global generators. They are seeded for each call with what the clips'
+    own generators drew, and are put back afterwards, so that the frames depend on the loader's seed alone. No gradients
+    are recorded. A module with parameters must lie on the loader's device.
+
+    Args:
+        module: what is called.
+        view: what it gets in one call: ``"clip"``: [T, 3, H, W] of one clip; ``"batch"``: [N, T, 3, H, W];
+            ``"frames"``: [N · T, 3, H, W]. Where calls hold several clips, what is random in those depends on which
+            clips are together in the batch.
+        values: before ``Normalize``: ``"uint8"`` or ``"float"``.
+
+        Defaults are: for transforms of torchvision ``"clip"`` and ``"uint8"``, so that all frames of a clip get the
+        same; for those of Kornia ``"batch"`` and ``"float"``, in a ``VideoSequential`` if they are not in one, which
+        does so too; for others ``"frames"`` and ``"uint8"``.
+
+    Raises:
+        ConfigurationError: the module cannot be called, or there is no such view or kind of values; when used, frames
+            come out in another shape or of integers other than uint8.
+
+    Example:
+        >>> transforms = [Module(denoiser, values="float"), Normalize()]  # doctest: +SKIP
+    """
+
+    module: Callable[[torch.Tensor], torch.Tensor]
+    view: View | None = field(default=None, kw_only=True)
+    values: Values | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(self.module):
+            raise ConfigurationError(f"Module's module is {self.module!r}, which cannot be called")
+        if self.view is not None and self.view not in get_args(View):
+            raise ConfigurationError(f"Module's view is {self.view!r}, not one of {', '.join(get_args(View))}")
+        if self.values is not None and self.values not in get_args(Values):
+            raise ConfigurationError(f"Module's values is {self.values!r}, not one of {', '.join(get_args(Values))}")
+        view, values = "frames", "uint8"
+        if _comes_from("torchvision.transforms", self.module):
+            view = "clip"
+        elif _comes_from("kornia", self.module):
+            view, values = "batch", "float"
+            if self.view is None:
+                object.__setattr__(self, "module", _video_sequential(self.module))
+        object.__setattr__(self, "view", self.view or view)
+        object.__setattr__(self, "values", self.values or values)
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
+        """The seed of the clip's randomness."""
+        return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
+
+    def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
+        """What the module makes of uint8[N, T, 3, H, W], or of floats in that order; ``params`` has ``seed`` int64[N].
+
+        Raises:
+            ConfigurationError: see above.
+        """
+        pixels = not frames.is_floating_point()
+        given = frames.float() / 255 if pixels and self.values == "float" else frames
+        with torch.no_grad():
+            result = self._in_view(given, params["seed"])
+        if result.ndim != 5 or result.shape[:3] != frames.shape[:3]:
+            raise ConfigurationError(f"{self._name} made {list(result.shape)} of frames {list(frames.shape)}")
+        if result.is_floating_point():
+            return to_pixels(result.float() * 255) if pixels else result.to(frames.dtype)
+        if not pixels or result.dtype != torch.uint8:
+            raise ConfigurationError(f"{self._name} made {result.dtype} of {given.dtype}")
+        return result
+
+    def in_layout(self, frames: torch.Tensor, layout: str, seeds: npt.NDArray[np.int64]) -> torch.Tensor:
+        """What the module makes of a batch of floats, after ``Normalize``.
+
+        Args:
+            frames: [B, ...] with the clips' dimensions in the order of the layout.
+            layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+            seeds: int64[B], as drawn.
+        """
+        result = self(frames.permute(0, *(1 + layout.index(axis) for axis in "TCHW")), {"seed": seeds})
+        return result.permute(0, *(1 + "TCHW".index(axis) for axis in layout))
+
+    def _in_view(self, frames: torch.Tensor, seeds: npt.NDArray[np.int64]) -> torch.Tensor:
+        if self.view == "clip":
+            return torch.stack([self._call(clip, int(seed)) for clip, seed in zip(frames, seeds, strict=True)])
+        if self.view == "batch":
+            return self._call(frames, _common_seed(seeds))
+        result = self._call(frames.flatten(0, 1), _common_seed(seeds))
+        if len(result) != frames.shape[0] * frames.shape[1]:
+            return result
+        return result.reshape(*frames.shape[:2], *result.shape[1:])
+
+    def _call(self, frames: torch.Tensor, seed: int) -> torch.Tensor:
+        with _seeded(seed, frames.device):
+            result = self.module(frames)
+        if not isinstance(result, torch.Tensor):
+            raise ConfigurationError(f"{self._name} gave {type(result).__name__}, not a tensor")
+        return result
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.module, "__name__", type(self.module).__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class PythonFunction:
+    """A Python function of frames in the CPU's memory, anywhere in the list before ``Normalize``.
+
+    Frames on a GPU are copied to pinned memory and back; while the function works on one clip, others are on their way.
+
+    Args:
+        function: ``function(frames, rng)`` gets uint8[T, 3, H, W], which it may change, and a numpy generator seeded
+            by the clip's own one; it gives frames of that shape and type. What is random must come from ``rng``.
+        per: ``"clip"``, or ``"batch"`` for one call with uint8[N, T, 3, H, W], which waits for all clips.
+
+    Raises:
+        ConfigurationError: the function cannot be called, or there is no such ``per``; when used, it gives another
+            shape or type.
+
+    Example:
+        >>> def flip_some_frames(frames, rng):
+        ...     chosen = rng.random(len(frames)) < 0.5
+        ...     frames[chosen] = frames[chosen, ..., ::-1]
+        ...     return frames
+        >>> transforms = [PythonFunction(flip_some_frames)]
+    """
+
+    function: Callable[[Frames, np.random.Generator], Frames]
+    per: Per = field(default="clip", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ConfigurationError(f"PythonFunction's function is {self.function!r}, which cannot be called")
+        if self.per not in get_args(Per):
+            raise ConfigurationError(f"PythonFunction's per is {self.per!r}, not one of {', '.join(get_args(Per))}")
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
+        """The seed of the clip's randomness."""
+        return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
+
+    def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
+        """What the function makes of uint8[N, T, 3, H, W], in place; ``params`` has ``seed`` int64[N].
+
+        Raises:
+            ConfigurationError: see above.
+        """
+        seeds = [int(seed) for seed in params["seed"]] if self.per == "clip" else [_common_seed(params["seed"])]
+        # A view without the first dimension for each clip, or the whole.
+        parts = list(frames.unbind(0)) if self.per == "clip" else [frames]
+        if frames.device.type == "cuda":
+            self._through_host(frames, parts, seeds)
+        else:
+            for part, seed in zip(parts, seeds, strict=True):
+                self._call(part.numpy(), seed)
+        return frames
+
+    def _call(self, frames: Frames, seed: int) -> None:
+        """Write over frames what the function makes of them."""
+        result = np.asarray(self.function(frames, np.random.default_rng(seed)))
+        if result.shape != frames.shape or result.dtype != np.uint8:
+            name = getattr(self.function, "__name__", type(self.function).__name__)
+            raise ConfigurationError(
+                f"{name} gave {result.dtype} of shape {result.shape} for uint8 of shape {frames.shape}"
+            )
+        if result is not frames:
+            frames[...] = result
+
+    def _through_host(self, frames: torch.Tensor, parts: Sequence[torch.Tensor], seeds: Sequence[int]) -> None:
+        current = torch.cuda.current_stream(frames.device)
+        down, up = (torch.cuda.Stream(frames.device) for _ in range(2))  # type: ignore[no-untyped-call]
+        for stream in (down, up):
+            frames.record_stream(stream)
+        copies = [torch.empty(part.shape, dtype=torch.uint8, pin_memory=True) for part in parts]
+        down.wait_stream(current)
+        arrived = []
+        with torch.cuda.stream(down):
+            for part, copy in zip(parts, copies, strict=True):
+                copy.copy_(part, non_blocking=True)
+                arrived.append(down.record_event())
+        for part, copy, event, seed in zip(parts, copies, arrived, seeds, strict=True):
+            event.synchronize()
+            self._call(copy.numpy(), seed)
+            with torch.cuda.stream(up):
+                part.copy_(copy, non_blocking=True)
+        current.wait_stream(up)
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """PyTorch's generators of the CPU and of a device, seeded for now and put back afterwards."""
+    gpu = device.type == "cuda"
+    with torch.random.fork_rng([device.index] if gpu else []):
+        torch.default_generator.manual_seed(seed)
+        if gpu:
+            torch.cuda.default_generators[device.index].manual_seed(seed)
+        yield
+
+
+def _common_seed(seeds: npt.NDArray[np.int64]) -> int:
+    """One seed that depends on those of all clips that are called together."""
+    return int(np.random.SeedSequence([int(seed) for seed in seeds]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _steps(module: Any) -> list[Any]:
+    return list(module) if type(module) is torch.nn.Sequential else [module]
+
+
+def _comes_from(package: str, module: object) -> bool:
+    """Whether a module, or each of a plain sequence of them, is of a class of this package."""
+    names = [type(step).__module__ + "." for step in _steps(module)]
+    return bool(names) and all(name.startswith(package + ".") for name in names)
+
+
+def _video_sequential(module: Any) -> Any:
+    sequential = importlib.import_module("kornia.augmentation").VideoSequential
+    if isinstance(module, sequential):
+        return module
+    return sequential(*_steps(module), data_format="BTCHW", same_on_frame=True)
