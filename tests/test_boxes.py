@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import videoloader as vl
-from videoloader.boxes import source_matrix
+from videoloader.boxes import source_matrix, stack_matrices
 from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame
 from videoloader.transforms import RandomVerticalFlip, Transform, plan_geometry
 from videoloader.transforms.coordinates import map_points, picture_box
+from videoloader.transforms.curves import Linear
+from videoloader.transforms.warps import Rotate
 
 Sample = Callable[[str], Path]
 SHOWN = (120, 160)
@@ -108,3 +110,38 @@ def test_predictions_of_a_batch_go_back_to_their_videos(sample: Sample) -> None:
     for bad in (torch.zeros(3, 4), torch.zeros(2, 3), torch.zeros(2)):
         with pytest.raises(vl.ConfigurationError, match="points are"):
             batch.to_source(bad)
+
+
+def test_points_of_warped_frames_go_back_frame_by_frame(sample: Sample) -> None:
+    data = vl.VideoDataset.from_paths([sample("h264_mp4"), sample("hevc_mp4")])
+    steps = [vl.Resize((64, 80)), Rotate(Linear(-30, 30)), vl.CenterCrop(40), Rotate(90)]
+    (batch,) = vl.VideoLoader(data, vl.FrameList([3, 4, 5]), batch_size=2, device="cpu", transforms=steps)
+    assert batch.source_matrix.shape == (2, 3, 3, 3)
+    middle = torch.full((2, 3, 5, 2), 20.0)
+    # All turn about the middle, which stays where it is.
+    assert torch.allclose(batch.to_source(middle), torch.tensor([80.0, 64.0]), atol=1e-3)
+    corner = torch.zeros(2, 3, 2)
+    expected = batch.to_source(corner)
+    assert (expected[:, 0] - expected[:, 2]).abs().max() > 5
+    for clip, time in ((0, 0), (1, 2), (0, 1)):
+        (found,) = batch.to_source(torch.zeros(1, 2), [clip], [time])
+        assert torch.allclose(found, expected[clip, time])
+    # Of a box that has been turned it is the one around it.
+    ((x1, y1, x2, y2),) = batch.to_source(torch.tensor([[10.0, 10, 30, 30]]), [0], torch.tensor([0])).tolist()
+    assert x2 - x1 > 40
+    assert y2 - y1 > 40
+    with pytest.raises(vl.ConfigurationError, match=r"points are \[2, 4\]"):
+        batch.to_source(torch.zeros(2, 4))
+    with pytest.raises(vl.ConfigurationError, match="times are"):
+        batch.to_source(torch.zeros(2, 4), [0, 1], [1])
+
+
+def test_clips_with_one_matrix_and_with_many_go_together() -> None:
+    one, many = np.eye(3)[None], np.stack([np.eye(3) * scale for scale in (1, 2, 3)])
+    assert stack_matrices([one, one]).shape == (2, 3, 3)
+    stacked = stack_matrices([one, many])
+    assert stacked.shape == (2, 3, 3, 3)
+    assert (stacked[0] == np.eye(3)).all()
+    assert (stacked[1] == many).all()
+    shorter = stack_matrices([many[:2], many])[0]
+    assert (shorter == many[[0, 1, 1]]).all()

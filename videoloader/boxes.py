@@ -8,7 +8,6 @@ from functools import reduce
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.errors import ConfigurationError
 from videoloader.transforms.coordinates import Matrices, geometry_matrix
 from videoloader.transforms.operations import Operation, Warp
 
@@ -35,14 +34,10 @@ def stack_matrices(matrices: Sequence[Matrices]) -> Matrices:
     """Those of B clips: float64[B, 3, 3], or float64[B, T, 3, 3] where those of one clip differ from frame to frame.
 
     Args:
-        matrices: float64[1 or T, 3, 3] each, of clips of the same length where T is not 1.
-
-    Raises:
-        ConfigurationError: T differs.
+        matrices: float64[1 or T, 3, 3] each. Of clips of different length T is that of the longest; behind a clip's end
+            its last matrix stands.
     """
-    lengths = {len(matrix) for matrix in matrices} - {1}
-    if not lengths:
+    longest = max(len(matrix) for matrix in matrices)
+    if longest == 1:
         return np.concatenate(matrices)
-    if len(lengths) > 1:
-        raise ConfigurationError(f"warps that differ from frame to frame need clips of one length, not {lengths}")
-    return np.stack([np.broadcast_to(matrix, (*lengths, 3, 3)) for matrix in matrices])
+    return np.stack([matrix[np.minimum(np.arange(longest), len(matrix) - 1)] for matrix in matrices])

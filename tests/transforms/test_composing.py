@@ -224,6 +224,7 @@ def test_sizes_that_depend_on_chance_are_refused(choice: Any) -> None:
 def test_the_size_is_known_beforehand() -> None:
     steps = [Invert(), Rotate(3), tf.Resize(30), RandomApply(tf.HorizontalFlip()), tf.PadToMultiple(32)]
     assert output_size(steps, (HEIGHT, WIDTH)) == (32, 64)
+    assert output_size(group_geometric(steps), (HEIGHT, WIDTH)) == (32, 64)
     with pytest.raises(ConfigurationError, match="does not fit"):
         output_size([Rotate(3), tf.CenterCrop(100)], (HEIGHT, WIDTH))
 

@@ -18,13 +18,13 @@ from videoloader.transforms import (
     Resize,
     TenCrop,
     ThreeCrop,
-    count_views,
     plan_geometries,
     plan_geometry,
 )
 from videoloader.transforms.choice import RandomApply
 from videoloader.transforms.plan import split_conversion
 from videoloader.transforms.tone import Invert
+from videoloader.transforms.views import count_views
 from videoloader.transforms.warps import Rotate
 
 rng = np.random.default_rng(0)

@@ -97,6 +97,8 @@ def output_size(transforms: Iterable[object], size: Size) -> Size:
                     "clips of one batch need frames of one size"
                 )
             (size,) = sizes
+        elif isinstance(transform, GeometricGroup):
+            size = output_size(transform.transforms, size)
         elif isinstance(transform, GeometryStep):
             # What is drawn moves a crop but does not change its size.
             size = transform.plan(_whole(size), np.random.default_rng(0)).output_size

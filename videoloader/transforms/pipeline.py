@@ -12,7 +12,7 @@ import torch
 
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.composing import GeometricGroup, group_geometric
+from videoloader.transforms.composing import group_geometric, output_size
 from videoloader.transforms.engine import apply_operations
 from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.modules import Module
@@ -64,7 +64,7 @@ class TransformPlan:
     decoded: OutputSpec
     output: OutputSpec
     mixing: Mixing | None
-    # Of groups, by the size that they get: the same for all clips, and not worth finding out for each.
+    # Of transforms, by the size that they get: the same for all clips, and not worth finding out for each.
     _sizes: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -115,18 +115,15 @@ class TransformPlan:
     def _draw_operations(self, clip: ClipInfo, rng: np.random.Generator) -> tuple[Operation, ...]:
         drawn: list[Operation] = []
         for transform in self.pixels:
-            if isinstance(transform, GeometricGroup):
-                height, width = self._output_size(transform, clip.height, clip.width)
-                drawn += transform.draw(rng, clip)
-                clip = clip._replace(height=height, width=width)
-            else:
-                drawn += transform.draw(rng, clip)
+            height, width = self._output_size(transform, clip.height, clip.width)
+            drawn += transform.draw(rng, clip)
+            clip = clip._replace(height=height, width=width)
         return tuple(drawn)
 
-    def _output_size(self, group: GeometricGroup, height: int, width: int) -> tuple[int, int]:
-        key = id(group), height, width
+    def _output_size(self, transform: PixelTransform, height: int, width: int) -> tuple[int, int]:
+        key = id(transform), height, width
         if key not in self._sizes:
-            self._sizes[key] = group.output_size(height, width)
+            self._sizes[key] = output_size([transform], (height, width))
         return self._sizes[key]
 
     def apply(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:

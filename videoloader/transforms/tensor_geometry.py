@@ -1,4 +1,4 @@
-"""What conversion does to a picture's places, done to tensors that were no part of the video: masks, flow, frames."""
+"""What conversion does to the places of pixels, done to tensors that are no part of the video: masks, flow, frames."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def apply_geometry(
         fill: one value for each channel, or one for all, in place of the colour of the geometry's border.
 
     Returns:
-        [T, C, *geometry.output_size] of the same type: whole numbers are rounded to nearest, halves up, and clamped
-        to what the type holds.
+        [T, C, *geometry.output_size] of the same type: values of integers are rounded to nearest, halves up, and
+        clamped to what the type holds.
 
     Raises:
         ConfigurationError: the crop reaches outside the frames.
@@ -35,8 +35,8 @@ def apply_geometry(
     top, left, rows, columns = geometry.crop
     if top + rows > frames.shape[2] or left + columns > frames.shape[3]:
         raise ConfigurationError(
-            f"the clip shows {geometry.crop} of its video, (top, left, height, width), not in {frames.shape[2]}×"
-            f"{frames.shape[3]}: give what is in the video's size"
+            f"the clip shows {geometry.crop} (top, left, height, width) of its video, which is not in "
+            f"{frames.shape[2]}×{frames.shape[3]}: give what is in the video's size"
         )
     picture = frames[:, :, top : top + rows, left : left + columns]
     if geometry.size != (rows, columns):

@@ -1,0 +1,57 @@
+"""Warps of tensors of any kind: the engine's pixels where these are frames, and types and channels of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoloader.convert import Interpolation
+from videoloader.transforms.engine import apply_operations
+from videoloader.transforms.operations import Warp
+from videoloader.transforms.warping import warp_tensor
+
+_SPREAD = np.array([[0.4, 0.4, 4], [0.4, 0.4, 4], [0.004, 0.004, 0]])
+matrices = st.integers(0, 2**32).map(
+    lambda seed: np.eye(3) + np.random.default_rng(seed).normal(0, 1, (3, 3)) * _SPREAD
+)
+
+
+@given(
+    matrices,
+    st.sampled_from(["nearest", "bilinear", "bicubic"]),
+    st.booleans(),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+)
+def test_frames_are_the_engines(
+    matrix: Any, interpolation: Interpolation, extend: bool, samples: tuple[int, int]
+) -> None:
+    frames = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 3, 11, 13), np.uint8))
+    samples = samples if interpolation != "nearest" else (1, 1)
+    warp = Warp(matrix[None], (17, 9), interpolation, (200.0, 30.0, 99.0), samples, extend=extend)
+    expected = apply_operations(frames[None], [[warp]])[0]
+    assert (warp_tensor(frames, warp).int() - expected.int()).abs().max() <= 1
+
+
+def test_frames_of_one_matrix_each() -> None:
+    frames = torch.arange(2 * 5 * 6, dtype=torch.int64).reshape(2, 1, 5, 6)
+    moved = np.stack([np.eye(3), [[1, 0, 2], [0, 1, -1], [0, 0, 1]]]).astype(np.float64)
+    result = warp_tensor(frames, Warp(moved, (5, 6), "nearest", (0, 0, 0)), fill=[-7])
+    assert torch.equal(result[0], frames[0])
+    assert torch.equal(result[1, :, 1:, :4], frames[1, :, :4, 2:])
+    assert (result[1, :, 0] == -7).all()
+    assert (result[1, :, :, 4:] == -7).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float16, torch.float64, torch.bool])
+def test_the_type_stays(dtype: torch.dtype) -> None:
+    frames = torch.ones(1, 5, 4, 4, dtype=dtype)
+    half = np.array([[[1, 0, 0.5], [0, 1, 0], [0, 0, 1]]])
+    for interpolation in ("nearest", "bilinear", "bicubic"):
+        result = warp_tensor(frames, Warp(half, (4, 3), interpolation, (0, 0, 0)), fill=[1])  # type: ignore[arg-type]
+        assert result.dtype == dtype
+        assert (result == 1).all()
