@@ -209,7 +209,8 @@ def _mapped(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
         return map_points(points[None], matrix)[0]
     if points.ndim < 2:
         raise ConfigurationError(
-            f"points are {list(points.shape)}, not [{len(matrix)}, ..., {points.shape[-1]}]: each frame has its warp"
+            f"points are {list(points.shape)}, not [{len(matrix)}, ..., {points.shape[-1]}]: frames are warped one by "
+            "one"
         )
     return map_points(points, matrix)
 
