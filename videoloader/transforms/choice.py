@@ -18,7 +18,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.transforms.composing import group_geometric
 from videoloader.transforms.geometry import check_probability
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
-from videoloader.transforms.steps import GeometryStep
+from videoloader.transforms.steps import GeometryStep, is_geometry_step
 
 Step: TypeAlias = PixelTransform | GeometryStep
 Steps: TypeAlias = Step | Sequence[Step]
@@ -219,6 +219,6 @@ def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
 def _steps(transforms: Steps, name: str) -> tuple[Step, ...]:
     steps: tuple[Step, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
     for step in steps:
-        if isinstance(step, type) or not (hasattr(step, "draw") or isinstance(step, GeometryStep)):
+        if isinstance(step, type) or not (hasattr(step, "draw") or is_geometry_step(step)):
             raise ConfigurationError(f"{name} can hold transforms of pixels and geometric ones, and {step!r} is none")
     return steps

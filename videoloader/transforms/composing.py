@@ -15,7 +15,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.transforms.operations import ClipInfo, Warp
 from videoloader.transforms.plan import adds_border
 from videoloader.transforms.resampling import Resampling, Size, compose, of_geometry
-from videoloader.transforms.steps import Choice, GeometryStep, WarpStep
+from videoloader.transforms.steps import Choice, GeometryStep, WarpStep, is_choice, is_geometry_step, is_warp_step
 
 GeometricTransform: TypeAlias = GeometryStep | WarpStep | Choice
 
@@ -61,9 +61,9 @@ class GeometricGroup:
 
 def is_geometric(transform: object) -> bool:
     """Whether a transform does nothing but move pixels: crops, resizes, flips, borders, warps, and choices of such."""
-    if isinstance(transform, Choice):
+    if is_choice(transform):
         return all(is_geometric(each) for alternative in transform.alternatives for each in alternative)
-    return isinstance(transform, GeometryStep | WarpStep)
+    return is_geometry_step(transform) or is_warp_step(transform)
 
 
 def group_geometric(transforms: Iterable[object]) -> list[Any]:
@@ -85,7 +85,7 @@ def output_size(transforms: Iterable[object], size: Size) -> Size:
             what they are padded to.
     """
     for transform in transforms:
-        if isinstance(transform, Choice):
+        if is_choice(transform):
             sizes = {output_size(alternative, size) for alternative in transform.alternatives}
             if len(sizes) > 1:
                 names = [
@@ -99,14 +99,14 @@ def output_size(transforms: Iterable[object], size: Size) -> Size:
             (size,) = sizes
         elif isinstance(transform, GeometricGroup):
             size = output_size(transform.transforms, size)
-        elif isinstance(transform, GeometryStep):
+        elif is_geometry_step(transform):
             # What is drawn moves a crop but does not change its size.
             size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
     return size
 
 
 def _check_borders(transform: object) -> None:
-    if isinstance(transform, Choice):
+    if is_choice(transform):
         for alternative in transform.alternatives:
             for each in alternative:
                 _check_borders(each)
@@ -119,13 +119,13 @@ def _check_borders(transform: object) -> None:
 def _draw(transform: object, rng: np.random.Generator, clip: ClipInfo, size: Size, steps: list[Resampling]) -> Size:
     """Add what a transform draws, and give the size that frames have after it."""
     clip = clip._replace(height=size[0], width=size[1])
-    if isinstance(transform, Choice):
+    if is_choice(transform):
         for each in transform.choose(rng, clip):
             size = _draw(each, rng, clip, size, steps)
-    elif isinstance(transform, GeometryStep):
+    elif is_geometry_step(transform):
         steps.append(of_geometry(transform.plan(_whole(size), rng), size))
         size = steps[-1].size
-    elif isinstance(transform, WarpStep):
+    elif is_warp_step(transform):
         step = transform.resampling(rng, clip)
         if step is not None:
             steps.append(step)

@@ -14,7 +14,15 @@ from videoloader.transforms.crops import RandomCrop
 from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
 from videoloader.transforms.normalize import Normalize
 from videoloader.transforms.operations import ClipInfo
-from videoloader.transforms.steps import Choice, GeometryStep, ViewStep, is_axis_aligned
+from videoloader.transforms.steps import (
+    Choice,
+    GeometryStep,
+    ViewStep,
+    is_axis_aligned,
+    is_choice,
+    is_geometry_step,
+    is_view_step,
+)
 
 ConversionStep: TypeAlias = GeometryStep | ViewStep | Choice
 Transform: TypeAlias = ConversionStep | Normalize
@@ -56,7 +64,7 @@ def plan_geometries(
     _check_order(transforms)
     geometries = [Geometry((0, 0, *display_size), display_size)]
     for transform in transforms:
-        if isinstance(transform, ViewStep):
+        if is_view_step(transform):
             geometries = [view for geometry in geometries for view in transform.plan_views(geometry, rng)]
         elif not isinstance(transform, Normalize):
             geometries = [_planned(transform, geometry, rng, clip or ClipInfo(0, 0, 0)) for geometry in geometries]
@@ -64,10 +72,10 @@ def plan_geometries(
 
 
 def _planned(transform: object, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
-    if isinstance(transform, GeometryStep):
+    if is_geometry_step(transform):
         return transform.plan(geometry, rng)
     height, width = geometry.output_size
-    if isinstance(transform, Choice) and is_axis_aligned(transform):
+    if is_choice(transform) and is_axis_aligned(transform):
         for each in transform.choose(rng, clip._replace(height=height, width=width)):
             geometry = _planned(each, geometry, rng, clip)
         return geometry
@@ -92,7 +100,7 @@ def split_conversion(transforms: Sequence[object]) -> tuple[list[ConversionStep]
         padded = padded or adds_border(transform)
     rest = list(transforms[len(first) :])
     for late in rest:
-        if isinstance(late, ViewStep):
+        if is_view_step(late):
             before = first[-1] if late is rest[0] else rest[0]
             raise ConfigurationError(
                 f"{type(late).__name__} comes after {type(before).__name__}: views are cut out before pixels change "
@@ -103,7 +111,7 @@ def split_conversion(transforms: Sequence[object]) -> tuple[list[ConversionStep]
 
 def adds_border(transform: object) -> bool:
     """Whether a step may surround the picture with a border."""
-    if isinstance(transform, Choice):
+    if is_choice(transform):
         return any(adds_border(each) for alternative in transform.alternatives for each in alternative)
     return isinstance(transform, Letterbox | Pad | PadToMultiple) or (
         isinstance(transform, RandomCrop) and transform.adds_border
@@ -111,7 +119,7 @@ def adds_border(transform: object) -> bool:
 
 
 def _is_flip(transform: object) -> bool:
-    if isinstance(transform, Choice):
+    if is_choice(transform):
         return all(_is_flip(each) for alternative in transform.alternatives for each in alternative)
     return isinstance(transform, _FLIPS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from videoloader.transforms.operations import ClipInfo
 from videoloader.transforms.resampling import Resampling
 
 
-@runtime_checkable
 class GeometryStep(Protocol):
     """A crop, resize, flip or border."""
 
@@ -20,7 +19,6 @@ class GeometryStep(Protocol):
         """The geometry with this step added."""
 
 
-@runtime_checkable
 class ViewStep(Protocol):
     """A step that makes several clips of one."""
 
@@ -32,7 +30,6 @@ class ViewStep(Protocol):
         """The V geometries with this step added."""
 
 
-@runtime_checkable
 class WarpStep(Protocol):
     """A rotation, affine map or perspective: frames keep their size."""
 
@@ -40,7 +37,6 @@ class WarpStep(Protocol):
         """The step as drawn for one clip; None where nothing is done."""
 
 
-@runtime_checkable
 class Choice(Protocol):
     """A transform that carries out others, or not."""
 
@@ -52,9 +48,32 @@ class Choice(Protocol):
         """The transforms that one clip gets."""
 
 
+# isinstance of a Protocol takes many times as long, and clips are planned by the thousand.
+
+
+def is_geometry_step(transform: object) -> TypeGuard[GeometryStep]:
+    """Whether it is a ``GeometryStep``."""
+    return hasattr(transform, "plan")
+
+
+def is_view_step(transform: object) -> TypeGuard[ViewStep]:
+    """Whether it is a ``ViewStep``."""
+    return hasattr(transform, "plan_views")
+
+
+def is_warp_step(transform: object) -> TypeGuard[WarpStep]:
+    """Whether it is a ``WarpStep``."""
+    return hasattr(transform, "resampling")
+
+
+def is_choice(transform: object) -> TypeGuard[Choice]:
+    """Whether it is a ``Choice``."""
+    return hasattr(transform, "choose")
+
+
 def is_axis_aligned(transform: object) -> bool:
     """Whether conversion can carry a transform out: a crop, resize, flip or border, several views, a choice of such."""
-    if isinstance(transform, Choice):
+    if is_choice(transform):
         inner = [each for alternative in transform.alternatives for each in alternative]
-        return all(is_axis_aligned(each) and not isinstance(each, ViewStep) for each in inner)
-    return isinstance(transform, GeometryStep | ViewStep)
+        return all(is_axis_aligned(each) and not is_view_step(each) for each in inner)
+    return is_geometry_step(transform) or is_view_step(transform)

@@ -10,7 +10,7 @@ import numpy as np
 from videoloader.convert import Geometry
 from videoloader.transforms.flips import HorizontalFlip, VerticalFlip
 from videoloader.transforms.geometry import cut, pair
-from videoloader.transforms.steps import ViewStep
+from videoloader.transforms.steps import is_view_step
 
 
 @dataclass(frozen=True)
@@ -100,4 +100,4 @@ class TenCrop:
 
 def count_views(transforms: Sequence[object]) -> int:
     """How many clips a list of transforms makes of one."""
-    return int(np.prod([transform.views for transform in transforms if isinstance(transform, ViewStep)], dtype=int))
+    return int(np.prod([transform.views for transform in transforms if is_view_step(transform)], dtype=int))
