@@ -71,7 +71,7 @@ def accuracy(model: nn.Module, loader: vl.VideoLoader, device: torch.device) -> 
     """Part of the images that are classified right."""
     model.eval()
     right = [
-        (model(batch.frames[:, 0].to(device)).argmax(1) == batch.labels.to(device)).sum().item() for batch in loader
+        int((model(batch.frames[:, 0].to(device)).argmax(1) == batch.labels.to(device)).sum()) for batch in loader
     ]
     return sum(right) / loader.num_clips
 
