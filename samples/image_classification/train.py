@@ -70,9 +70,7 @@ def network(classes: int) -> nn.Sequential:
 def accuracy(model: nn.Module, loader: vl.VideoLoader, device: torch.device) -> float:
     """Part of the images that are classified right."""
     model.eval()
-    right = [
-        int((model(batch.frames[:, 0].to(device)).argmax(1) == batch.labels.to(device)).sum()) for batch in loader
-    ]
+    right = [int((model(batch.frames[:, 0].to(device)).argmax(1) == batch.labels.to(device)).sum()) for batch in loader]
     return sum(right) / loader.num_clips
 
 

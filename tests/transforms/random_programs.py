@@ -85,7 +85,8 @@ def random_operation(
         if rng.random() < 0.5:
             matrix[:, 2, :2] = rng.uniform(-0.02, 0.02, 2)
         samples = (int(rng.integers(1, 3)), int(rng.integers(1, 4)))
-        return Warp(matrix, size, kind, tuple(rng.uniform(0, 255, 3)), samples)  # type: ignore[arg-type]
+        fill = tuple(rng.uniform(0, 255, 3))
+        return Warp(matrix, size, kind, fill, samples, extend=bool(rng.random() < 0.3))  # type: ignore[arg-type]
     if kind == "erase":
         corners = rng.integers(0, size, (rows, int(rng.integers(0, 4)), 2))
         return Erase(
