@@ -64,7 +64,7 @@ class TransformPlan:
     decoded: OutputSpec
     output: OutputSpec
     mixing: Mixing | None
-    # Of transforms, by the size that they get: the same for all clips, and not worth finding out for each.
+    # Of the pixels' transforms, by number and the size that they get: the same for all clips, and not worth finding out for each.
     _sizes: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -114,16 +114,16 @@ class TransformPlan:
 
     def _draw_operations(self, clip: ClipInfo, rng: np.random.Generator) -> tuple[Operation, ...]:
         drawn: list[Operation] = []
-        for transform in self.pixels:
-            height, width = self._output_size(transform, clip.height, clip.width)
+        for number, transform in enumerate(self.pixels):
+            height, width = self._output_size(number, clip.height, clip.width)
             drawn += transform.draw(rng, clip)
             clip = clip._replace(height=height, width=width)
         return tuple(drawn)
 
-    def _output_size(self, transform: PixelTransform, height: int, width: int) -> tuple[int, int]:
-        key = id(transform), height, width
+    def _output_size(self, number: int, height: int, width: int) -> tuple[int, int]:
+        key = number, height, width
         if key not in self._sizes:
-            self._sizes[key] = output_size([transform], (height, width))
+            self._sizes[key] = output_size([self.pixels[number]], (height, width))
         return self._sizes[key]
 
     def apply(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
@@ -163,40 +163,45 @@ def arrange_transforms(
             before transforms of pixels that are no modules; mixing is not the last, or twice there; a dtype or color
             that there is not; pixels are transformed that are not RGB.
     """
-    transforms = [Module(step) if isinstance(step, torch.nn.Module) else step for step in transforms]
-    for number, step in enumerate(transforms):
+    steps = [Module(step) if isinstance(step, torch.nn.Module) else step for step in transforms]
+    for number, step in enumerate(steps):
         if not any(hasattr(step, method) for method in _METHODS) and not isinstance(step, Normalize | ToFloat):
             raise ConfigurationError(f"number {number} of the transforms is {step!r}, which is no transform")
-    time = cast("tuple[TimeTransform, ...]", tuple(step for step in transforms if hasattr(step, "positions")))
-    transforms = [step for step in transforms if not hasattr(step, "positions")]
-    mixes = bool(transforms) and hasattr(transforms[-1], "mix")
-    mixing = cast(Mixing, transforms.pop()) if mixes else None
-    if any(hasattr(step, "mix") for step in transforms):
+    time = cast("list[TimeTransform]", [step for step in steps if hasattr(step, "positions")])
+    steps = [step for step in steps if not hasattr(step, "positions")]
+    mixing = cast(Mixing, steps.pop()) if steps and hasattr(steps[-1], "mix") else None
+    if any(hasattr(step, "mix") for step in steps):
         raise ConfigurationError("mixing must be the last of the transforms, and only once there: see MixChoice")
-    found = [at for at, step in enumerate(transforms) if isinstance(step, Normalize | ToFloat)]
-    if len(found) > 1:
+    to_floats = [step for step in steps if isinstance(step, Normalize | ToFloat)]
+    if len(to_floats) > 1:
         raise ConfigurationError("there is more than one Normalize or ToFloat among the transforms")
     modules: list[Module] = []
-    while found and isinstance(last := transforms[-1], Module):
+    while to_floats and isinstance(last := steps[-1], Module):
         modules.insert(0, last)
-        transforms.pop()
-    normalize = transforms[found[0]] if found else None
-    steps = [step for step in transforms if step is not normalize]
-    mean, std = (normalize.mean, normalize.std) if isinstance(normalize, Normalize) else (None, None)
-    if isinstance(normalize, ToFloat):
-        wanted = getattr(torch, normalize.dtype)
-        if dtype not in (torch.uint8, wanted):
-            raise ConfigurationError(f"ToFloat gives {normalize.dtype}, but dtype is {dtype}")
-        dtype = wanted
-    output = OutputSpec(dtype, mean, std, color, fill_value)
-    conversion, rest = split_conversion(steps)
+        steps.pop()
+    final = steps[-1] if steps else None
+    conversion, rest = split_conversion([step for step in steps if not isinstance(step, Normalize | ToFloat)])
     pixels = cast("list[PixelTransform]", group_geometric(rest))
-    if pixels and normalize and transforms[-1] is not normalize:
+    if pixels and to_floats and final is not to_floats[0]:
         raise ConfigurationError(
-            f"{type(transforms[-1]).__name__} comes after {type(normalize).__name__}, which only modules and "
-            "mixing may follow once pixels are transformed"
+            f"{type(final).__name__} comes after {type(to_floats[0]).__name__}, which only modules and mixing may follow "
+            "once pixels are transformed"
         )
     if pixels and color != "rgb":
         raise ConfigurationError(f"{type(rest[0]).__name__} changes RGB pixels, but color is {color!r}")
+    output = _output(to_floats[0] if to_floats else None, dtype, color, fill_value)
     decoded = OutputSpec(fill_value=fill_value) if pixels else output
-    return TransformPlan(time, tuple(conversion), tuple(pixels), tuple(modules), decoded, output, mixing)
+    return TransformPlan(tuple(time), tuple(conversion), tuple(pixels), tuple(modules), decoded, output, mixing)
+
+
+def _output(
+    to_float: Normalize | ToFloat | None, dtype: torch.dtype, color: Color, fill_value: tuple[float, float, float]
+) -> OutputSpec:
+    if isinstance(to_float, Normalize):
+        return OutputSpec(dtype, to_float.mean, to_float.std, color, fill_value)
+    if to_float is not None:
+        wanted: torch.dtype = getattr(torch, to_float.dtype)
+        if dtype not in (torch.uint8, wanted):
+            raise ConfigurationError(f"ToFloat gives {to_float.dtype}, but dtype is {dtype}")
+        dtype = wanted
+    return OutputSpec(dtype, None, None, color, fill_value)
