@@ -64,7 +64,7 @@ class TransformPlan:
     decoded: OutputSpec
     output: OutputSpec
     mixing: Mixing | None
-    # Of the pixels' transforms, by number and the size that they get: the same for all clips, and not worth finding out for each.
+    # Of transforms of pixels, by number and the size that they get: the same for all clips, so found out once.
     _sizes: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -184,8 +184,8 @@ def arrange_transforms(
     pixels = cast("list[PixelTransform]", group_geometric(rest))
     if pixels and to_floats and final is not to_floats[0]:
         raise ConfigurationError(
-            f"{type(final).__name__} comes after {type(to_floats[0]).__name__}, which only modules and mixing may follow "
-            "once pixels are transformed"
+            f"{type(final).__name__} comes after {type(to_floats[0]).__name__}, which only modules and mixing may "
+            "follow once pixels are transformed"
         )
     if pixels and color != "rgb":
         raise ConfigurationError(f"{type(rest[0]).__name__} changes RGB pixels, but color is {color!r}")
