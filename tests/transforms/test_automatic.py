@@ -334,7 +334,7 @@ def test_policies_can_be_pickled_compared_and_hashed_and_repeat_what_they_draw(t
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RandAugment(-1), r"RandAugment's n is -1, not a whole number at least 0"),
+        (lambda: RandAugment(-1), r"RandAugment's n is -1, not a whole number of at least 0"),
         (lambda: RandAugment(1.5), r"RandAugment's n"),  # type: ignore[arg-type]
         (lambda: RandAugment(2, 31), r"RandAugment's m is 31, not a whole number in \[0, 30\]"),
         (lambda: RandAugment(2, 5, bins=5), r"RandAugment's m"),

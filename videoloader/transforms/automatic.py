@@ -15,9 +15,9 @@ import numpy as np
 
 from videoloader.convert import Interpolation, fill_color
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.arguments import check_interpolation, check_whole
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
-from videoloader.transforms.geometry import check_interpolation
 from videoloader.transforms.operations import ClipInfo, Operation
 from videoloader.transforms.policies import (
     AUTO_AUGMENT_BINS,
@@ -73,9 +73,9 @@ class RandAugment:
     fill: float | Sequence[float] = 128
 
     def __post_init__(self) -> None:
-        _check_whole(self.n, "RandAugment's n", 0)
-        _check_whole(self.bins, "RandAugment's bins", 1)
-        _check_whole(self.m, "RandAugment's m", 0, self.bins - 1)
+        check_whole(self.n, "RandAugment's n", 0)
+        check_whole(self.bins, "RandAugment's bins", 1)
+        check_whole(self.m, "RandAugment's m", 0, self.bins - 1)
         _settle(self)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
@@ -119,7 +119,7 @@ class TrivialAugmentWide:
     fill: float | Sequence[float] = 128
 
     def __post_init__(self) -> None:
-        _check_whole(self.bins, "TrivialAugmentWide's bins", 1)
+        check_whole(self.bins, "TrivialAugmentWide's bins", 1)
         _settle(self)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
@@ -254,7 +254,7 @@ def _own_policy(policy: OwnPolicy) -> OwnPolicy:
                 f"{label} in AutoAugment's policy has no magnitude: its bin is {place!r}, not None"
             )
         if strength is not None:
-            _check_whole(place, f"the bin of {label} in AutoAugment's policy", 0, AUTO_AUGMENT_BINS - 1)
+            check_whole(place, f"the bin of {label} in AutoAugment's policy", 0, AUTO_AUGMENT_BINS - 1)
     return rows
 
 
@@ -266,9 +266,3 @@ def _check_operation(name: Named, what: str) -> Strength | None:
             f"{what} is {name!r}, not one of {', '.join(sorted(RAND_AUGMENT))} nor made with augmentation"
         )
     return RAND_AUGMENT[name]
-
-
-def _check_whole(value: int | None, name: str, low: int, high: int | None = None) -> None:
-    if type(value) is not int or value < low or (high is not None and value > high):
-        allowed = f"at least {low}" if high is None else f"in [{low}, {high}]"
-        raise ConfigurationError(f"{name} is {value!r}, not a whole number {allowed}")

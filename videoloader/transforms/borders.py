@@ -15,7 +15,8 @@ import numpy as np
 from videoloader import padding
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.geometry import check_border_mode, check_interpolation, pair
+from videoloader.transforms.arguments import check_border_mode, check_interpolation
+from videoloader.transforms.geometry import pair
 from videoloader.transforms.resizing import Resize
 
 Position = Literal["center", "top_left"]

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.arguments import check_probability
 from videoloader.transforms.composing import group_geometric
-from videoloader.transforms.geometry import check_probability
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
 from videoloader.transforms.steps import GeometryStep, is_geometry_step
 

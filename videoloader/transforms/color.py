@@ -15,8 +15,8 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from videoloader.transforms import color_operations as to
+from videoloader.transforms.arguments import check_probability
 from videoloader.transforms.curves import Range, check_range, draw_range
-from videoloader.transforms.geometry import check_probability
 from videoloader.transforms.operations import ClipInfo, Operation
 
 

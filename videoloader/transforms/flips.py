@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.transforms.geometry import check_probability
+from videoloader.transforms.arguments import check_probability
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,7 @@ Nothing is resampled here: the steps of a clip add up to one geometry, which con
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
 
-from videoloader import padding
 from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 
@@ -23,29 +21,6 @@ def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
     if height < 1 or width < 1:
         raise ConfigurationError(f"{name} needs a positive size, not {size}")
     return height, width
-
-
-def check_interpolation(interpolation: str) -> None:
-    """Raise ConfigurationError if there is no such interpolation."""
-    if interpolation not in get_args(Interpolation):
-        allowed = ", ".join(get_args(Interpolation))
-        raise ConfigurationError(f"interpolation is {interpolation!r}, not one of {allowed}")
-
-
-def check_probability(p: float, name: str) -> None:
-    """Raise ConfigurationError, with the name given, if ``p`` is not in [0, 1]."""
-    if not isinstance(p, int | float) or not 0 <= p <= 1:
-        raise ConfigurationError(f"{name} is {p!r}, not in [0, 1]")
-
-
-def check_border_mode(mode: str, name: str) -> None:
-    """Raise ConfigurationError, which names the step, if no border can be made in this mode."""
-    try:
-        known = padding.check_mode(mode)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{name}: {error}") from None
-    if known == "none":
-        raise ConfigurationError(f"{name} cannot pad frames in mode 'none'")
 
 
 def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geometry:

@@ -8,7 +8,8 @@ import numpy as np
 
 from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.geometry import check_interpolation, pair, resize_to
+from videoloader.transforms.arguments import check_interpolation
+from videoloader.transforms.geometry import pair, resize_to
 
 
 @dataclass(frozen=True)
