@@ -157,10 +157,18 @@ def decode_jobs(rows: Sequence[BatchRow]) -> Iterator[DecodeJob]:
     for of_one_video in by_path.values():
         index = of_one_video[0].clip.video.index
         for group in _groups(index, of_one_video):
-            least_packets = _LEAST_PACKETS if len(group) > 1 else len(index.packet_size)
-            for frames, parts in split_clips(index, [row.clip_slots() for row in group], least_packets):
+            if len(group) == 1:
+                yield _job_of_one(index, group[0])
+                continue
+            for frames, parts in split_clips(index, [row.clip_slots() for row in group], _LEAST_PACKETS):
                 packets = plan_frames(index, frames).packets
                 yield DecodeJob(index, packets, [group[part.clip] for part in parts], parts)
+
+
+def _job_of_one(index: VideoIndex, row: BatchRow) -> DecodeJob:
+    numbers = row.clip.frame_numbers
+    packets = plan_frames(index, numbers[numbers != CONSTANT_FRAME]).packets
+    return DecodeJob(index, packets, [row], [ClipPart(0, np.arange(len(numbers)), row.clip_slots())])
 
 
 def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:

@@ -21,6 +21,7 @@ Box = tuple[int, int, int, int]
 Matrix = Literal["identity", "bt709", "fcc", "bt601", "smpte240m", "bt2020"]
 ChromaSite = Literal["left", "center", "topleft", "top", "bottomleft", "bottom"]
 Interpolation = Literal["bilinear", "bicubic", "nearest"]
+_INTERPOLATIONS = frozenset(get_args(Interpolation))
 Color = Literal["rgb", "ycbcr"]
 Layout = Literal["TCHW", "CTHW", "THWC"]
 
@@ -170,7 +171,7 @@ class Geometry:
     flip_vertical: bool = False
 
     def __post_init__(self) -> None:
-        if self.interpolation not in get_args(Interpolation):
+        if self.interpolation not in _INTERPOLATIONS:
             allowed = ", ".join(get_args(Interpolation))
             raise ConfigurationError(f"interpolation is {self.interpolation!r}, not one of {allowed}")
         top, left, height, width = self.crop
