@@ -61,6 +61,17 @@ def test_a_cpu_as_fast_as_nvdec_takes_its_share(nvdec_only_h264: None) -> None:
     assert 10 < sum(decode == "cpu" for _, decode in work.done) < 90
 
 
+def test_codecs_that_engines_round_differently_stay_with_nvdec(
+    nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(videoloader.workers, "nvdec_decodes", lambda index, device, decode: True)
+    pool, work = workers(2, 2), Work(0.005, 0.001)
+    mpeg4 = make_index([0, 1], {0}, codec="mpeg4")
+    for future in [pool.submit(work.job(number), mpeg4, 10) for number in range(60)]:
+        future.result()
+    assert {decode for _, decode in work.done} == {"auto"}
+
+
 def test_a_cpu_that_would_be_the_last_to_end_is_left_idle(nvdec_only_h264: None) -> None:
     pool, work = workers(2, 2), Work(0.002, 0.3)
     futures: list[Future[int]] = []

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from videoloader.clips import ClipReader, reader_of_thread
-from videoloader.decoding import Decode, default_workers, nvdec_decodes
+from videoloader.decoding import INEXACT_CODECS, Decode, default_workers, nvdec_decodes
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import VideoIndex
 
@@ -138,7 +138,9 @@ class DecodeWorkers:
         self._call_help()
 
     def _pays(self, job: _Job[Any]) -> bool:
-        """Whether the CPU would end the youngest job before NVDEC does."""
+        """Whether the CPU would end the youngest job before NVDEC does, and with the same pixels."""
+        if job.kind[0] in INEXACT_CODECS:
+            return False
         on_cpu, on_nvdec = self._cpu_seconds.of(job), self._nvdec_seconds.of(job)
         if on_nvdec is None:
             return False

@@ -1,6 +1,6 @@
 """From packets to surfaces: one protocol, two engines."""
 
-from videoloader.decoding.capabilities import default_workers, why_not_nvdec
+from videoloader.decoding.capabilities import INEXACT_CODECS, default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.decoding.damaged_start import decode_run
 from videoloader.decoding.engine import Decode, leave_to_cpu, nvdec_decodes
@@ -9,6 +9,7 @@ from videoloader.decoding.nvdec import NvdecDecoder
 from videoloader.decoding.sessions import set_decoder_memory
 
 __all__ = [
+    "INEXACT_CODECS",
     "CpuDecoder",
     "Decode",
     "FrameCache",

@@ -20,6 +20,8 @@ CODEC_NAMES = {
     "h264": "H264", "hevc": "HEVC", "vp8": "VP8", "vp9": "VP9", "av1": "AV1",
     "mpeg1video": "MPEG1", "mpeg2video": "MPEG2", "mpeg4": "MPEG4",
 }  # fmt: skip
+# Their standards leave the rounding of the inverse DCT open (IEEE 1180), so decoders differ in single codes.
+INEXACT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4")
 _NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4", "vp8")
 
 
