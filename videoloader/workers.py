@@ -38,6 +38,7 @@ class _Job(Generic[T]):
                 self.future.set_result(self.make(reader, decode))
             except BaseException as error:
                 self.future.set_exception(error)
+                del self  # the error's traceback holds this frame: without this both and all the job's memory stay
 
 
 class DecodeWorkers:
