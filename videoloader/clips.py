@@ -163,12 +163,11 @@ class ClipReader:
         while True:
             try:
                 read = partial(_read_checked, source, index)
+                read_for_cpu = partial(_read_stoppable, stop, read)
                 for run in plan_frames(index, remaining).runs:
                     stop.check()
                     if nvdec is None:
-                        packets += decode_run(
-                            self._cpu, index, run, partial(_read_stoppable, stop, read), sink.put_frame
-                        )
+                        packets += decode_run(self._cpu, index, run, read_for_cpu, sink.put_frame)
                     elif cache is None:
                         packets += nvdec.decode(index, read(run), sink.put_surface, sink.finish)
                     else:
