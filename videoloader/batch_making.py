@@ -27,6 +27,7 @@ from videoloader.device import own_stream, profiler_range
 from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
 from videoloader.loader_stats import LoaderStats, decoding_stats
 from videoloader.row_jobs import RowJob, decode_rows, hand_over, submit_rows
+from videoloader.stopping import Stop
 from videoloader.transforms import TransformPlan
 from videoloader.workers import DecodeWorkers
 
@@ -71,14 +72,17 @@ class BatchInMaking:
         rows: of the batch, once they are planned.
         made: the batch.
         unreadable: (path, error) of its clips that could not be made; complete when ``made`` is.
+        stop: of the making.
     """
 
     rows: Future[_DecodingRows]
     made: Future[MadeBatch]
     unreadable: list[tuple[str, str]]
+    stop: Stop
 
     def cancel(self) -> None:
-        """Give the batch up, and wait until nothing is under way for it."""
+        """Give the batch up, with all that have the same ``stop``, and wait until nothing is under way for it."""
+        self.stop.call()
         if not self.rows.cancel():
             wait([self.rows])
             if not self.rows.exception():
@@ -98,6 +102,7 @@ class _DecodingRows:
     stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]]
     rng: Callable[[int], np.random.Generator]
     unreadable: list[tuple[str, str]]
+    stop: Stop
     seconds: float  # that planning took
 
 
@@ -139,6 +144,7 @@ class BatchMaker:
         plan: Callable[[], Sequence[PlannedClip]],
         stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]],
         rng: Callable[[int], np.random.Generator],
+        stop: Stop,
     ) -> BatchInMaking:
         """Have a batch made.
 
@@ -146,18 +152,20 @@ class BatchMaker:
             plan: called in a thread; gives the clips, one for each row.
             stand_ins: gives clips to try in place of one that cannot be made, as many as are worth trying.
             rng: gives the generator of what is drawn for the whole batch, from the number of its first clip.
+            stop: whether the batch is still wanted.
         """
         unreadable: list[tuple[str, str]] = []
 
         def decode() -> _DecodingRows:
             begin = time.perf_counter()
+            stop.check()
             with profiler_range("plan", self._device):
                 stacked, rows = arrange_rows(plan(), self._collate, self._memory)
-            jobs = submit_rows(self._workers, rows, self._transforms.decoded, self._cache)
-            return _DecodingRows(stacked, rows, jobs, stand_ins, rng, unreadable, time.perf_counter() - begin)
+            jobs = submit_rows(self._workers, rows, self._transforms.decoded, self._cache, stop)
+            return _DecodingRows(stacked, rows, jobs, stand_ins, rng, unreadable, stop, time.perf_counter() - begin)
 
         rows = self._planner.submit(decode)
-        return BatchInMaking(rows, self._finisher.submit(self._finish, rows), unreadable)
+        return BatchInMaking(rows, self._finisher.submit(self._finish, rows), unreadable, stop)
 
     def _finish(self, planned: Future[_DecodingRows]) -> MadeBatch:
         decoding = planned.result()
@@ -165,6 +173,7 @@ class BatchMaker:
             reports = self._wait(decoding)
             rows = [row for row in decoding.rows if not row.left_out]
             begin = time.perf_counter()
+            decoding.stop.check()
             with profiler_range("transform", self._device):
                 batch = self._put_together(decoding, rows, reports) if rows else None
             ready = None if self._stream is None else self._stream.record_event()
@@ -176,11 +185,10 @@ class BatchMaker:
         reports: list[ClipsReport] = []
         failed: list[BatchRow] = []
         for job in decoding.jobs:
-            try:
+            # Raised here, an error that is dealt with would hold this frame, and with it the whole batch.
+            if self._on_error == "raise" or not isinstance(job.report.exception(), _UNREADABLE):
                 reports.append(job.report.result())
-            except _UNREADABLE:
-                if self._on_error == "raise":
-                    raise
+            else:
                 failed += [row for row in job.rows if row not in failed]
         if failed:
             # What other parts of these clips wrote must not come after what replaces it.
@@ -202,10 +210,11 @@ class BatchMaker:
         planned, clip, failed, tried = row.clip, row.clip, 0, 1
         others = decoding.stand_ins(planned)
         while True:
+            decoding.stop.check()
             if clip is planned or show_instead(row, clip, self._collate, self._memory):
                 try:
                     job = next(decode_jobs([row]))
-                    return decode_rows(job, self._transforms.decoded, self._cache, reader, decode)
+                    return decode_rows(job, self._transforms.decoded, self._cache, reader, decode, decoding.stop)
                 except _UNREADABLE as error:
                     decoding.unreadable.append((clip.video.entry.path, str(error)))
                     if self._on_error == "skip":

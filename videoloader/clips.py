@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from videoloader.packets import PacketBytes, read_packets
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import Run, plan_frames, with_all_frames
 from videoloader.slots import ClipSink, ClipSlots
+from videoloader.stopping import Stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,7 @@ class ClipReader:
         *,
         decode: Decode = "auto",
         cache: FrameCache | None = None,
+        stop: Stop | None = None,
     ) -> ClipsReport:
         """Decode the frames of some clips of one video, each once, and write them into their slots.
 
@@ -92,8 +94,11 @@ class ClipReader:
             output: the pixel values wanted.
             decode: by which engine; see ``nvdec_decodes``.
             cache: where decoded frames are kept on the GPU for later clips.
+            stop: whether this is still wanted. The CPU looks there before each packet; NVDEC before each run, since
+                a session that is left in the middle of one cannot be used again.
 
         Raises:
+            StoppedError: it is not wanted any more.
             FrameRangeError: a frame number lies outside the video.
             DecodeError: a frame cannot be decoded.
             SourceError: the source cannot be read.
@@ -110,7 +115,7 @@ class ClipReader:
             with on_device:
                 sink = ClipSink(index, clips, output, self._stream)
                 try:
-                    packets, index, by_nvdec = self._decode(source, index, numbers, sink, decode, cache)
+                    packets, index, by_nvdec = self._decode(source, index, numbers, sink, decode, cache, stop or Stop())
                 except BaseException:
                     # Nothing may be written any more to memory that the caller will use for something else.
                     for stream in sink.streams:
@@ -142,6 +147,7 @@ class ClipReader:
         sink: ClipSink,
         decode: Decode,
         cache: FrameCache | None,
+        stop: Stop,
     ) -> tuple[int, VideoIndex, bool]:
         """Decode until nothing is left to correct; (packets decoded, index as known now, whether by NVDEC)."""
         packets, remaining = 0, frames
@@ -157,9 +163,11 @@ class ClipReader:
         while True:
             try:
                 read = partial(_read_checked, source, index)
+                read_for_cpu = partial(_read_stoppable, stop, read)
                 for run in plan_frames(index, remaining).runs:
+                    stop.check()
                     if nvdec is None:
-                        packets += decode_run(self._cpu, index, run, read, sink.put_frame)
+                        packets += decode_run(self._cpu, index, run, read_for_cpu, sink.put_frame)
                     elif cache is None:
                         packets += nvdec.decode(index, read(run), sink.put_surface, sink.finish)
                     else:
@@ -174,6 +182,10 @@ class ClipReader:
                 leave_to_cpu(index, str(error))
                 nvdec, cache, remaining = None, None, frames
                 sink.start_again()
+
+
+def _read_stoppable(stop: Stop, read: Callable[[Run], Iterator[PacketBytes]], run: Run) -> Iterator[PacketBytes]:
+    return stop.watch(read(run))
 
 
 def _decode_and_keep(

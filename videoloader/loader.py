@@ -30,6 +30,7 @@ from videoloader.loader_stats import LoaderStats
 from videoloader.ordering import Order, Sampler, order_of
 from videoloader.ranks import shard_of_environment
 from videoloader.sampling import FrameMode, clip_rng
+from videoloader.stopping import Stop
 from videoloader.transforms import Transform
 from videoloader.workers import DecodeWorkers, available_cores
 
@@ -44,7 +45,9 @@ class VideoLoader:
     """Clips of a data set in batches, decoded ahead in worker threads.
 
     What a batch holds depends on (seed, epoch) and the shard, never on workers, prefetching or the device.
-    Iterating gives one epoch and goes on to the next; leaving a loop early ends its epoch.
+    Iterating gives one epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its
+    epoch once it has given out a batch; ``state_dict`` still says where it was, an error's batch not counted. There is
+    one loop at a time: beginning another is leaving the one before, which is an error if it is gone on with.
 
     Args:
         dataset: the videos.
@@ -196,7 +199,8 @@ class VideoLoader:
         self._epochs = Epochs(self._table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._stats = LoaderStats()
         self._epoch, self._given = self._epochs.epoch(0), 0
-        self._left_early = self._resumed = False
+        self._resumed = False
+        self._loop = Stop()
 
     def __len__(self) -> int:
         """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""
@@ -213,8 +217,7 @@ class VideoLoader:
         An epoch that was just resumed stays resumed, so that loops which tell each epoch go on where they were.
         """
         if not (self._resumed and epoch == self._epoch.number and not self._given):
-            self._epoch, self._given, self._left_early = self._epochs.epoch(epoch), 0, False
-            self._resumed = False
+            self._epoch, self._given, self._resumed = self._epochs.epoch(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is: after the batch given out last.
@@ -232,8 +235,7 @@ class VideoLoader:
             ConfigurationError: the state is of another data set, frame mode, order or seed, or what is left cannot be
                 dealt to this number of shards.
         """
-        self._epoch, self._given, self._left_early = self._epochs.resume(state), 0, False
-        self._resumed = True
+        self._epoch, self._given, self._resumed = self._epochs.resume(state), 0, True
 
     def stats(self) -> LoaderStats:
         """What the batches given out so far have cost, and where the time went."""
@@ -244,45 +246,58 @@ class VideoLoader:
 
         Raises:
             DecodeError, SourceError: a clip cannot be made (with ``on_error="raise"``).
-            ConfigurationError: clips of one batch differ in their size or number of frames; see ``collate``.
+            ConfigurationError: clips of one batch differ in their size or number of frames, see ``collate``; or
+                another loop over this loader has begun.
         """
-        if self._left_early:
+        if self._given:
             self.set_epoch(self._epoch.number + 1)
-        plan, epoch = self._epoch, self._epoch.number
+        self._loop.call()
+        plan, loop = self._epoch, Stop()
+        self._loop = loop
         pending: deque[BatchInMaking] = deque()
-        since = time.perf_counter()
+        since, following = time.perf_counter(), 0
         try:
-            following = 0
             while following < len(plan) or pending:
                 while following < len(plan) and len(pending) <= self._prefetch:
-                    pending.append(self._start(plan, following))
+                    pending.append(self._start(plan, following, loop))
                     following += 1
-                first, asked = pending.popleft(), time.perf_counter()
+                asked = time.perf_counter()
                 try:
-                    made = first.made.result()
+                    made = pending[0].made.result()
                 finally:
-                    self.unreadable += first.unreadable
+                    self.unreadable += pending[0].unreadable
+                pending.popleft()
                 now = time.perf_counter()
                 self._stats += made.stats + LoaderStats(seconds=now - since, waiting=now - asked)
                 since = now
-                self._given = following - len(pending)
-                if self._given == len(plan):
-                    self.set_epoch(epoch + 1)
-                if (batch := made.hand_over()) is not None:
-                    yield batch
+                self._advance(plan, following - len(pending))
+                # Not in a variable, so that a batch is gone when the consumer lets it go.
+                given_out = [batch for batch in [made.hand_over()] if batch is not None]
+                del made
+                if given_out:
+                    yield given_out.pop()
+                if self._loop is not loop:
+                    raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
             if not len(plan):
-                self.set_epoch(epoch + 1)
+                self._advance(plan, 0)
         finally:
             for each in pending:
                 each.cancel()
-            # A loop that was left early can still be saved and resumed; a new loop is a new epoch.
-            self._left_early = self._epoch is plan and self._given > 0
+            pending.clear()
 
-    def _start(self, plan: EpochPlan, batch: int) -> BatchInMaking:
+    def _advance(self, plan: EpochPlan, given: int) -> None:
+        """So many batches were given out of an epoch, unless another one was begun or resumed meanwhile."""
+        if self._epoch is plan:
+            self._given = given
+            if given == len(plan):
+                self.set_epoch(plan.number + 1)
+
+    def _start(self, plan: EpochPlan, batch: int, loop: Stop) -> BatchInMaking:
         return self._maker.start(
             lambda: [view for clip in plan.clips(batch).tolist() for view in self._plan(clip, plan.number)],
             partial(self._stand_ins, plan.number),
             partial(clip_rng, self._seed, plan.number, use=_FOR_BATCH),
+            loop,
         )
 
     def _plan(self, clip: int, epoch: int) -> list[PlannedClip]:

@@ -16,6 +16,7 @@ from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
 from videoloader.indexing.sources import reopen_source
+from videoloader.stopping import Stop
 from videoloader.workers import DecodeWorkers
 
 
@@ -27,22 +28,28 @@ class RowJob(NamedTuple):
 
 
 def decode_rows(
-    job: DecodeJob, output: OutputSpec, cache: FrameCache | None, reader: ClipReader, decode: Decode
+    job: DecodeJob,
+    output: OutputSpec,
+    cache: FrameCache | None,
+    reader: ClipReader,
+    decode: Decode,
+    stop: Stop | None = None,
 ) -> ClipsReport:
     """Decode frames of one video into the rows of a batch.
 
     Args:
         job: which frames, and their slots.
-        output, cache, decode: as for ``ClipReader.read``.
+        output, cache, decode, stop: as for ``ClipReader.read``.
         reader: of the calling thread.
 
     Raises:
+        StoppedError: see there.
         FrameRangeError, DecodeError, SourceError, UnsupportedError: as ``ClipReader.read``.
     """
     video = job.rows[0].clip.video
     source, slots = reopen_source(video.entry.path), [part.slots for part in job.parts]
     with profiler_range("decode", reader.device):
-        report = reader.read(source, job.index, slots, output, decode=decode, cache=cache)
+        report = reader.read(source, job.index, slots, output, decode=decode, cache=cache, stop=stop)
     video.index = report.index
     for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
         row.corrupt[part.positions] = corrupt
@@ -50,20 +57,24 @@ def decode_rows(
 
 
 def submit_rows(
-    workers: DecodeWorkers, rows: Sequence[BatchRow], output: OutputSpec, cache: FrameCache | None
+    workers: DecodeWorkers,
+    rows: Sequence[BatchRow],
+    output: OutputSpec,
+    cache: FrameCache | None,
+    stop: Stop | None = None,
 ) -> list[RowJob]:
     """Have the rows of a batch decoded.
 
     Args:
         workers: who decode.
         rows: of the batch.
-        output, cache: as for ``ClipReader.read``.
+        output, cache, stop: as for ``ClipReader.read``.
 
     Raises:
         UnsupportedError: NVDEC must decode a video, and cannot.
     """
     return [
-        RowJob(workers.submit(partial(decode_rows, job, output, cache), job.index, job.packets), job.rows)
+        RowJob(workers.submit(partial(decode_rows, job, output, cache, stop=stop), job.index, job.packets), job.rows)
         for job in decode_jobs(rows)
     ]
 

@@ -22,6 +22,7 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import split_at_keyframes
 from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
 from videoloader.slots import ClipSlots, split_clips
+from videoloader.stopping import Stop
 from videoloader.workers import workers_of_device
 
 # Below that a part of a video is not worth a decoder of its own.
@@ -185,7 +186,7 @@ class Video:
         # Pixels of a part, and when they are there; frames that are there, but not yet given out.
         making: deque[tuple[npt.NDArray[np.int64], torch.Tensor, Future[ClipsReport]]] = deque()
         made: dict[int, torch.Tensor] = {}
-        workers = workers_of_device(self.device, self._decode)
+        workers, stop = workers_of_device(self.device, self._decode), Stop()
         try:
             for number in numbers.tolist():
                 while number not in made:
@@ -193,7 +194,7 @@ class Video:
                     while parts and (not making or held + len(parts[0]) <= most):
                         part = parts.popleft()
                         pixels, clip = self._new_clip(part)
-                        job = workers.submit(partial(self._decode_job, [clip]), self.index, len(part))
+                        job = workers.submit(partial(self._decode_job, [clip], stop), self.index, len(part))
                         making.append((part, pixels, job))
                         held += len(part)
                     part, pixels, job = making.popleft()
@@ -201,6 +202,7 @@ class Video:
                     made.update(zip(part.tolist(), pixels.unbind(0), strict=True))
                 yield made.pop(number)
         finally:
+            stop.call()
             wait([job for _, _, job in making if not job.cancel()])
 
     def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
@@ -221,15 +223,18 @@ class Video:
         if len(jobs) == 1:
             # Handing it to another thread would only take time.
             slots = [part.slots for part in jobs[0][1]]
-            reports = [self._decode_job(slots, reader_of_thread(self.device), self._decode)]
+            reports = [self._decode_job(slots, Stop(), reader_of_thread(self.device), self._decode)]
         else:
-            workers = workers_of_device(self.device, self._decode)
+            workers, stop = workers_of_device(self.device, self._decode), Stop()
             futures = [
-                workers.submit(partial(self._decode_job, [part.slots for part in parts]), self.index, len(frames))
+                workers.submit(partial(self._decode_job, [part.slots for part in parts], stop), self.index, len(frames))
                 for frames, parts in jobs
             ]
-            wait(futures)
-            reports = [future.result() for future in futures]
+            try:
+                reports = [future.result() for future in futures]
+            finally:
+                stop.call()
+                wait([future for future in futures if not future.cancel()])
         for (_, parts), report in zip(jobs, reports, strict=True):
             for part, damaged in zip(parts, report.corrupt, strict=True):
                 corrupt[part.clip][part.positions] = damaged
@@ -242,8 +247,8 @@ class Video:
         pixels = allocate((len(numbers), 3, height, width), torch.uint8, self.device)
         return pixels, ClipSlots(numbers, Geometry((0, 0, height, width), (height, width)), pixels.unbind(0))
 
-    def _decode_job(self, clips: list[ClipSlots], reader: ClipReader, decode: Decode) -> ClipsReport:
-        return reader.read(self._source, self.index, clips, self._output, decode=decode)
+    def _decode_job(self, clips: list[ClipSlots], stop: Stop, reader: ClipReader, decode: Decode) -> ClipsReport:
+        return reader.read(self._source, self.index, clips, self._output, decode=decode, stop=stop)
 
     def _accept(self, reports: Sequence[ClipsReport], pixels: Sequence[torch.Tensor]) -> None:
         """Let the caller's CUDA stream wait for pixels, and remember what was learned of the index."""

@@ -38,6 +38,9 @@ class _Job(Generic[T]):
                 self.future.set_result(self.make(reader, decode))
             except BaseException as error:
                 self.future.set_exception(error)
+                # The error's traceback holds this frame and its caller's: while one of them knows the future, which
+                # holds the error, only the garbage collector frees the job's memory.
+                del self
 
 
 class DecodeWorkers:
@@ -122,6 +125,7 @@ class DecodeWorkers:
         start = time.perf_counter()
         job.run(reader_of_thread(self._device), self._decode)
         self._nvdec_seconds.add(job, time.perf_counter() - start)
+        del job  # see _Job.run
         self._call_help()
 
     def _help(self) -> None:
@@ -135,6 +139,7 @@ class DecodeWorkers:
         start = time.perf_counter()
         job.run(reader_of_thread(self._device), "cpu")
         self._cpu_seconds.add(job, time.perf_counter() - start)
+        del job  # see _Job.run
         self._call_help()
 
     def _pays(self, job: _Job[Any]) -> bool:

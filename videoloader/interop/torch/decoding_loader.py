@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -30,6 +31,7 @@ from videoloader.loader_stats import LoaderStats, decoding_stats
 from videoloader.ranks import shard_of_environment
 from videoloader.row_jobs import RowJob, hand_over, submit_rows
 from videoloader.sampling import clip_rng
+from videoloader.stopping import Stop
 from videoloader.transforms import Transform, arrange_transforms
 from videoloader.video import Clip
 from videoloader.workers import DecodeWorkers
@@ -61,6 +63,7 @@ class _Decoding(NamedTuple):
 
     places: list[_Rows]
     jobs: list[RowJob]
+    seconds: float  # that planning took
 
 
 class _Pending(NamedTuple):
@@ -70,6 +73,7 @@ class _Pending(NamedTuple):
     clips: int
     decoding: Future[_Decoding]
     then: _Progress
+    stop: Stop
 
 
 class DecodingLoader:
@@ -83,7 +87,9 @@ class DecodingLoader:
 
     What frames a request without a seed gets depends on the loader's seed, the epoch, and how many requests came
     before it in this epoch: not on workers or prefetching, provided that the torch loader's order does not. Iterating
-    gives one epoch and goes on to the next; leaving a loop early ends its epoch.
+    gives one epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its epoch once
+    it has given out a batch; ``state_dict`` still says where it was, an error's batch not counted. There is one loop at
+    a time: beginning another is leaving the one before, which is an error if it is gone on with.
 
     Args:
         torch_loader: a ``torch.utils.data.DataLoader`` with any sampler, ``collate_fn``, workers and pinning, or any
@@ -165,7 +171,8 @@ class DecodingLoader:
         # many new videos, or reading them over a network, does not keep the consumer waiting.
         self._planner = ThreadPoolExecutor(1, "videoloader-plan")
         self._progress = _Progress(0)
-        self._resumed = self._left_early = self._told = False
+        self._resumed = self._begun = self._told = False
+        self._loop = Stop()
         self._stats = LoaderStats()
         self.unreadable: list[tuple[str, str]] = []
 
@@ -185,7 +192,7 @@ class DecodingLoader:
         """
         if not (self._resumed and epoch == self._progress.epoch):
             self._progress, self._resumed = _Progress(epoch), False
-        self._told, self._left_early = True, False
+        self._told, self._begun = True, False
         self._tell_epoch(epoch)
 
     def _tell_epoch(self, epoch: int) -> None:
@@ -218,15 +225,16 @@ class DecodingLoader:
         progress = _Progress(**{name: state[name] for name in _Progress._fields})
         if progress.loader is not None and not hasattr(self._loader, "load_state_dict"):
             raise ConfigurationError(f"the state is of a torch loader with a state, not of a {type(self._loader)}")
-        if progress.loader is not None:
-            self._loader.load_state_dict(copy.deepcopy(progress.loader))  # type: ignore[attr-defined]
-        self._progress, self._resumed, self._left_early, self._told = progress, True, False, bool(state["told"])
+        self._progress, self._resumed, self._begun, self._told = progress, True, False, bool(state["told"])
 
     def _loader_state(self) -> Any:
         return copy.deepcopy(self._loader.state_dict()) if hasattr(self._loader, "state_dict") else None
 
     def stats(self) -> LoaderStats:
-        """What the clips given out so far have cost."""
+        """What the clips given out so far have cost, and where the time went.
+
+        Transforms run while the consumer waits; so does the torch loader. Their times are in ``waiting``.
+        """
         return self._stats
 
     def __iter__(self) -> Iterator[Any]:
@@ -234,18 +242,23 @@ class DecodingLoader:
 
         Raises:
             VideoLoaderError: a clip cannot be made (with ``on_error="raise"``); it names the file.
-            ConfigurationError: clips of one list differ in their size or number of frames; see ``collate``.
+            ConfigurationError: clips of one list differ in their size or number of frames, see ``collate``; or another
+                loop over this loader has begun.
         """
-        if self._left_early:
-            self._progress = _Progress(self._progress.epoch + 1)
-        start, self._left_early = self._progress, False
+        if self._begun:
+            self._progress, self._begun = _Progress(self._progress.epoch + 1), False
+        self._loop.call()
+        start, loop = self._progress, Stop()
+        self._loop = loop
         if self._told:
             self._tell_epoch(start.epoch)
+        asked = since = time.perf_counter()
+        if self._resumed and start.loader is not None:
+            self._loader.load_state_dict(copy.deepcopy(start.loader))  # type: ignore[attr-defined]
         batches = iter(self._loader)
         if self._resumed and start.loader is None:
             for _ in range(start.batches):
                 next(batches, None)
-        self._resumed = False
         self._progress = latest = start._replace(loader=self._loader_state())
         pending: deque[_Pending] = deque()
         end: _Progress | Exception | None = None
@@ -259,23 +272,33 @@ class DecodingLoader:
                     except Exception as error:
                         end = error  # the batches before it come first
                     else:
-                        pending.append(self._begin(batch, latest))
+                        pending.append(self._begin(batch, latest, loop))
                         latest = pending[-1].then
                 if not pending:
                     break
-                made = self._finish(pending[0])
-                first = pending.popleft()
-                self._progress = end if isinstance(end, _Progress) and not pending else first.then
-                if made is not None:
-                    yield fill_places(first.batch, _each_in_turn(made))
+                given_out = self._finish(pending[0])
+                then = pending.popleft().then
+                self._progress = end if isinstance(end, _Progress) and not pending else then
+                self._begun, self._resumed = self._progress is then, False
+                now = time.perf_counter()
+                self._stats += LoaderStats(seconds=now - since, waiting=now - asked)
+                since = now
+                if given_out:
+                    # Not in a variable, so that a batch is gone when the consumer lets it go.
+                    yield given_out.pop()
+                asked = time.perf_counter()
+                if self._loop is not loop:
+                    raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
             if isinstance(end, Exception):
                 raise end
             assert end is not None
-            self._progress = end
+            self._progress, self._begun, self._resumed = end, False, False
         finally:
             for each in pending:
                 self._abandon(each)
-            self._left_early = self._progress.epoch == start.epoch and self._progress.batches != start.batches
+            pending.clear()
+            # The traceback of an error holds this frame: the torch loader's processes are to end, whoever keeps it.
+            del batches, end
 
     def _wants_more(self, pending: deque[_Pending]) -> bool:
         if self._prefetch is not None:
@@ -284,15 +307,17 @@ class DecodingLoader:
         clips = sum(each.clips for each in pending)
         return len(pending) <= _LEAST_AHEAD or (clips < enough and len(pending) < enough)
 
-    def _begin(self, batch: Any, before: _Progress) -> _Pending:
+    def _begin(self, batch: Any, before: _Progress, loop: Stop) -> _Pending:
         places = places_of(batch)
         clips = sum(1 if isinstance(place, ClipRequest) else len(place) for place in places)
-        decoding = self._planner.submit(self._decode, places, before.epoch, before.requests)
+        decoding = self._planner.submit(self._decode, places, before.epoch, before.requests, loop)
         then = _Progress(before.epoch, before.batches + 1, before.requests + clips, self._loader_state())
-        return _Pending(batch, clips, decoding, then)
+        return _Pending(batch, clips, decoding, then, loop)
 
-    def _decode(self, places: list[Place], epoch: int, number: int) -> _Decoding:
+    def _decode(self, places: list[Place], epoch: int, number: int, stop: Stop) -> _Decoding:
         """Begin to decode the clips of a batch, the first of which has this number in its epoch."""
+        stop.check()
+        begin = time.perf_counter()
         groups = [[place] if isinstance(place, ClipRequest) else place for place in places]
         self._indexes.look_up(request.video.path for group in groups for request in group)
         arranged = []
@@ -302,7 +327,8 @@ class DecodingLoader:
             arranged.append(_Rows(alone, *arrange_rows(planned, "list" if alone else self._collate, self._memory)))
             number += len(group)
         rows = [row for each in arranged for row in each.rows]
-        return _Decoding(arranged, submit_rows(self._workers, rows, self._transforms.decoded, self._cache))
+        jobs = submit_rows(self._workers, rows, self._transforms.decoded, self._cache, stop)
+        return _Decoding(arranged, jobs, time.perf_counter() - begin)
 
     def _plan(self, request: ClipRequest, epoch: int, number: int) -> PlannedClip:
         if request.seed is None:
@@ -321,8 +347,8 @@ class DecodingLoader:
         (planned,) = plan_views(number, video, request.clip, request.mode, transforms, [rng])
         return planned
 
-    def _finish(self, pending: _Pending) -> list[Any] | None:
-        """What stands in the places of a batch, when all its clips are made; None where it is skipped."""
+    def _finish(self, pending: _Pending) -> list[Any]:
+        """The batch when all its clips are made, in a list; an empty one where it is skipped."""
         try:
             decoding = pending.decoding.result()
             reports = [job.report.result() for job in decoding.jobs]
@@ -332,16 +358,20 @@ class DecodingLoader:
             if self._on_error == "raise":
                 raise
             self.unreadable.append((error.source or "", str(error)))
-            self._abandon(pending)
-            return None
+            self._wait(pending)
+            return []
+        begin = time.perf_counter()
         frames = [
             tensor
             for place in decoding.places
             for tensor in ([row.frames for row in place.rows] if place.stacked is None else [place.stacked])
         ]
         hand_over(reports, frames, self.device)
-        self._stats += decoding_stats(pending.clips, reports)
-        return [self._replace_with(self._result(place)) for place in decoding.places]
+        made = [self._replace_with(self._result(place)) for place in decoding.places]
+        batch = fill_places(pending.batch, _each_in_turn(made))
+        times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
+        self._stats += decoding_stats(pending.clips, reports) + times
+        return [batch]
 
     def _result(self, place: _Rows) -> Batch | Clip:
         frames = transform_rows(self._transforms, place.stacked, place.rows, self._layout)
@@ -351,7 +381,12 @@ class DecodingLoader:
         return Clip(batch.frames[0], batch.frame_numbers[0], batch.timestamps[0], batch.mask[0], batch.corrupt[0])
 
     def _abandon(self, pending: _Pending) -> None:
-        """Let a batch go: when this returns nobody works on it any more."""
+        """Let a batch go, with all of its loop: when this returns nobody works on it any more."""
+        pending.stop.call()
+        self._wait(pending)
+
+    def _wait(self, pending: _Pending) -> None:
+        """Let what has not begun of a batch go, and wait for the rest."""
         if pending.decoding.cancel() or pending.decoding.exception() is not None:
             return
         wait([job.report for job in pending.decoding.result().jobs if not job.report.cancel()])

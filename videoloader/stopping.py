@@ -1,0 +1,45 @@
+"""Work in other threads that is called off: because nobody waits for it any more, or because the interpreter ends."""
+
+from __future__ import annotations
+
+import concurrent.futures.thread  # noqa: F401  # ends its threads at exit, too; see below
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class StoppedError(Exception):
+    """Raised in a thread whose work was called off. Whoever called it off does not ask for the result."""
+
+
+class Stop:
+    """Whether some work was called off. It looks here by itself, wherever ending does no harm."""
+
+    # An attribute of the class until the work is called off: at the interpreter's exit all work is, at once.
+    called = False
+
+    def call(self) -> None:
+        """Call the work off."""
+        self.called = True
+
+    def check(self) -> None:
+        """Raise StoppedError if the work was called off."""
+        if self.called:
+            raise StoppedError
+
+    def watch(self, items: Iterable[T]) -> Iterator[T]:
+        """The same items, but StoppedError in place of the next one once the work was called off."""
+        for item in items:
+            self.check()
+            yield item
+
+
+def _stop_all() -> None:
+    Stop.called = True
+
+
+# Pools of threads do all that was asked of them before the interpreter ends: with batches under way that can take long.
+# What ``atexit`` calls comes after that. These calls come before it, the youngest first.
+threading._register_atexit(_stop_all)  # type: ignore[attr-defined]
