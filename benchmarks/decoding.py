@@ -24,7 +24,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,9 @@ _NEAR = 0.9
 class Process:
     """A library in a process of its own, which measures when it is told to."""
 
-    def __init__(self, entrant: Entrant, files: Sequence[str], cores: int | None, environment: Mapping[str, str]):
+    def __init__(
+        self, entrant: Entrant, files: Sequence[str], cores: Sequence[int] | None, environment: Mapping[str, str]
+    ) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         task = json.dumps([entrant.module, entrant.function, list(files), cores])
         self._process = subprocess.Popen(
@@ -65,13 +67,20 @@ class Process:
         lines = self._log.read().strip().splitlines() or [""]
         return {"error": f"the process ended with {code}: {lines[-1][:300]}"}
 
-    def measure(self, seconds: float, warmup: float, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def fileno(self) -> int:
+        """Of what can be read when it answers."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    def ask(self, seconds: float, warmup: float, arguments: Mapping[str, Any]) -> None:
+        """Have it measure."""
         assert self._process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):  # the answer will be that it has ended
             self._process.stdin.write(json.dumps([seconds, warmup, arguments]) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            return {"error": "the process has ended"}
+
+    def measure(self, seconds: float, warmup: float, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        self.ask(seconds, warmup, arguments)
         return self.answer(60 + 10 * (seconds + warmup))
 
     def close(self) -> None:
@@ -84,7 +93,7 @@ def serve(task: str) -> None:
     """Import a library, say so, then measure for each line that comes in."""
     module, function, files, cores = json.loads(task)
     if cores:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+        os.sched_setaffinity(0, cores)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
 
@@ -107,7 +116,10 @@ def serve(task: str) -> None:
             answer({"figures": measure(files, seconds, warmup, **arguments)})
         except Exception:
             answer(error())
-        gc.collect()  # so that threads and sessions are gone when others are measured
+        # So that threads, sessions and what PyTorch keeps are gone when others are measured.
+        gc.collect()
+        if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
 
 class Result:
@@ -164,11 +176,12 @@ def run(work: Work, arguments: argparse.Namespace, folder: Path) -> dict[str, Re
     entrants = [each for each in work.entrants if each.module not in arguments.without]
     results = {entrant.label: Result(entrant, work.unit) for entrant in entrants}
     rounds = range(arguments.rounds)
+    cores = sorted(os.sched_getaffinity(0))[: work.cores]
     for some in [[number] for number in rounds] if work.new_processes else [rounds]:
         with ExitStack() as stack:
             processes = {}
             for entrant in entrants:
-                process = Process(entrant, files, work.cores, environment_of(entrant.module, arguments.environment))
+                process = Process(entrant, files, cores, environment_of(entrant.module, arguments.environment))
                 stack.callback(process.close)
                 processes[entrant.label] = process
             # Nobody is measured while another one is still being imported.
@@ -229,12 +242,14 @@ def machine() -> dict[str, Any]:
     return facts
 
 
-def write_json(path: Path, arguments: argparse.Namespace, name: str, results: Mapping[str, Result], bars: list) -> None:
+def write_json(
+    path: Path, arguments: argparse.Namespace, name: str, title: str, results: Mapping[str, Result], bars: list
+) -> None:
     """Add a work to a file of results, or replace it there."""
     told = json.loads(path.read_text()) if path.exists() else {"machine": machine(), "works": {}}
     told["works"][name] = {
-        "title": WORKS[name].title,
-        "unit": WORKS[name].unit,
+        "title": title,
+        "unit": next(iter(results.values())).unit,
         "settings": {key: getattr(arguments, key) for key in ("rounds", "seconds", "warmup")},
         "entrants": {
             label: {
@@ -292,7 +307,7 @@ def main() -> None:
             bars = [judge(bar, results) for bar in WORKS[name].bars]
             rows += [(name, bar) for bar in bars]
             if arguments.json:
-                write_json(arguments.json, arguments, name, results, bars)
+                write_json(arguments.json, arguments, name, WORKS[name].title, results, bars)
     print("\n" + table(rows))
 
 

@@ -10,7 +10,7 @@ from footage import COPIES, LONG
 
 CORES = len(os.sched_getaffinity(0))
 # Figures of which less is better.
-LESS_IS_BETTER = ("ms", "GB")
+LESS_IS_BETTER = ("ms", "s", "GB")
 
 
 class Entrant(NamedTuple):

@@ -62,16 +62,6 @@ def test_noise_and_mixtures_of_two_frames_are_not_read() -> None:
         assert read_frames(frames, geometry, (240, 320)) == [None]
 
 
-def test_memory_that_grows_is_noticed() -> None:
-    flat = [mixed_clips.Footprint(clips, 500 + clips % 3, 900, 8, 4) for clips in range(0, 10_000, 250)]
-    assert all(rise <= mixed_clips.TOLERANCES[name] for name, rise in mixed_clips.growth(flat).items())
-    leaking = [row._replace(host=row.host + row.clips / 200, files=8 + row.clips // 1000) for row in flat]
-    assert {name for name, rise in mixed_clips.growth(leaking).items() if rise > mixed_clips.TOLERANCES[name]} == {
-        "host MB",
-        "files",
-    }
-
-
 def test_frames_fit_into_the_code() -> None:
     assert len(PAINTED) <= 128
     assert max(recipe.frames for recipe in PAINTED.values()) <= 2048

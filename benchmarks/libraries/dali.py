@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nvidia.dali.auto_aug.rand_augment import rand_augment as auto_augment
 
 from libraries.augmenting import CLIPS, MAGNITUDE, OPERATIONS, clips, milliseconds_a_batch
 from libraries.common import BATCH, LENGTH, MEAN, SIDE, SPAN, STD, STRIDE, rate
+from libraries.place import Place, epoch_together
 
 _CLIP = {"sequence_length": LENGTH, "stride": STRIDE}
 # Windows start at every eighth frame, in random order over all files.
@@ -84,6 +86,62 @@ def rand_augment(
             raise ValueError(f"a batch came out as {batch.shape()}")
 
     return milliseconds_a_batch(step, seconds, warmup)
+
+
+def whole_videos(
+    files: list[str],
+    seconds: float,
+    warmup: float,
+    place: Mapping[str, Any],
+    sequence: int,
+    side: int,
+) -> dict[str, float]:
+    """Seconds of an epoch of all frames in sequences, as uint8 on the GPU, by ``readers.video``.
+
+    Args:
+        files: the videos, of FRAMES frames each.
+        seconds: not used.
+        warmup: seconds before the epoch.
+        place: of this process.
+        sequence: frames in a clip.
+        side: of the frames that come out, which are square; 0 leaves them as large as they are.
+    """
+    here = Place(**place)
+    begin = time.perf_counter()
+
+    @pipeline_def(batch_size=BATCH, num_threads=here.cores, device_id=here.device.index, prefetch_queue_depth=2)
+    def pipeline() -> Any:
+        frames = fn.readers.video(
+            device="gpu",
+            filenames=files,
+            sequence_length=sequence,
+            step=sequence,
+            shard_id=here.rank,
+            num_shards=here.ranks,
+        )
+        return fn.resize(frames, size=[side, side]) if side else frames
+
+    running = pipeline()
+    running.build()
+    setup = time.perf_counter() - begin
+    batches = -(-len(files) * (FRAMES // sequence) // (here.ranks * BATCH))
+
+    def first(least: float) -> None:
+        end = time.perf_counter() + least
+        step()
+        while time.perf_counter() < end:
+            step()
+
+    def step() -> int:
+        (frames,) = running.run()
+        shape = tuple(frames.shape()[0])
+        if shape[0] != sequence or shape[3] != 3 or (side and shape[1:3] != (side, side)):
+            raise ValueError(f"a clip came out as {shape}")
+        torch.cuda.synchronize()
+        return len(frames) * sequence
+
+    figures = epoch_together(first, lambda: sum(step() for _ in range(batches)), warmup, here)
+    return {**figures, "setup s": setup}
 
 
 def _random_starts(files: list[str]) -> tuple[Any, Any]:

@@ -23,7 +23,7 @@ _CLIPS_A_FILE = 400
 def every_frame(files: list[str], seconds: float, warmup: float) -> dict[str, float]:
     """Frames a second of whole files, by NVDEC alone."""
     mode = vl.EveryWindow(FRAMES)
-    with _loader(files * 16, mode, device="cuda", decode="nvdec", batch_size=2, prefetch=8) as (loader, batches):
+    with loading(files * 16, mode, device="cuda", decode="nvdec", batch_size=2, prefetch=8) as (loader, batches):
         frames = rate(lambda: next(batches).frames.shape[0] * FRAMES, seconds, warmup)
         return {"frames/s": frames, "packets/frame": _cost(loader)}
 
@@ -31,18 +31,18 @@ def every_frame(files: list[str], seconds: float, warmup: float) -> dict[str, fl
 def random_clips(files: list[str], seconds: float, warmup: float, **arguments: Any) -> dict[str, float]:
     """Clips a second of random clips; the arguments are VideoLoader's."""
     mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
-    with _loader(files, mode, batch_size=BATCH, **arguments) as (loader, batches):
-        clips = rate(lambda: _clips(next(batches)), seconds, warmup)
+    with loading(files, mode, batch_size=BATCH, **arguments) as (loader, batches):
+        clips = rate(lambda: clips_of(next(batches)), seconds, warmup)
         return {"clips/s": clips, "packets/frame": _cost(loader)}
 
 
 def clips_of_one_video(files: list[str], seconds: float, warmup: float, clips: int) -> dict[str, float]:
     """Clips a second where all clips of a batch are of one video, and how often a batch decodes a packet."""
     mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=clips * 1000)
-    with _loader(files, mode, device="cuda", decode="nvdec", batch_size=clips) as (loader, batches):
+    with loading(files, mode, device="cuda", decode="nvdec", batch_size=clips) as (loader, batches):
         numbers = [next(batches).frame_numbers for _ in range(4)]
         decoded = loader.stats().packets
-        clips_a_second = rate(lambda: _clips(next(batches)), seconds, warmup)
+        clips_a_second = rate(lambda: clips_of(next(batches)), seconds, warmup)
     index = vl.Video(files[0], device="cpu").index
     needed = sum(_packets_needed(files[0], index, batch) for batch in numbers)
     alone = sum(_packets_needed(files[0], index, clip) for batch in numbers for clip in batch)
@@ -90,14 +90,14 @@ def gpu_memory(files: list[str], seconds: float, warmup: float, num_workers: int
     prefetch = 4
     mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
     arguments = {"device": "cuda", "decode": "nvdec", "num_workers": num_workers}
-    with _loader(files, mode, batch_size=BATCH, prefetch=prefetch, **arguments) as (_, batches):
+    with loading(files, mode, batch_size=BATCH, prefetch=prefetch, **arguments) as (_, batches):
         batch = next(batches)
 
         def step() -> int:
             nonlocal batch, least
             batch = next(batches)
             least = min(least, torch.cuda.mem_get_info()[0])
-            return _clips(batch)
+            return clips_of(batch)
 
         clips = rate(step, seconds, warmup)
         of_batches = (prefetch + 2) * batch.frames.numel() * batch.frames.element_size()
@@ -110,15 +110,14 @@ def gpu_memory(files: list[str], seconds: float, warmup: float, num_workers: int
 
 
 @contextmanager
-def _loader(files: Sequence[str], mode: Any, **arguments: Any) -> Iterator[tuple[vl.VideoLoader, Iterator[Any]]]:
+def loading(files: Sequence[str], mode: Any, **arguments: Any) -> Iterator[tuple[vl.VideoLoader, Iterator[Any]]]:
     """A loader and its batches without end."""
     loader = vl.VideoLoader(
         vl.VideoDataset.from_paths(files),
         mode,
         transforms=[vl.Resize((SIDE, SIDE)), vl.Normalize()],
         dtype="float16",
-        shuffle=True,
-        **arguments,
+        **{"shuffle": True} | arguments,
     )
 
     def endless() -> Iterator[Any]:
@@ -132,7 +131,8 @@ def _loader(files: Sequence[str], mode: Any, **arguments: Any) -> Iterator[tuple
         batches.close()
 
 
-def _clips(batch: Any) -> int:
+def clips_of(batch: Any) -> int:
+    """How many clips a batch has, once they are there."""
     check_clip(batch.frames)
     if batch.frames.is_cuda:
         torch.cuda.current_stream().synchronize()

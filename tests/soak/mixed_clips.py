@@ -6,7 +6,7 @@ The videos differ in codec, size, chroma, bit depth, kind of GOP and container (
 made in FOLDER unless they are there. Clips are windows and lists of all kinds, cut and flipped at random; each frame
 carries its number and its video's in its pixels, which are read back. What the process and the GPU hold is printed
 after each epoch and must be flat: between the first and the last fifth of what comes after the first 1,000 clips, the
-medians may not grow by more than ``TOLERANCES``. Exit code 1 if they do, or if any frame is wrong.
+medians may not grow by more than ``footprint.TOLERANCES``. Exit code 1 if they do, or if any frame is wrong.
 
 ``tests/test_mixed_clips.py`` and ``tests/gpu/test_mixed.py`` run a small sample of this.
 """
@@ -14,27 +14,23 @@ medians may not grow by more than ``TOLERANCES``. Exit code 1 if they do, or if 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import os
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import av
-import numpy as np
-import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from painted_videos import NUMBERS, PAINTED, read_frames, write_painted
+from soak.footprint import Footprint, footprint, growth, header, leaks, told
 from soak.random_frames import RandomFrames
 
 import videoloader as vl
@@ -42,22 +38,8 @@ from videoloader.sampling import AllFrames, clip_frames, clip_rng
 from videoloader.transforms import plan_geometry
 
 WARM_UP = 1000
-# The heap is trimmed before it is measured, but fragments remain; a session of NVDEC, made when it is first needed,
-# has up to 95 MB at 1080p.
-TOLERANCES = {"host MB": 24.0, "GPU MB": 100.0, "files": 0.0, "threads": 0.0}
-
 MODE = RandomFrames(6, clips=4)
 TRANSFORMS = (vl.RandomResizedCrop(112, scale=(0.5, 1)), vl.RandomHorizontalFlip())
-
-
-class Footprint(NamedTuple):
-    """What the process holds after some clips; memory in MB."""
-
-    clips: int
-    host: float
-    gpu: float
-    files: int
-    threads: int
 
 
 class Outcome(NamedTuple):
@@ -100,29 +82,10 @@ def run(paths: list[Path], clips: int, progress: Callable[[Footprint], object] =
             wrong += _wrong_clips(batch, epoch, seed)
             seen += len(batch.clips)
         # Between two epochs nothing is under way.
-        curve.append(_footprint(seen, loader.device))
+        curve.append(footprint(seen, loader.device))
         progress(curve[-1])
         epoch += 1
     return Outcome(seen * MODE.length, wrong, curve, loader.stats())
-
-
-def growth(curve: list[Footprint]) -> dict[str, float]:
-    """By how much the medians rise from the first to the last fifth of the curve after the warm-up."""
-    after = np.array([row[1:] for row in curve if row.clips >= WARM_UP], np.float64)
-    if len(after) < 5:
-        return dict.fromkeys(TOLERANCES, 0.0)
-    fifth = len(after) // 5
-    rise = np.median(after[-fifth:], 0) - np.median(after[:fifth], 0)
-    return dict(zip(TOLERANCES, rise.tolist(), strict=True))
-
-
-def _footprint(clips: int, device: torch.device) -> Footprint:
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what glibc keeps of freed memory says nothing
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    free, total = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
-    files = len(os.listdir("/proc/self/fd"))
-    return Footprint(clips, resident / 1e6, (total - free) / 1e6, files, threading.active_count())
 
 
 @cache
@@ -154,6 +117,12 @@ def main() -> int:
     parser.add_argument("--decode", help="nvdec, cpu or auto")
     parser.add_argument("--cpu-workers", type=int, help="cores that may take part in decoding for CUDA")
     parser.add_argument("--workers", type=int, help="decoding threads; the loader's default unless given")
+    parser.add_argument(
+        "--decoder-memory",
+        type=int,
+        metavar="MB",
+        help="that sessions of NVDEC may take, so that they soon stop growing",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--videos", type=Path, help="folder that keeps the videos for another run")
     arguments = parser.parse_args()
@@ -162,6 +131,8 @@ def main() -> int:
     os.environ.setdefault("SVT_LOG", "1")
     optional = {"decode": arguments.decode, "cpu_workers": arguments.cpu_workers, "num_workers": arguments.workers}
     settings = {name: value for name, value in optional.items() if value is not None}
+    if arguments.decoder_memory:
+        vl.set_decoder_memory(arguments.decoder_memory * 1_000_000, arguments.device)
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.videos or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -169,20 +140,17 @@ def main() -> int:
         paths = write_videos(folder)
         made = time.perf_counter()
         print(f"{len(paths)} videos in {made - begin:.0f} s")
-        print("  clips   host MB    GPU MB  files  threads")
-
-        def show(row: Footprint) -> None:
-            print(f"{row.clips:7} {row.host:9.1f} {row.gpu:9.1f} {row.files:6} {row.threads:8}", flush=True)
-
+        print(header("clips"))
+        show = partial(print, flush=True)
         outcome = run(paths, arguments.clips, show, device=arguments.device, seed=arguments.seed, **settings)
         seconds = time.perf_counter() - made
-    rise = growth(outcome.curve)
-    leaks = [name for name, most in TOLERANCES.items() if rise[name] > most]
+    rise = growth(outcome.curve, WARM_UP)
+    leaking = leaks(rise)
     print(*outcome.wrong[:20], sep="\n")
     print(f"{outcome.frames} frames in {seconds:.0f} s ({outcome.stats}); {len(outcome.wrong)} wrong clips")
-    print(", ".join(f"{name} {rise[name]:+.1f} (at most {most:+.0f})" for name, most in TOLERANCES.items()))
-    print("FAILED" if outcome.wrong or leaks else "passed", *leaks)
-    return 1 if outcome.wrong or leaks else 0
+    print(told(rise))
+    print("FAILED" if outcome.wrong or leaking else "passed", *leaking)
+    return 1 if outcome.wrong or leaking else 0
 
 
 if __name__ == "__main__":

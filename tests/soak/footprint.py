@@ -1,0 +1,66 @@
+"""What a process holds while it goes on and on, and whether that grows."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+# The heap is trimmed before it is measured, but fragments remain; a session of NVDEC, made when it is first needed,
+# has up to 95 MB at 1080p.
+TOLERANCES = {"host MB": 24.0, "GPU MB": 100.0, "files": 0.0, "threads": 0.0}
+
+
+class Footprint(NamedTuple):
+    """What the process holds after so many clips or batches; memory in MB."""
+
+    done: int
+    host: float
+    gpu: float
+    files: int
+    threads: int
+
+    def __str__(self) -> str:
+        return f"{self.done:7} {self.host:9.1f} {self.gpu:9.1f} {self.files:6} {self.threads:8}"
+
+
+def header(what: str) -> str:
+    """The line above printed footprints; ``what`` is done."""
+    return f"{what:>7}   host MB    GPU MB  files  threads"
+
+
+def footprint(done: int, device: torch.device) -> Footprint:
+    """What the process holds now. Of the GPU it is what all processes hold: let no other one run there."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what glibc keeps of freed memory says nothing
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    free, total = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
+    files = len(os.listdir("/proc/self/fd"))
+    return Footprint(done, resident / 1e6, (total - free) / 1e6, files, threading.active_count())
+
+
+def growth(curve: Sequence[Footprint], warm_up: int) -> dict[str, float]:
+    """By how much the medians rise from the first to the last fifth of the curve after the warm-up."""
+    after = np.array([row[1:] for row in curve if row.done >= warm_up], np.float64)
+    if len(after) < 5:
+        return dict.fromkeys(TOLERANCES, 0.0)
+    fifth = len(after) // 5
+    rise = np.median(after[-fifth:], 0) - np.median(after[:fifth], 0)
+    return dict(zip(TOLERANCES, rise.tolist(), strict=True))
+
+
+def leaks(rise: dict[str, float]) -> list[str]:
+    """What grows by more than ``TOLERANCES``."""
+    return [name for name, most in TOLERANCES.items() if rise[name] > most]
+
+
+def told(rise: dict[str, float]) -> str:
+    """A growth beside the tolerances."""
+    return ", ".join(f"{name} {rise[name]:+.1f} (at most {most:+.0f})" for name, most in TOLERANCES.items())
