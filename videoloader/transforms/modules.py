@@ -33,8 +33,8 @@ class Module:
 
     What is random in it must come from PyTorch's global generators. They are seeded for each call with what the clips'
     own generators drew, and are put back afterwards, so that the frames depend on the loader's seed alone. That is why
-    modules run when the consumer asks for a batch, in its thread, and not ahead. No gradients are recorded. A module with
-    parameters must lie on the loader's device.
+    modules run when the consumer asks for a batch, in its thread, and not ahead. No gradients are recorded. A module
+    with parameters must lie on the loader's device.
 
     Args:
         module: what is called.
