@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,3 +149,34 @@ def test_where_nothing_can_replace_a_clip_the_error_says_what_was_tried(damaged:
     loader = vl.VideoLoader(rows, vl.FrameList([30]), batch_size=2, device="cpu", on_error="replace")
     with pytest.raises(vl.DecodeError, match=r"noise\.mp4: no clip can stand in for clip 0: \d+ of \d+ tried"):
         list(loader)
+
+
+def test_modules_and_the_consumer_draw_from_the_same_generator_without_disturbing_each_other(
+    data: vl.VideoDataset,
+) -> None:
+    settings = {"batch_size": 1, "device": "cpu", "num_workers": 2, "prefetch": 3}
+    transforms = [*GEOMETRY, vl.Module(SlowNoise()), vl.Normalize()]
+    loader = vl.VideoLoader(data, vl.RandomWindow(2), transforms=transforms, dtype="float32", **settings)
+    alone = list(loader)
+    torch.manual_seed(1)
+    expected = [torch.rand(()).item() for _ in range(400)]
+    loader.set_epoch(0)
+    torch.manual_seed(1)
+    batches, drawn = [], []
+    for batch in loader:
+        batches.append(batch)
+        for _ in range(100):
+            drawn.append(torch.rand(()).item())
+            time.sleep(0.0002)
+    assert_same(alone, batches)
+    assert drawn == expected
+
+
+class SlowNoise(torch.nn.Module):
+    """Draws many times from PyTorch's global generator."""
+
+    def forward(self, frames: torch.Tensor) -> torch.Tensor:
+        for _ in range(20):
+            frames = (frames + torch.rand(frames.shape[0], 1, 1, 1) * 9).to(torch.uint8)
+            time.sleep(0.0005)
+        return frames

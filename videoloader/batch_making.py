@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -28,7 +29,8 @@ from videoloader.errors import ConfigurationError, DecodeError, SourceError, Uns
 from videoloader.loader_stats import LoaderStats, decoding_stats
 from videoloader.row_jobs import RowJob, decode_rows, hand_over, submit_rows
 from videoloader.stopping import Stop
-from videoloader.transforms import TransformPlan
+from videoloader.transforms import Module, Operation, TransformPlan
+from videoloader.transforms.operations import BatchFunction
 from videoloader.workers import DecodeWorkers
 
 OnError = Literal["raise", "skip", "replace"]
@@ -70,15 +72,19 @@ class BatchInMaking:
 
     Attributes:
         rows: of the batch, once they are planned.
-        made: the batch.
+        made: gives the batch.
         unreadable: (path, error) of its clips that could not be made; complete when ``made`` is.
         stop: of the making.
     """
 
     rows: Future[_DecodingRows]
-    made: Future[MadeBatch]
+    made: Future[Callable[[], MadeBatch]]
     unreadable: list[tuple[str, str]]
     stop: Stop
+
+    def result(self) -> MadeBatch:
+        """Wait for the batch. Modules among its transforms are called now, in this thread."""
+        return self.made.result()()
 
     def cancel(self) -> None:
         """Give the batch up, with all that have the same ``stop``, and wait until nothing is under way for it."""
@@ -167,10 +173,23 @@ class BatchMaker:
         rows = self._planner.submit(decode)
         return BatchInMaking(rows, self._finisher.submit(self._finish, rows), unreadable, stop)
 
-    def _finish(self, planned: Future[_DecodingRows]) -> MadeBatch:
+    def _finish(self, planned: Future[_DecodingRows]) -> Callable[[], MadeBatch]:
         decoding = planned.result()
-        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+        with self._on_stream():
             reports = self._wait(decoding)
+        complete = partial(self._complete, decoding, reports)
+        # Modules draw from PyTorch's global generators. So does the consumer: in another thread than its own they
+        # would get each other's numbers.
+        if self._transforms.modules or any(map(_is_module, chain(*(row.clip.operations for row in decoding.rows)))):
+            return complete
+        made = complete()
+        return lambda: made
+
+    def _on_stream(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+
+    def _complete(self, decoding: _DecodingRows, reports: list[ClipsReport]) -> MadeBatch:
+        with self._on_stream():
             rows = [row for row in decoding.rows if not row.left_out]
             begin = time.perf_counter()
             decoding.stop.check()
@@ -244,3 +263,7 @@ class BatchMaker:
         rng = decoding.rng(decoding.rows[0].clip.number)
         frames, labels = self._transforms.mixing.mix(frames, row_labels(rows), self._layout, rng)
         return replace(batch, frames=frames, labels=labels)
+
+
+def _is_module(operation: Operation) -> bool:
+    return isinstance(operation, BatchFunction) and isinstance(operation.function, Module)

@@ -263,7 +263,7 @@ class VideoLoader:
                     following += 1
                 asked = time.perf_counter()
                 try:
-                    made = pending[0].made.result()
+                    made = pending[0].result()
                 finally:
                     self.unreadable += pending[0].unreadable
                 pending.popleft()

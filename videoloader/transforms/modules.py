@@ -32,8 +32,9 @@ class Module:
     After ``Normalize`` it gets the floats as they are, and may change the frames' size.
 
     What is random in it must come from PyTorch's global generators. They are seeded for each call with what the clips'
-    own generators drew, and are put back afterwards, so that the frames depend on the loader's seed alone. No gradients
-    are recorded. A module with parameters must lie on the loader's device.
+    own generators drew, and are put back afterwards, so that the frames depend on the loader's seed alone. That is why
+    modules run when the consumer asks for a batch, in its thread, and not ahead. No gradients are recorded. A module
+    with parameters must lie on the loader's device.
 
     Args:
         module: what is called.
