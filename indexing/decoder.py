@@ -20,13 +20,12 @@ _WITHOUT_SIZE = ("ffv1",)
 _DEEPEST_H264_REORDERING = 16
 
 
-def open_decoder(index: VideoIndex, config: int, threads: int) -> av.video.codeccontext.VideoCodecContext:
+def open_decoder(index: VideoIndex, config: int) -> av.video.codeccontext.VideoCodecContext:
     """A decoder for the packets of one configuration record.
 
     Args:
         index: of the video.
         config: number of the record in ``index.stream.codec_configs``.
-        threads: inside the decoder, for the slices of a picture.
 
     Raises:
         UnsupportedError: there is no decoder for the codec.
@@ -38,9 +37,9 @@ def open_decoder(index: VideoIndex, config: int, threads: int) -> av.video.codec
         raise UnsupportedError(f"libavcodec has no decoder for {stream.codec} ({error})", index.source) from None
     assert isinstance(context, av.video.codeccontext.VideoCodecContext)
     context.extradata = stream.codec_configs[config] or None
-    context.thread_count = threads
-    # Frame threads would hold frames back.
-    context.thread_type = "SLICE"
+    # Other threads decode other clips. More of them inside one are no gain: few videos have slices to share out, and
+    # threads for frames hold frames back.
+    context.thread_count = 1
     if stream.codec == "h264":
         # Streams that do not state their reorder depth start at zero and would lose the first frames
         # that come out of order.

@@ -11,6 +11,7 @@ import numpy as np
 from videoloader.errors import DecodeError, SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
+from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
 from videoloader.indexing.images import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, VideoIndex
 from videoloader.indexing.libav import open_video
@@ -46,10 +47,12 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     if isinstance(source, FolderSource):
         _check_files(source, index, run)
     wanted = np.isin(run.packets, run.wanted, assume_unique=True)
-    packets = (
+    packets: Iterator[PacketBytes] = (
         PacketBytes(number, data, is_wanted)
         for (number, data), is_wanted in zip(_read(source, index, run), wanted.tolist(), strict=True)
     )
+    if index.stream.codec == "h264" and run.packets[0]:
+        packets = _with_x264_version(source, index, packets)
     if index.container == "images" and index.stream.codec == "mjpeg":
         return _whole_jpegs(source, packets)
     if index.method == "decoded" or index.stream.encrypted or wanted.all():
@@ -69,6 +72,21 @@ def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tuple[int
     if index.transport:
         return read_transport_packets(source, index, run.packets)
     return _demux(source, run)
+
+
+def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The packets of a run; of 4:4:4 with what the stream's first packet says of its encoder before the run's first.
+
+    Up to version 151 x264 coded 4:4:4 wrongly. Libavcodec decodes it as it was meant if it knows the version, and
+    else into something else than pictures.
+    """
+    first = next(packets)
+    config = index.stream.codec_configs[index.packet_config[first.number]]
+    if demands_version(config, first.data):
+        for _, data in _read(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64))):
+            first = first._replace(data=x264_version(data, config) + bytes(first.data))
+    yield first
+    yield from packets
 
 
 def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:

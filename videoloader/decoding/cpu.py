@@ -11,6 +11,7 @@ import av.video.codeccontext
 
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
@@ -22,15 +23,9 @@ _ContextKey = tuple[Hashable, ...]
 
 
 class CpuDecoder:
-    """A decoder for one thread. Its libavcodec contexts stay open from clip to clip, one a configuration record.
+    """A decoder for one thread. Its libavcodec contexts stay open from clip to clip, one a configuration record."""
 
-    Args:
-        threads: threads inside one context, for the slices of a picture. One is best where many clips are decoded at
-            once; more shorten the wait for a single clip, of videos whose pictures have slices.
-    """
-
-    def __init__(self, *, threads: int = 1) -> None:
-        self._threads = threads
+    def __init__(self) -> None:
         self._contexts: OrderedDict[_ContextKey, av.video.codeccontext.VideoCodecContext] = OrderedDict()
 
     def decode(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink) -> int:
@@ -87,7 +82,7 @@ class CpuDecoder:
         if context is not None:
             self._contexts.move_to_end(key)
             return context
-        context = open_decoder(index, config, self._threads)
+        context = open_decoder(index, config)
         self._contexts[key] = context
         if len(self._contexts) > _OPEN_CONTEXTS:
             self._contexts.popitem(last=False)
@@ -97,12 +92,15 @@ class CpuDecoder:
 def _context_key(index: VideoIndex, config: int, first_packet: bytes | memoryview) -> _ContextKey:
     """What a context depends on. Videos of one making share it, and with it the memory of its frames.
 
-    But not those whose packets bring parameter sets along: they replace the ones of the record for good.
+    But not those whose packets bring parameter sets along: they replace the ones of the record for good. Nor those of
+    4:4:4, which are decoded as their encoder's version demands: a context keeps that, too.
     """
     stream = index.stream
     record = stream.codec_configs[config]
     facts = (stream.codec, stream.codec_tag, stream.width, stream.height, stream.pixel_format, stream.reorder_depth)
     shared = stream.codec in ("h264", "hevc") and record and not _has_parameter_sets(stream.codec, record, first_packet)
+    if stream.codec == "h264" and demands_version(record, first_packet):
+        shared = False
     return record, facts, "" if shared else index.source
 
 
