@@ -281,8 +281,9 @@ class VideoLoader:
             if not len(plan):
                 self._advance(plan, 0)
         finally:
-            for each in pending:
-                each.cancel()
+            if not loop.exiting:
+                for each in pending:
+                    each.cancel()
             pending.clear()
 
     def _advance(self, plan: EpochPlan, given: int) -> None:

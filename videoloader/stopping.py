@@ -19,6 +19,8 @@ class Stop:
 
     # An attribute of the class until the work is called off: at the interpreter's exit all work is, at once.
     called = False
+    # Then its threads have ended. A loop that is left only now finds modules emptied, and nothing to wait for.
+    exiting = False
 
     def call(self) -> None:
         """Call the work off."""
@@ -37,7 +39,7 @@ class Stop:
 
 
 def _stop_all() -> None:
-    Stop.called = True
+    Stop.called = Stop.exiting = True
 
 
 # Pools of threads do all that was asked of them before the interpreter ends: with batches under way that can take long.

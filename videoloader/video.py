@@ -203,7 +203,8 @@ class Video:
                 yield made.pop(number)
         finally:
             stop.call()
-            wait([job for _, _, job in making if not job.cancel()])
+            if not stop.exiting:
+                wait([job for _, _, job in making if not job.cancel()])
 
     def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
         chosen = [clip_frames(mode, AllFrames(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]

@@ -294,8 +294,9 @@ class DecodingLoader:
             assert end is not None
             self._progress, self._begun, self._resumed = end, False, False
         finally:
-            for each in pending:
-                self._abandon(each)
+            if not loop.exiting:
+                for each in pending:
+                    self._abandon(each)
             pending.clear()
             # The traceback of an error holds this frame: the torch loader's processes are to end, whoever keeps it.
             del batches, end
