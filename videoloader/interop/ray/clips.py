@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, get_args
 
@@ -165,6 +166,8 @@ class _Decoder:
         # Torch's own threads would take the cores of other actors.
         torch.set_num_threads(cores)
         self._batch_size, self._attempts = batch_size, attempts
+        # One at a time, so that what an actor dies of is known.
+        self._decoding = threading.Lock()
         self._maker = ClipMaker(ray.get(recipe), device, cores, skip_unreadable=skip_unreadable, skipped=skipped)
 
     def __call__(self, block: dict[str, Column]) -> Iterator[dict[str, Column]]:
@@ -173,9 +176,10 @@ class _Decoder:
                 yield rows
 
     def _make(self, clips: list[int]) -> dict[str, Column]:
-        if self._attempts.begin(clips[0]) > _MOST_ATTEMPTS:
-            raise DecodeError(f"{_MOST_ATTEMPTS} workers died while they made clips {clips[0]} to {clips[-1]}")
-        try:
-            return self._maker.make(clips)
-        finally:
-            self._attempts.end(clips[0])
+        with self._decoding:
+            if self._attempts.begin(clips[0]) > _MOST_ATTEMPTS:
+                raise DecodeError(f"{_MOST_ATTEMPTS} workers died while they made clips {clips[0]} to {clips[-1]}")
+            try:
+                return self._maker.make(clips)
+            finally:
+                self._attempts.end(clips[0])
