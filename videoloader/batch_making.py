@@ -25,9 +25,9 @@ from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream, profiler_range
-from videoloader.errors import ConfigurationError, DecodeError, SourceError, UnsupportedError
+from videoloader.errors import ConfigurationError, DecodeError
 from videoloader.loader_stats import LoaderStats, decoding_stats
-from videoloader.row_jobs import RowJob, decode_rows, hand_over, submit_rows
+from videoloader.row_jobs import UNREADABLE, RowJob, decode_rows, hand_over, submit_rows
 from videoloader.stopping import Stop
 from videoloader.transforms import Module, Operation, TransformPlan
 from videoloader.transforms.operations import BatchFunction
@@ -35,8 +35,6 @@ from videoloader.workers import DecodeWorkers
 
 OnError = Literal["raise", "skip", "replace"]
 
-# What on_error is about: the video is to blame, not the caller.
-_UNREADABLE = (DecodeError, SourceError, UnsupportedError)
 # Clips that do not decode, tried for one that cannot be made.
 _REPLACEMENTS = 16
 
@@ -205,7 +203,7 @@ class BatchMaker:
         failed: list[BatchRow] = []
         for job in decoding.jobs:
             # Raised here, an error that is dealt with would hold this frame, and with it the whole batch.
-            if self._on_error == "raise" or not isinstance(job.report.exception(), _UNREADABLE):
+            if self._on_error == "raise" or not isinstance(job.report.exception(), UNREADABLE):
                 reports.append(job.report.result())
             else:
                 failed += [row for row in job.rows if row not in failed]
@@ -234,7 +232,7 @@ class BatchMaker:
                 try:
                     job = next(decode_jobs([row]))
                     return decode_rows(job, self._transforms.decoded, self._cache, reader, decode, decoding.stop)
-                except _UNREADABLE as error:
+                except UNREADABLE as error:
                     decoding.unreadable.append((clip.video.entry.path, str(error)))
                     if self._on_error == "skip":
                         return None

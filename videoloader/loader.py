@@ -24,8 +24,8 @@ from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.epoch_plan import Dealing, EpochPlan, Epochs
 from videoloader.errors import ConfigurationError
-from videoloader.frame_output import check_choices, plan_transforms
 from videoloader.indexing import IndexStore
+from videoloader.loader_arguments import check_choices, plan_transforms
 from videoloader.loader_stats import LoaderStats
 from videoloader.ordering import Order, Sampler, order_of
 from videoloader.ranks import shard_of_environment

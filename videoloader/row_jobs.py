@@ -15,9 +15,13 @@ from videoloader.convert import OutputSpec
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
+from videoloader.errors import DecodeError, SourceError, UnsupportedError
 from videoloader.indexing.sources import reopen_source
 from videoloader.stopping import Stop
 from videoloader.workers import DecodeWorkers
+
+# The video is to blame, not the caller: what ``on_error`` is about.
+UNREADABLE = (DecodeError, SourceError, UnsupportedError)
 
 
 class RowJob(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 
 from videoloader.convert import Interpolation, fill_color
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.arguments import check_interpolation, check_whole
+from videoloader.transforms.arguments import check_interpolation, check_probability, check_whole
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
 from videoloader.transforms.operations import ClipInfo, Operation
@@ -247,8 +247,7 @@ def _own_policy(policy: OwnPolicy) -> OwnPolicy:
     for name, p, place in (step for row in rows for step in row):
         strength = _check_operation(name, "an operation of AutoAugment's policy")
         label = name if isinstance(name, str) else name.name
-        if not isinstance(p, int | float) or not 0 <= p <= 1:
-            raise ConfigurationError(f"the probability of {label} in AutoAugment's policy is {p!r}, not in [0, 1]")
+        check_probability(p, f"the probability of {label} in AutoAugment's policy")
         if strength is None and place is not None:
             raise ConfigurationError(
                 f"{label} in AutoAugment's policy has no magnitude: its bin is {place!r}, not None"

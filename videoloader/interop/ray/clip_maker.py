@@ -19,15 +19,12 @@ from videoloader.clips import ClipsReport
 from videoloader.collation import arrange_rows, decoding_memory, transform_rows
 from videoloader.convert import Layout
 from videoloader.device import resolve_device
-from videoloader.errors import DecodeError, SourceError, UnsupportedError
 from videoloader.interop.ray.skipped import SkippedClips
-from videoloader.row_jobs import hand_over, submit_rows
+from videoloader.row_jobs import UNREADABLE, hand_over, submit_rows
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.transforms import TransformPlan
 from videoloader.workers import DecodeWorkers
 
-# What skipping is about: the video is to blame, not the caller.
-_UNREADABLE = (DecodeError, SourceError, UnsupportedError)
 Column = npt.NDArray[Any]
 
 
@@ -105,7 +102,7 @@ class ClipMaker:
         for report, of_rows in jobs:
             try:
                 self._accept(report.result(), rows)
-            except _UNREADABLE:
+            except UNREADABLE:
                 if not self._skip_unreadable:
                     raise
                 failed += [row for row in of_rows if row not in failed]
@@ -114,7 +111,7 @@ class ClipMaker:
             try:
                 (again,) = submit_rows(self._workers, [row], self._recipe.transforms.decoded, None)
                 self._accept(again.report.result(), [row])
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 row.left_out = True
                 self._put_down(row.clip, error)
         return [row for row in rows if not row.left_out]

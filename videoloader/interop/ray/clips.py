@@ -17,11 +17,11 @@ from videoloader.clip_table import build_clip_table
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError, DecodeError
-from videoloader.frame_output import one_view, plan_transforms
 from videoloader.indexing import IndexStore
 from videoloader.interop.ray.attempts import Attempts
 from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe, Column
 from videoloader.interop.ray.skipped import SkippedClips
+from videoloader.loader_arguments import one_view, plan_transforms
 from videoloader.sampling import FrameMode
 from videoloader.transforms import Transform
 from videoloader.workers import available_cores

@@ -19,8 +19,8 @@ from videoloader.collation import decoding_memory, transform_rows
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.errors import FrameRangeError
-from videoloader.frame_output import check_choices, one_view, plan_transforms
 from videoloader.indexing import IndexStore
+from videoloader.loader_arguments import check_choices, one_view, plan_transforms
 from videoloader.row_jobs import decode_rows
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.transforms import Transform

@@ -22,11 +22,11 @@ from videoloader.convert import Color, Layout
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError
-from videoloader.frame_output import check_choices, one_view, plan_transforms
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.places import Place, fill_places, places_of
 from videoloader.interop.torch.video_indexes import VideoIndexes
+from videoloader.loader_arguments import check_choices, one_view, plan_transforms
 from videoloader.loader_stats import LoaderStats, decoding_stats
 from videoloader.ranks import shard_of_environment
 from videoloader.row_jobs import RowJob, hand_over, submit_rows

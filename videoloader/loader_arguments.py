@@ -1,4 +1,4 @@
-"""The pixel values that a loader is asked for, from its arguments."""
+"""What all loaders ask of their arguments: the plan of the transforms, one view, allowed values."""
 
 from __future__ import annotations
 
