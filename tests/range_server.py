@@ -79,9 +79,9 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
             if state.fault in ("drops", "long", "short"):
                 self.close_connection = True
             for at in range(0, len(body), 1 << 16):
-                self.wfile.write(body[at : at + (1 << 16)])
-                with lock:
+                with lock:  # before it goes out: a client that has its bytes may ask for the count, or forget it
                     state.sent += len(body[at : at + (1 << 16)])
+                self.wfile.write(body[at : at + (1 << 16)])
             if state.fault == "stalls":
                 stopped.wait()
 
