@@ -134,7 +134,11 @@ def _on_cpu(size: str, cores: int, least: float) -> Work:
 
 
 _CLIPS = 32
-_OPEN = ({"reopen": False}, {"reopen": True})
+
+
+def _opening(**arguments: Any) -> tuple[dict[str, Any], ...]:
+    return ({**arguments, "reopen": False}, {**arguments, "reopen": True})
+
 
 WORKS: dict[str, Work] = {
     "frames-1080p": _every_frame("1080p H.264", "1080p-h264", 0.97),
@@ -174,7 +178,10 @@ WORKS: dict[str, Work] = {
         "ms",
         "1080p-h264",
         COPIES,
-        (Entrant("ours", "ours", "latency", _OPEN), Entrant("torchcodec", "torchcodec", "latency", _OPEN)),
+        (
+            Entrant("ours", "ours", "latency", _opening(device="cuda")),
+            Entrant("torchcodec", "torchcodec", "latency", _opening(device="cuda")),
+        ),
         (Times("ours", ("torchcodec",), 1),),
     ),
     "memory": Work(
@@ -185,6 +192,33 @@ WORKS: dict[str, Work] = {
         (Entrant("ours", "ours", "gpu_memory", ({"num_workers": 14},)),),
         (AtMost("ours", "GB", 1.2),),
         new_processes=True,
+    ),
+    "cpu-latency": Work(
+        "one random clip after the other, 1080p, full size, on the CPU",
+        "ms",
+        "1080p-h264",
+        COPIES,
+        (
+            Entrant("ours", "ours", "latency", _opening(device="cpu")),
+            Entrant(
+                "torchcodec",
+                "torchcodec",
+                "latency",
+                (*_opening(device="cpu"), *_opening(device="cpu", threads=CORES)),
+            ),
+        ),
+        (Times("ours", ("torchcodec",), 1),),
+    ),
+    "cpu-stream": Work(
+        "every frame of one 1080p file in turn, full size, on the CPU",
+        "frames/s",
+        "1080p-h264",
+        1,
+        (
+            Entrant("ours", "ours", "stream"),
+            Entrant("torchcodec", "torchcodec", "stream", _threads((1, CORES))),
+        ),
+        (),
     ),
     **{
         f"cpu-{size}-{name}": _on_cpu(size, cores, least)

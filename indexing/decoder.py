@@ -20,12 +20,14 @@ _WITHOUT_SIZE = ("ffv1",)
 _DEEPEST_H264_REORDERING = 16
 
 
-def open_decoder(index: VideoIndex, config: int) -> av.video.codeccontext.VideoCodecContext:
+def open_decoder(index: VideoIndex, config: int, threads: int = 1) -> av.video.codeccontext.VideoCodecContext:
     """A decoder for the packets of one configuration record.
 
     Args:
         index: of the video.
         config: number of the record in ``index.stream.codec_configs``.
+        threads: that it may use. More than one hold frames back, make damage an error where that can be, and must have
+            ended before the process is forked.
 
     Raises:
         UnsupportedError: there is no decoder for the codec.
@@ -37,13 +39,19 @@ def open_decoder(index: VideoIndex, config: int) -> av.video.codeccontext.VideoC
         raise UnsupportedError(f"libavcodec has no decoder for {stream.codec} ({error})", index.source) from None
     assert isinstance(context, av.video.codeccontext.VideoCodecContext)
     context.extradata = stream.codec_configs[config] or None
-    # Other threads decode other clips. More of them inside one are no gain: few videos have slices to share out, and
-    # threads for frames hold frames back.
-    context.thread_count = 1
+    context.thread_count = threads
+    context.thread_type = "AUTO"
+    options = {}
     if stream.codec == "h264":
         # Streams that do not state their reorder depth start at zero and would lose the first frames
         # that come out of order.
-        context.options = {"has_b_frames": str(min(stream.reorder_depth, _DEEPEST_H264_REORDERING))}
+        options["has_b_frames"] = str(min(stream.reorder_depth, _DEEPEST_H264_REORDERING))
+    if threads > 1:
+        # With threads the marks of damaged frames are not reliable, but errors are: with dav1d only within a frame.
+        options["err_detect"] = "explode"
+        if stream.codec == "av1":
+            options["max_frame_delay"] = "1"
+    context.options = options
     if stream.codec_tag:
         context.codec_tag = stream.codec_tag
     if stream.codec in _WITHOUT_SIZE or stream.pixel_format:

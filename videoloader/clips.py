@@ -9,13 +9,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.conversion_threads import convert_in_threads
 from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_transfer
-from videoloader.decoding import CpuDecoder, Decode, NvdecDecoder, decode_run, leave_to_cpu, nvdec_decodes
+from videoloader.decoding import (
+    CpuDecoder,
+    Decode,
+    NvdecDecoder,
+    UnsureError,
+    decode_in_threads,
+    decode_run,
+    leave_to_cpu,
+    nvdec_decodes,
+    suits_threads,
+)
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
 from videoloader.errors import DecodeError, UnsupportedError
@@ -51,8 +63,12 @@ class ClipsReport:
     by_nvdec: bool
 
 
-class _FalseKeyframeError(Exception):
-    """The container calls a packet a keyframe, and it is none."""
+class FalseKeyframeError(Exception):
+    """The container calls a packet a keyframe, and it is none.
+
+    Attributes:
+        packet: its number.
+    """
 
     def __init__(self, packet: int) -> None:
         self.packet = packet
@@ -84,6 +100,7 @@ class ClipReader:
         decode: Decode = "auto",
         cache: FrameCache | None = None,
         stop: Stop | None = None,
+        threads: int = 1,
     ) -> ClipsReport:
         """Decode the frames of some clips of one video, each once, and write them into their slots.
 
@@ -96,6 +113,7 @@ class ClipReader:
             cache: where decoded frames are kept on the GPU for later clips.
             stop: whether this is still wanted. The CPU looks there before each packet; NVDEC before each run, since
                 a session that is left in the middle of one cannot be used again.
+            threads: that may take part where the CPU decodes. More than one is for few clips at a time.
 
         Raises:
             StoppedError: it is not wanted any more.
@@ -108,14 +126,15 @@ class ClipReader:
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
         numbers = numbers[numbers != CONSTANT_FRAME]
         index.check_range(numbers)
-        if transfer := hdr_transfer(index.stream):
-            warnings.warn(f"HDR video ({transfer}): colours come out as coded, not tone-mapped", stacklevel=2)
+        warn_of_hdr(index)
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
         try:
             with on_device:
                 sink = ClipSink(index, clips, output, self._stream)
                 try:
-                    packets, index, by_nvdec = self._decode(source, index, numbers, sink, decode, cache, stop or Stop())
+                    packets, index, by_nvdec = self._decode(
+                        source, index, numbers, sink, decode, cache, stop or Stop(), threads
+                    )
                 except BaseException:
                     # Nothing may be written any more to memory that the caller will use for something else.
                     for stream in sink.streams:
@@ -148,6 +167,7 @@ class ClipReader:
         decode: Decode,
         cache: FrameCache | None,
         stop: Stop,
+        threads: int,
     ) -> tuple[int, VideoIndex, bool]:
         """Decode until nothing is left to correct; (packets decoded, index as known now, whether by NVDEC)."""
         packets, remaining = 0, frames
@@ -161,20 +181,27 @@ class ClipReader:
             sink.finish()
             remaining = frames[~np.isin(index.frame_packet[frames], list(sink.done))]
         while True:
+            plan = plan_frames(index, remaining)
+            in_threads = nvdec is None and threads > 1 and suits_threads(index, plan.packets)
             try:
-                read = partial(_read_checked, source, index)
+                read = partial(read_checked, source, index)
                 read_for_cpu = partial(_read_stoppable, stop, read)
-                for run in plan_frames(index, remaining).runs:
+                for run in plan.runs:
                     stop.check()
-                    if nvdec is None:
+                    if in_threads:
+                        packets += self._decode_in_threads(index, read_for_cpu(run), sink, threads)
+                    elif nvdec is None:
                         packets += decode_run(self._cpu, index, run, read_for_cpu, sink.put_frame)
                     elif cache is None:
                         packets += nvdec.decode(index, read(run), sink.put_surface, sink.finish)
                     else:
                         packets += _decode_and_keep(nvdec, index, read(with_all_frames(index, run)), sink, cache)
                 return packets, index, nvdec is not None
-            except _FalseKeyframeError as false:
+            except FalseKeyframeError as false:
                 index = index.without_keyframe(false.packet)
+            except UnsureError:
+                threads, packets = 1, 0
+                sink.start_again()
             except DecodeError as error:
                 if nvdec is None or decode == "nvdec":
                     raise
@@ -182,6 +209,18 @@ class ClipReader:
                 leave_to_cpu(index, str(error))
                 nvdec, cache, remaining = None, None, frames
                 sink.start_again()
+
+    def _decode_in_threads(
+        self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink, threads: int
+    ) -> int:
+        fed = count()
+        frames = decode_in_threads(index, (packet for packet, _ in zip(packets, fed, strict=False)), threads)
+        if self.device.type == "cuda":
+            for packet, frame in frames:
+                sink.put_frame(packet, frame)
+        else:
+            convert_in_threads(frames, sink, 2 * threads)
+        return next(fed)
 
 
 def _read_stoppable(stop: Stop, read: Callable[[Run], Iterator[PacketBytes]], run: Run) -> Iterator[PacketBytes]:
@@ -213,14 +252,24 @@ def _file_of(source: ByteSource, index: VideoIndex, packet: int) -> str:
     return source.file_at(int(index.packet_offset[packet])) if isinstance(source, FolderSource) else index.source
 
 
-def _read_checked(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[PacketBytes]:
-    """The packets of a run, unless the first is no keyframe although the container says so."""
+def read_checked(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[PacketBytes]:
+    """The packets of a run; see ``read_packets``.
+
+    Raises:
+        FalseKeyframeError: the first is none, although the container says so.
+    """
     for packet in read_packets(source, index, run):
         if packet.number == run.packets[0] and index.packet_key[packet.number]:
             config = index.stream.codec_configs[index.packet_config[packet.number]]
             if not is_random_access(index.stream.codec, config, packet.data):
-                raise _FalseKeyframeError(packet.number)
+                raise FalseKeyframeError(packet.number)
         yield packet
+
+
+def warn_of_hdr(index: VideoIndex) -> None:
+    """Say that the colours of an HDR video come out as they are."""
+    if transfer := hdr_transfer(index.stream):
+        warnings.warn(f"HDR video ({transfer}): colours come out as coded, not tone-mapped", stacklevel=3)
 
 
 _thread = threading.local()

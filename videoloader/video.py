@@ -12,18 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.clips import ClipReader, ClipsReport, reader_of_thread
+from videoloader.clips import ClipReader, ClipsReport, FalseKeyframeError, reader_of_thread
 from videoloader.convert import Geometry, OutputSpec, fill_color
-from videoloader.decoding import Decode
+from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, resolve_device
-from videoloader.errors import FrameRangeError
+from videoloader.errors import FrameRangeError, UnsupportedError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import split_at_keyframes
 from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
-from videoloader.slots import ClipSlots, split_clips
+from videoloader.slots import ClipPart, ClipSlots, split_clips
 from videoloader.stopping import Stop
-from videoloader.workers import workers_of_device
+from videoloader.streaming import stream_in_threads
+from videoloader.workers import share_of_cores, workers_of_device
 
 # Below that a part of a video is not worth a decoder of its own.
 _LEAST_PACKETS = 60
@@ -160,12 +161,16 @@ class Video:
         return self.stream()
 
     def stream(self, frames: slice = slice(None), *, memory: int | None = None) -> Iterator[torch.Tensor]:
-        """Frames in order, each uint8[3, H, W], decoded ahead by as many decoders as there are GOPs for.
+        """Frames in order, each uint8[3, H, W].
+
+        On the CPU the threads of one decoder go through the video; NVDEC decodes ahead with as many decoders as there
+        are GOPs for, and so does the CPU in reverse order.
 
         Args:
             frames: which of them; a negative step gives them in reverse order.
             memory: bytes of frames that may be ready or in the making. Default: a quarter of what is free on the
-                GPU; on the CPU 1 GiB. A GOP with more is decoded from its start several times.
+                GPU; on the CPU 1 GiB. Where there are several decoders, a GOP with more is decoded from its start
+                several times.
 
         Raises:
             DecodeError: a frame cannot be decoded.
@@ -180,6 +185,24 @@ class Video:
             on_gpu = self.device.type == "cuda"
             memory = torch.cuda.mem_get_info(self.device)[0] // 4 if on_gpu else 1 << 30
         most = max(memory // (3 * height * width), 2)
+        # So that a frame is not given out before those that it may refer to have come undamaged.
+        least = self.index.stream.reorder_depth + 2
+        forwards = len(numbers) > 1 and numbers[0] < numbers[-1]
+        if self.device.type == "cpu" and forwards and least <= most and suits_threads(self.index, len(numbers)):
+            given = 0
+            try:
+                with share_of_cores() as threads:
+                    ahead = min(max(2 * threads, least), most)
+                    for frame in stream_in_threads(self._source, self.index, numbers, self._output, threads, ahead):
+                        yield frame
+                        given += 1
+                return
+            except (UnsureError, FalseKeyframeError, UnsupportedError):
+                numbers = numbers[given:]
+        yield from self._stream_in_parts(numbers, most)
+
+    def _stream_in_parts(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
+        """Frames in order, each part of them by a decoder of its own, from its keyframe on."""
         parts = _consecutive(split_at_keyframes(self.index, numbers, _LEAST_PACKETS), most // 2)
         if len(numbers) and numbers[0] > numbers[-1]:
             parts.reverse()
@@ -221,26 +244,31 @@ class Video:
         made = [self._new_clip(numbers) for numbers in clips]
         corrupt = [np.zeros(len(numbers), np.bool_) for numbers in clips]
         jobs = list(split_clips(self.index, [clip for _, clip in made], _LEAST_PACKETS)) if clips else []
-        if len(jobs) == 1:
-            # Handing it to another thread would only take time.
-            slots = [part.slots for part in jobs[0][1]]
-            reports = [self._decode_job(slots, Stop(), reader_of_thread(self.device), self._decode)]
-        else:
-            workers, stop = workers_of_device(self.device, self._decode), Stop()
-            futures = [
-                workers.submit(partial(self._decode_job, [part.slots for part in parts], stop), self.index, len(frames))
-                for frames, parts in jobs
-            ]
-            try:
-                reports = [future.result() for future in futures]
-            finally:
-                stop.call()
-                wait([future for future in futures if not future.cancel()])
+        with share_of_cores() as cores:
+            reports = self._do_jobs(jobs, cores)
         for (_, parts), report in zip(jobs, reports, strict=True):
             for part, damaged in zip(parts, report.corrupt, strict=True):
                 corrupt[part.clip][part.positions] = damaged
         self._accept(reports, [pixels for pixels, _ in made])
         return [(pixels, damaged) for (pixels, _), damaged in zip(made, corrupt, strict=True)]
+
+    def _do_jobs(self, jobs: Sequence[tuple[npt.NDArray[np.int64], list[ClipPart]]], cores: int) -> list[ClipsReport]:
+        # Twice as many as cores, since jobs are not of one length.
+        decode = partial(self._decode_job, threads=min(-(-2 * cores // max(len(jobs), 1)), cores))
+        slots = [[part.slots for part in parts] for _, parts in jobs]
+        if len(jobs) == 1:
+            # Handing it to another thread would only take time.
+            return [decode(slots[0], Stop(), reader_of_thread(self.device), self._decode)]
+        workers, stop = workers_of_device(self.device, self._decode), Stop()
+        futures = [
+            workers.submit(partial(decode, each, stop), self.index, len(frames))
+            for each, (frames, _) in zip(slots, jobs, strict=True)
+        ]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            stop.call()
+            wait([future for future in futures if not future.cancel()])
 
     def _new_clip(self, numbers: npt.NDArray[np.int64]) -> tuple[torch.Tensor, ClipSlots]:
         """Memory for frames, and the same as slots."""
@@ -248,8 +276,10 @@ class Video:
         pixels = allocate((len(numbers), 3, height, width), torch.uint8, self.device)
         return pixels, ClipSlots(numbers, Geometry((0, 0, height, width), (height, width)), pixels.unbind(0))
 
-    def _decode_job(self, clips: list[ClipSlots], stop: Stop, reader: ClipReader, decode: Decode) -> ClipsReport:
-        return reader.read(self._source, self.index, clips, self._output, decode=decode, stop=stop)
+    def _decode_job(
+        self, clips: list[ClipSlots], stop: Stop, reader: ClipReader, decode: Decode, threads: int = 1
+    ) -> ClipsReport:
+        return reader.read(self._source, self.index, clips, self._output, decode=decode, stop=stop, threads=threads)
 
     def _accept(self, reports: Sequence[ClipsReport], pixels: Sequence[torch.Tensor]) -> None:
         """Let the caller's CUDA stream wait for pixels, and remember what was learned of the index."""

@@ -6,11 +6,13 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 import torch
 
@@ -86,7 +88,11 @@ class DecodeWorkers:
             raise ConfigurationError(f"num_workers is {num_workers} and cpu_workers {cpu_workers}: too few")
         self.num_workers = num_workers
         self.cpu_workers = cpu_workers if uses_nvdec and decode == "auto" else 0
-        self._main = ThreadPoolExecutor(num_workers, "videoloader-decode")
+        self._start()
+        _all_workers.add(self)
+
+    def _start(self) -> None:
+        self._main = ThreadPoolExecutor(self.num_workers, "videoloader-decode")
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
         self._lock = threading.Lock()
         self._waiting: deque[_Job[Any]] = deque()  # for NVDEC, or all there are where there is none
@@ -179,9 +185,37 @@ class _Times:
         return True
 
 
+# Threads do not survive a fork: a job handed to those of the parent would wait for ever.
+_all_workers: WeakSet[DecodeWorkers] = WeakSet()
+
+
+def _start_all() -> None:
+    for workers in list(_all_workers):
+        workers._start()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_all)
+
+
 def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# One entry for each read under way.
+_reads: list[object] = []
+
+
+@contextmanager
+def share_of_cores() -> Iterator[int]:
+    """How many threads one read may use: those that PyTorch's operations may, shared by all reads under way."""
+    read = object()
+    _reads.append(read)
+    try:
+        yield max(min(torch.get_num_threads(), available_cores()) // len(_reads), 1)
+    finally:
+        _reads.remove(read)
 
 
 @cache

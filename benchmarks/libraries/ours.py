@@ -66,15 +66,20 @@ def whole_video(files: list[str], seconds: float, warmup: float, stream: bool) -
     return {"frames/s": rate(step, seconds, warmup)}
 
 
-def latency(files: list[str], seconds: float, warmup: float, reopen: bool) -> dict[str, float]:
+def stream(files: list[str], seconds: float, warmup: float) -> dict[str, float]:
+    """Frames a second of one file at full size, opened and gone through on the CPU."""
+    return {"frames/s": rate(lambda: sum(1 for _ in vl.Video(files[0], device="cpu").stream()), seconds, warmup)}
+
+
+def latency(files: list[str], seconds: float, warmup: float, device: str, reopen: bool) -> dict[str, float]:
     """Milliseconds of one random clip at full size, one after the other."""
     rng = np.random.default_rng(0)
-    video = vl.Video(files[0], device="cuda")
+    video = vl.Video(files[0], device=device)
 
     def step() -> None:
-        opened = vl.Video(files[rng.integers(len(files))], device="cuda") if reopen else video
-        opened.read(random_clip(rng, FRAMES))
-        torch.cuda.synchronize()
+        opened = vl.Video(files[rng.integers(len(files))], device=device) if reopen else video
+        if opened.read(random_clip(rng, FRAMES)).frames.is_cuda:
+            torch.cuda.synchronize()
 
     return {"ms": median_milliseconds(step, seconds, warmup)}
 

@@ -86,18 +86,29 @@ def whole_video(files: list[str], seconds: float, warmup: float, at_once: int) -
     return {"frames/s": rate(step, seconds, warmup)}
 
 
-def latency(files: list[str], seconds: float, warmup: float, reopen: bool) -> dict[str, float]:
+def stream(files: list[str], seconds: float, warmup: float, threads: int) -> dict[str, float]:
+    """Frames a second of one file at full size, opened and gone through on the CPU."""
+
+    def step() -> int:
+        return sum(1 for _ in VideoDecoder(files[0], num_ffmpeg_threads=threads, seek_mode="approximate"))
+
+    return {"frames/s": rate(step, seconds, warmup)}
+
+
+def latency(
+    files: list[str], seconds: float, warmup: float, device: str, reopen: bool, threads: int = 1
+) -> dict[str, float]:
     """Milliseconds of one random clip at full size, one after the other."""
     rng = np.random.default_rng(0)
 
     def opened(path: str) -> VideoDecoder:
-        return VideoDecoder(path, device="cuda", seek_mode="approximate")
+        return VideoDecoder(path, device=device, seek_mode="approximate", num_ffmpeg_threads=threads)
 
     decoder = opened(files[0])
 
     def step() -> None:
         one = opened(files[rng.integers(len(files))]) if reopen else decoder
-        one.get_frames_at(random_clip(rng, FRAMES))
-        torch.cuda.synchronize()
+        if one.get_frames_at(random_clip(rng, FRAMES)).data.is_cuda:
+            torch.cuda.synchronize()
 
     return {"ms": median_milliseconds(step, seconds, warmup)}

@@ -61,7 +61,7 @@ def convert_frame(
     crop, size, window = needed_part(view.crop, view.size, view.window, geometry.interpolation)
     floats = _needs_floats(crop[2:], size, geometry.interpolation, output.dtype)
     try:
-        image = part_of_frame(frame, color, crop, output.color, floats)
+        image = part_of_frame(frame, color, crop, output.color, floats, packed=crop[2:] != size)
     except av.error.FFmpegError as error:
         raise UnsupportedError(f"libswscale does not convert {frame.format.name}: {error.strerror}") from error
     if geometry.interpolation == "nearest":

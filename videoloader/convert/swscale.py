@@ -61,7 +61,12 @@ class _Target(NamedTuple):
 
     color: Color
     floats: bool
+    packed: bool
     source: ColorSpec
+
+    @property
+    def rgb_format(self) -> str:
+        return "gbrpf32le" if self.floats else "rgba" if self.packed else "gbrp"
 
 
 class _Converters:
@@ -93,7 +98,9 @@ class _PerThread(threading.local):
         self.converters = _Converters()
 
 
-def part_of_frame(frame: av.VideoFrame, source: ColorSpec, box: Box, color: Color, floats: bool) -> Samples:
+def part_of_frame(
+    frame: av.VideoFrame, source: ColorSpec, box: Box, color: Color, floats: bool, packed: bool
+) -> Samples:
     """A (top, left, height, width) part of a frame at full resolution.
 
     Args:
@@ -102,6 +109,7 @@ def part_of_frame(frame: av.VideoFrame, source: ColorSpec, box: Box, color: Colo
         box: in pixels of the frame.
         color: ``"rgb"``; or ``"ycbcr"``, a code of n bits divided by 2ⁿ−1.
         floats: whether precision is wanted, or speed.
+        packed: whether the colours of a pixel had better lie side by side, if they are 8 bits; else those of a row.
 
     Returns:
         [3, h, w] in any order of memory, maybe with a fourth plane of no meaning. float32 in [0, 1] if ``floats``; else
@@ -123,7 +131,7 @@ def part_of_frame(frame: av.VideoFrame, source: ColorSpec, box: Box, color: Colo
         return _gray(frame, source, box, max(bits), color, floats)
     if color == "rgb" and source.matrix == "identity":
         raise ConfigurationError(f"matrix is 'identity', but the frame is {frame.format.name}, not RGB")
-    return _from_ycbcr(frame, box, max(bits), _Target(color, floats, source))
+    return _from_ycbcr(frame, box, max(bits), _Target(color, floats, packed, source))
 
 
 def _rgb(frame: av.VideoFrame, box: Box, depth: int, floats: bool) -> Samples:
@@ -189,27 +197,29 @@ def _from_ycbcr(frame: av.VideoFrame, box: Box, depth: int, target: _Target) -> 
     if target.color == "ycbcr":
         codes = np.stack([_cut(_plane(converted, i), box) for i in range(3)])
         return _scaled(codes, ((1 << depth) - 1) << (converted.format.components[0].bits - depth), target.floats)
-    if target.floats:
-        rgb = np.stack([_cut(_plane(converted, i), box) for i in (2, 0, 1)])
-        if full_range:
-            rgb *= np.float32(65535 / (65536 - (65536 >> depth)))
-        return np.clip(rgb, 0, 1, out=rgb)
-    return _cut(_plane(converted, 0, 4), box).transpose(2, 0, 1)
+    if target.packed and not target.floats:
+        return _cut(_plane(converted, 0, 4), box).transpose(2, 0, 1)
+    rgb = np.stack([_cut(_plane(converted, i), box) for i in (2, 0, 1)])
+    if not target.floats:
+        return rgb
+    if full_range:
+        rgb *= np.float32(65535 / (65536 - (65536 >> depth)))
+    return np.clip(rgb, 0, 1, out=rgb)
 
 
 def _make_converter(pixels: str, height: int, width: int, target: _Target) -> _Converter:
-    color, floats, source = target
+    source = target.source
     filters = []
     if not pixels.startswith("yuv444p"):
-        plain = pixels.endswith("p") and not floats and color == "ycbcr"
+        plain = pixels.endswith("p") and not target.floats and target.color == "ycbcr"
         filters += [
             ("scale", f"{_SCALER}:{_SAME_COLORS}:in_chroma_loc={source.chroma_site}"),
             ("format", "yuv444p" if plain else "yuv444p16le"),
         ]
-    if color == "rgb":
+    if target.color == "rgb":
         filters += [
             ("scale", f"{_EXACT}:in_color_matrix={source.matrix}:in_range={'pc' if source.full_range else 'tv'}"),
-            ("format", "gbrpf32le" if floats else "rgba"),
+            ("format", target.rgb_format),
         ]
     frame = av.VideoFrame(width, height, pixels)
     frame.pts = 0

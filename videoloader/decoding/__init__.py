@@ -5,6 +5,7 @@ from videoloader.decoding.cpu import CpuDecoder
 from videoloader.decoding.damaged_start import decode_run
 from videoloader.decoding.engine import Decode, leave_to_cpu, nvdec_decodes
 from videoloader.decoding.frame_cache import FrameCache
+from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
 from videoloader.decoding.nvdec import NvdecDecoder
 from videoloader.decoding.sessions import set_decoder_memory
 
@@ -14,10 +15,13 @@ __all__ = [
     "Decode",
     "FrameCache",
     "NvdecDecoder",
+    "UnsureError",
+    "decode_in_threads",
     "decode_run",
     "default_workers",
     "leave_to_cpu",
     "nvdec_decodes",
     "set_decoder_memory",
+    "suits_threads",
     "why_not_nvdec",
 ]

@@ -1,0 +1,240 @@
+"""One decoder with several threads: the same frames, and none where anything is wrong."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+import av.logging
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_videos import RECIPES
+from truth import full_decode, hash_of
+
+import videoloader as vl
+from videoloader import clips, streaming
+from videoloader.clips import ClipReader
+from videoloader.convert import Geometry, OutputSpec
+from videoloader.decoding import UnsureError, decode_in_threads, suits_threads
+from videoloader.indexing import MemorySource, build_index, open_source
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
+from videoloader.slots import ClipSlots
+
+# Of these packets lose their second half.
+DAMAGED = ("h264_mp4", "hevc_mkv", "mpeg2_mkv", "mpeg4_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")
+# HEVC's decoder does not see all of that, and leaves in the picture what stood in memory. That of H.264 and MPEG-4 may
+# put out the last picture before a keyframe while another thread still decodes it, without the mark.
+SEEN = ("mpeg2_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")
+
+# Decoding begins where references are missing, which an error is made of: one thread does these.
+STRANGE = {"h264_mp4_open_gop", "h264_mp4_intra_refresh"}
+
+
+@pytest.fixture(scope="session")
+def decoded(sample):
+    """``decoded(name)``: the source, index and truth of a sample."""
+    known = {}
+
+    def of(name):
+        if name not in known:
+            known[name] = open_source(sample(name)), build_index(sample(name)), full_decode(sample(name)).hashes
+        return known[name]
+
+    return of
+
+
+def hashes_of(source, index, frames, threads):
+    found = {}
+    for run in plan_frames(index, frames).runs:
+        for packet, frame in decode_in_threads(index, read_packets(source, index, run), threads):
+            assert packet not in found
+            found[packet] = hash_of(frame)
+    return [found[int(index.frame_packet[frame])] for frame in frames]
+
+
+def pixels_of(source, index, frames, threads):
+    """(pixels, marks of damage) of a read, or its error."""
+    size = index.stream.display_size
+    pixels = torch.zeros((len(frames), 3, *size), dtype=torch.uint8)
+    slots = ClipSlots(np.array(frames), Geometry((0, 0, *size), size), pixels.unbind(0))
+    try:
+        report = ClipReader(torch.device("cpu")).read(source, index, [slots], OutputSpec(), threads=threads)
+    except vl.VideoLoaderError as error:
+        return str(error), None
+    return pixels, report.corrupt[0].tolist()
+
+
+def damaged(source, index, packets):
+    """The file with the second half of these packets lost."""
+    data = bytearray(source.read(0, source.size))
+    for offset, size in zip(index.packet_offset[packets].tolist(), index.packet_size[packets].tolist(), strict=True):
+        data[offset + size // 2 : offset + size] = bytes(size - size // 2)
+    return MemorySource(bytes(data), "damaged")
+
+
+@settings(max_examples=100)
+@given(
+    st.sampled_from(sorted(RECIPES.keys() - STRANGE)),
+    st.lists(st.integers(0, 59), min_size=1, max_size=12),
+    st.integers(2, 16),
+)
+def test_any_frames_of_any_video_are_those_of_a_full_decode(decoded, name, frames, threads):
+    source, index, truth = decoded(name)
+    assert hashes_of(source, index, frames, threads) == [truth[frame] for frame in frames]
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(sorted(STRANGE)), st.lists(st.integers(0, 59), min_size=1, max_size=12), st.integers(2, 16))
+def test_where_references_are_missing_the_frames_are_those_of_one_thread(decoded, name, frames, threads):
+    source, index, _ = decoded(name)
+    assert torch.equal(pixels_of(source, index, frames, threads)[0], pixels_of(source, index, frames, 1)[0])
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(SEEN), st.integers(0, 59), st.integers(0, 50), st.integers(2, 8))
+def test_of_a_damaged_video_one_thread_makes_the_frames(decoded, name, packet, start, threads):
+    whole, index, _ = decoded(name)
+    source, frames = damaged(whole, index, [packet]), list(range(start, min(start + 24, 60), 2))
+    alone, marks = pixels_of(source, index, frames, 1)
+    together, same_marks = pixels_of(source, index, frames, threads)
+    assert marks == same_marks
+    assert together == alone if isinstance(alone, str) else torch.equal(together, alone)
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_nothing_is_given_out_for_a_packet_without_sense(decoded, name):
+    source, index, _ = decoded(name)
+    run = plan_frames(index, [20]).runs[0]
+    packets = [packet._replace(data=bytes(len(packet.data))) for packet in read_packets(source, index, run)]
+    with pytest.raises(UnsureError):
+        list(decode_in_threads(index, packets, 4))
+
+
+def test_a_damaged_frame_is_seen_even_if_only_a_frame_before_it_is_wanted(decoded):
+    """That frame refers to it, and is concealed by whatever its thread finds there."""
+    whole, index, _ = decoded("h264_mp4")
+    frame = int(np.flatnonzero(np.diff(index.frame_packet) < 0)[2])
+    reference = int(index.frame_packet[frame + 1])
+    source = damaged(whole, index, [reference])
+    (run,) = plan_frames(index, [frame]).runs
+    assert reference in run.packets
+    with pytest.raises(UnsureError):
+        list(decode_in_threads(index, read_packets(source, index, run), 2))
+
+
+def test_what_suits_threads(decoded):
+    _, index, _ = decoded("h264_mp4")
+    assert suits_threads(index, 8)
+    assert not suits_threads(index, 7)
+    for other in ({"codec": "theora"}, {"encrypted": True}):
+        assert not suits_threads(replace(index, stream=replace(index.stream, **other)), 60)
+    assert not suits_threads(replace(index, method="decoded"), 60)
+
+
+def test_none_where_libavcodec_logs_through_python(decoded):
+    _, index, _ = decoded("h264_mp4")
+    av.logging.set_level(av.logging.ERROR)
+    try:
+        assert not suits_threads(index, 60)
+    finally:
+        av.logging.set_level(None)
+
+
+@pytest.fixture
+def threads_seen(monkeypatch):
+    """How many threads each decoder is given that may have several. PyTorch may use four."""
+    seen = []
+
+    def see(index, packets, threads):
+        seen.append(threads)
+        return decode_in_threads(index, packets, threads)
+
+    for module in (clips, streaming):
+        monkeypatch.setattr(module, "decode_in_threads", see)
+    monkeypatch.setattr("videoloader.workers.available_cores", lambda: 4)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
+    return seen
+
+
+def test_a_video_shares_the_cores_among_what_is_read_of_it(sample, threads_seen, monkeypatch):
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    alone = torch.stack([video[number] for number in range(60)])
+    threads_seen.clear()
+    assert torch.equal(video[:], alone)
+    assert threads_seen == [4]
+    one, other = video.stream(), video.stream(slice(10, None))
+    assert torch.equal(next(one), alone[0])
+    assert torch.equal(next(other), alone[10])
+    assert torch.equal(video[:], alone)
+    assert threads_seen == [4, 4, 2, 1][: len(threads_seen)]
+    assert torch.equal(torch.stack([*one]), alone[1:])
+    assert torch.equal(torch.stack([*other]), alone[11:])
+    threads_seen.clear()
+    monkeypatch.setattr("videoloader.video._LEAST_PACKETS", 20)
+    assert torch.equal(video[:], alone)
+    assert threads_seen == [3, 3, 3]
+
+
+@pytest.mark.parametrize("name", ["h264_mp4", "h264_mp4_open_gop", "hevc_mkv", "av1_mp4", "vp9_webm", "mpeg2_ts"])
+def test_a_stream_goes_through_the_video_once(sample, threads_seen, name):
+    video = vl.Video(sample(name), device="cpu")
+    assert torch.equal(torch.stack([*video]), video[:])
+    assert torch.equal(torch.stack([*video.stream(slice(7, 50, 3))]), video[7:50:3])
+    assert len(threads_seen) >= 4 or name == "mpeg2_ts"
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(DAMAGED), st.integers(0, 59), st.integers(0, 40))
+def test_a_stream_gives_all_frames_of_a_damaged_video(decoded, name, packet, start):
+    """Those of other GOPs as if nothing were. How what is lost is concealed depends on where decoding began."""
+    whole, index, _ = decoded(name)
+    frames = np.arange(start, 60)
+    keyframe = np.flatnonzero(index.packet_key[: packet + 1])[-1]
+    sound = (index.frame_packet[frames] < keyframe) | (index.start_packet(frames) > packet)
+    video = vl.Video(damaged(whole, index, [packet]), device="cpu", index=index)
+    try:
+        expected = video[start:]
+    except vl.DecodeError:
+        with pytest.raises(vl.DecodeError):
+            list(video.stream(slice(start, None)))
+        return
+    given_out = torch.stack([*video.stream(slice(start, None))])
+    assert given_out.shape == expected.shape
+    assert torch.equal(given_out[sound], vl.Video(whole, device="cpu", index=index)[start:][sound])
+
+
+def test_a_frame_that_is_shown_again_has_memory_of_its_own(decoded):
+    source, index, _ = decoded("h264_mp4")
+    order = sorted(random.Random(0).choices(range(60), k=90))
+    again = replace(index, frame_packet=index.frame_packet[order], frame_pts=np.arange(90))
+    video = vl.Video(source, device="cpu", index=again)
+    frames = [*video.stream()]
+    assert torch.equal(torch.stack(frames), vl.Video(source, device="cpu", index=index).read(order).frames)
+    assert len({frame.data_ptr() for frame in frames}) == 90
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_reads_on_its_own_and_ends(sample):
+    code = (
+        "import os, signal, sys, torch, videoloader as vl\n"
+        "torch.set_num_threads(4)\n"
+        "video = vl.Video(sys.argv[1], device='cpu')\n"
+        "paused = video.stream()\n"
+        "first, frames, backwards = next(paused), video[:], [*video.stream(slice(None, None, -1))]\n"
+        "if not (child := os.fork()):\n"
+        "    signal.alarm(60)\n"
+        "    same = torch.equal(video[:], frames) and torch.equal(torch.stack([*video]), frames)\n"
+        "    same = same and torch.equal(video[::-1], torch.stack(backwards))\n"
+        "    del paused, video\n"
+        "    os._exit(7 if same else 8)\n"  # PyTorch's own threads crash at an ordinary end
+        "assert torch.equal(torch.stack([first, *paused]), frames)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code, str(sample("h264_mp4"))], timeout=120)
+    assert done.returncode == 7

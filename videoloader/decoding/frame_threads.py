@@ -1,0 +1,118 @@
+"""Decoding by several threads of libavcodec, for one video whose frames are wanted soon. Many at once need none."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+
+import av
+import av.error
+import av.logging
+import av.video.codeccontext
+
+from videoloader.indexing.decoder import make_packet, open_decoder
+from videoloader.indexing.index import VideoIndex
+from videoloader.packets import PacketBytes
+
+# Those whose frames were seen to be the same with any number of threads. Theora's (libavcodec 62) are not, with six.
+_EXACT_CODECS = (
+    "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4", "png", "vp8", "vp9", "vvc",
+)  # fmt: skip
+# What libavcodec makes at most by itself. Each holds frames, and more gain little.
+_MOST_THREADS = 16
+# Below that they are not worth being made.
+_LEAST_PACKETS = 8
+
+
+class UnsureError(Exception):
+    """One thread might decode the frames otherwise, or better: it is to decode all of them again."""
+
+
+def suits_threads(index: VideoIndex, packets: int) -> bool:
+    """Whether some packets of a video had better be decoded by several threads.
+
+    Args:
+        index: of the video.
+        packets: how many.
+    """
+    # With its log callback set, threads of libavcodec wait for Python's lock, which is held while they are waited for.
+    silent = av.logging.get_level() is None
+    known = index.stream.codec in _EXACT_CODECS and index.method != "decoded" and not index.stream.encrypted
+    return packets >= _LEAST_PACKETS and known and silent
+
+
+def decode_in_threads(
+    index: VideoIndex, packets: Iterable[PacketBytes], threads: int
+) -> Iterator[tuple[int, av.VideoFrame]]:
+    """Decode one run, from a keyframe on; see ``CpuDecoder.decode``.
+
+    What is concealed and what left out in a damaged stream may depend on the threads. So at any sign of damage this
+    gives up, at the latest when the damaged frame itself would come.
+
+    Args:
+        index: of the video.
+        packets: of the run, in decode order; all of one configuration record.
+        threads: how many, at most.
+
+    Yields:
+        (packet number, frame) for each wanted packet, in display order.
+
+    Raises:
+        UnsureError: a packet does not decode, a frame is damaged, or a wanted one did not come out.
+        UnsupportedError: there is no decoder for the codec.
+    """
+    coming = iter(packets)
+    if (first := next(coming, None)) is None:
+        return
+    expected: set[int] = set()
+    with _decoder(index, int(index.packet_config[first.number]), threads) as decoder:
+        # To the last frame that is held back, since what is wanted may refer to it.
+        for packet in chain((first,), coming, (None,)):
+            if packet is not None and packet.wanted:
+                expected.add(packet.number)
+            for frame in _decode(decoder, index, packet):
+                if frame.is_corrupt:
+                    raise UnsureError
+                if frame.pts in expected:
+                    expected.remove(frame.pts)
+                    yield frame.pts, frame
+    if expected:
+        raise UnsureError
+
+
+def _decode(
+    decoder: av.video.codeccontext.VideoCodecContext, index: VideoIndex, packet: PacketBytes | None
+) -> list[av.VideoFrame]:
+    """The frames that come out after a packet, or of all that is held back."""
+    key = packet is not None and bool(index.packet_key[packet.number])
+    try:
+        return decoder.decode(packet and make_packet(packet.data, packet.number, key))
+    except av.error.FFmpegError:
+        raise UnsureError from None
+
+
+# Of all threads, while they decode.
+_decoders: list[av.video.codeccontext.VideoCodecContext] = []
+
+
+@contextmanager
+def _decoder(index: VideoIndex, config: int, threads: int) -> Iterator[av.video.codeccontext.VideoCodecContext]:
+    decoder = open_decoder(index, config, min(threads, _MOST_THREADS))
+    _decoders.append(decoder)
+    try:
+        yield decoder
+    finally:
+        _decoders.remove(decoder)
+
+
+def _abandon_decoders() -> None:
+    """Have them never freed: that waits for their threads, and those do not come along when a process is forked."""
+    for decoder in _decoders:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(decoder))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_decoders)

@@ -1,0 +1,76 @@
+"""The frames of a video one after the other, by all cores together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.clips import read_checked, warn_of_hdr
+from videoloader.conversion_threads import conversion_threads
+from videoloader.convert import Geometry, OutputSpec
+from videoloader.decoding import UnsureError, decode_in_threads
+from videoloader.indexing import ByteSource, VideoIndex
+from videoloader.planning import plan_frames
+from videoloader.slots import ClipSink, ClipSlots
+
+
+def stream_in_threads(
+    source: ByteSource,
+    index: VideoIndex,
+    frames: npt.NDArray[np.int64],
+    output: OutputSpec,
+    threads: int,
+    ahead: int,
+) -> Iterator[torch.Tensor]:
+    """Frames in order, each [3, H, W] on the CPU. No packet is decoded twice.
+
+    Args:
+        source: of the video.
+        index: of the video.
+        frames: frame numbers, rising.
+        output: the pixel values wanted.
+        threads: that decode.
+        ahead: how many frames may be there or in the making.
+
+    Raises:
+        UnsureError: see ``decode_in_threads``. The frames up to there are right.
+        FalseKeyframeError: see ``read_checked``; likewise.
+    """
+    warn_of_hdr(index)
+    geometry = Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
+    making: deque[tuple[torch.Tensor, Future[None], int]] = deque()
+    # A packet may be shown several times.
+    packet_of = index.frame_packet[frames].astype(np.int64)
+    first = np.flatnonzero(np.diff(packet_of, prepend=-1))
+    times = np.diff(first, append=len(frames)).tolist()
+    due = zip(frames[first].tolist(), packet_of[first].tolist(), times, strict=True)
+    try:
+        for run in plan_frames(index, frames).runs:
+            for packet, picture in decode_in_threads(index, read_checked(source, index, run), threads):
+                frame, expected, shown = next(due)
+                if packet != expected:  # an edit list goes back
+                    raise UnsureError
+                pixels = torch.empty((3, *geometry.size), dtype=output.dtype)
+                sink = ClipSink(index, [ClipSlots(np.array([frame]), geometry, [pixels])], output, None)
+                making.append((pixels, conversion_threads().submit(sink.put_frame, packet, picture), shown))
+                if len(making) >= ahead:
+                    yield from _made(making)
+        while making:
+            yield from _made(making)
+    finally:
+        for _, conversion, _ in making:
+            conversion.cancel()
+
+
+def _made(making: deque[tuple[torch.Tensor, Future[None], int]]) -> Iterator[torch.Tensor]:
+    """The oldest frame, as often as it is shown, each time in memory of its own."""
+    pixels, conversion, shown = making.popleft()
+    conversion.result()
+    yield from (pixels.clone() for _ in repeat(None, shown - 1))
+    yield pixels
