@@ -46,16 +46,19 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     """
     if isinstance(source, FolderSource):
         _check_files(source, index, run)
-    wanted = np.isin(run.packets, run.wanted, assume_unique=True)
+    all_wanted = len(run.wanted) == len(run.packets)
+    wanted = [True] * len(run.packets)
+    if not all_wanted:
+        wanted = np.isin(run.packets, run.wanted, assume_unique=True).tolist()
     packets: Iterator[PacketBytes] = (
         PacketBytes(number, data, is_wanted)
-        for (number, data), is_wanted in zip(_read(source, index, run), wanted.tolist(), strict=True)
+        for (number, data), is_wanted in zip(_read(source, index, run), wanted, strict=True)
     )
     if index.stream.codec == "h264" and run.packets[0]:
         packets = _with_x264_version(source, index, packets)
     if index.container == "images" and index.stream.codec == "mjpeg":
         return _whole_jpegs(source, packets)
-    if index.method == "decoded" or index.stream.encrypted or wanted.all():
+    if index.method == "decoded" or index.stream.encrypted or all_wanted:
         # A packet of an index that was decoded may carry a part of another's frame.
         return packets
     if run.packets[0] < index.first_keyframe:

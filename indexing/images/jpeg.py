@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from videoloader.errors import IndexingError
@@ -13,6 +14,7 @@ from videoloader.indexing.images.window import Window
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _START_OF_IMAGE, _END_OF_IMAGE, _START_OF_SCAN, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
 _WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
+_REMEMBERED = re.compile(rb"\xff\xfe|AVI1|LJIF|mjpg|colr|xfrm")
 # Cameras write a few dozen; a file must not keep us longer.
 _MOST_SEGMENTS = 4096
 # In one of the first this many bytes, the second picture of a stream of JPEG pictures begins.
@@ -52,6 +54,17 @@ def is_jpeg_stream(file: Window) -> bool:
     # An end and a start together stand nowhere else: in a picture each FF is followed by a zero, and after a
     # thumbnail the header goes on. A file with a directory of its pictures (CIPA DC-007) is one to look at.
     return b"\xff\xd9\xff\xd8" in data and b"MPF\0" not in data[: data.find(b"\xff\xda")]
+
+
+def has_own_tables(picture: bytes | memoryview) -> bool:
+    """Whether a JPEG file decodes the same whatever libavcodec's decoder was given before.
+
+    That is, if it brings its tables along, and nothing of what the decoder remembers: comments by which it knows
+    encoders, and the application data of Motion JPEG in AVI and of others.
+    """
+    data = bytes(picture)
+    header = data[: data.find(b"\xff\xda")]
+    return b"\xff\xdb" in header and b"\xff\xc4" in header and not _REMEMBERED.search(header)
 
 
 def is_cut_off(picture: bytes | memoryview) -> bool:

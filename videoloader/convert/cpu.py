@@ -32,9 +32,9 @@ def convert_frame(
 
     In this order: chroma to full resolution (bilinear, by its site), matrix, clamp to [0, 1]; rotation,
     mirroring; crop; resize, clamp; flips; number type. The resize is PyTorch's ``interpolate`` with
-    ``align_corners=False``. A bilinear one that makes the picture smaller works on 8 bits, so that a result is within
-    2/255 of exact; others, and float outputs without any, have the precision of floats. Alpha is dropped. Interlaced
-    chroma is taken as progressive.
+    ``align_corners=False``. A bilinear one works on 8 bits unless it makes a picture of more bits larger, so that a
+    result is within 2/255 of exact; others, and float outputs without any, have the precision of floats. Alpha is
+    dropped. Interlaced chroma is taken as progressive.
 
     Args:
         frame: any pixel format of libav that lies in memory.
@@ -59,7 +59,8 @@ def convert_frame(
         )
     view = source_view(geometry, rotation, mirrored, frame.height, frame.width)
     crop, size, window = needed_part(view.crop, view.size, view.window, geometry.interpolation)
-    floats = _needs_floats(crop[2:], size, geometry.interpolation, output.dtype)
+    deep = max((component.bits for component in frame.format.components), default=8) > 8
+    floats = _needs_floats(crop[2:], size, geometry.interpolation, output.dtype, deep)
     try:
         image = part_of_frame(frame, color, crop, output.color, floats, packed=crop[2:] != size)
     except av.error.FFmpegError as error:
@@ -78,13 +79,13 @@ def convert_frame(
 
 
 def _needs_floats(
-    source: tuple[int, int], target: tuple[int, int], interpolation: Interpolation, dtype: torch.dtype
+    source: tuple[int, int], target: tuple[int, int], interpolation: Interpolation, dtype: torch.dtype, deep: bool
 ) -> bool:
     """Whether 8 bits in between are not enough, or would spare nothing."""
     if source == target or interpolation == "nearest":
         return dtype.is_floating_point and target[0] * target[1] >= source[0] * source[1]
-    # Where pixels are many to one, their roundings cancel out.
-    return interpolation == "bicubic" or any(to > from_ for to, from_ in zip(target, source, strict=True))
+    # Where pixels are many to one, their roundings cancel out; where the samples are of 8 bits, one more is not seen.
+    return interpolation == "bicubic" or (deep and any(to > from_ for to, from_ in zip(target, source, strict=True)))
 
 
 def _turned(image: Samples, turns: int, flip: bool) -> Samples:

@@ -13,6 +13,7 @@ from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.decoder import make_packet, open_decoder
+from videoloader.indexing.images import has_own_tables
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
 
@@ -90,12 +91,14 @@ class CpuDecoder:
 
 
 def _context_key(index: VideoIndex, config: int, first_packet: bytes | memoryview) -> _ContextKey:
-    """What a context depends on. Videos of one making share it, and with it the memory of its frames.
+    """What a context depends on. Videos of one making share it, and with it the memory of its frames; JPEG files, too.
 
     But not those whose packets bring parameter sets along: they replace the ones of the record for good. Nor those of
     4:4:4, which are decoded as their encoder's version demands: a context keeps that, too.
     """
     stream = index.stream
+    if index.container == "images" and stream.codec == "mjpeg" and has_own_tables(first_packet):
+        return ("mjpeg",)
     record = stream.codec_configs[config]
     facts = (stream.codec, stream.codec_tag, stream.width, stream.height, stream.pixel_format, stream.reorder_depth)
     shared = stream.codec in ("h264", "hevc") and record and not _has_parameter_sets(stream.codec, record, first_packet)

@@ -60,7 +60,8 @@ def decode_run(
             sink(packet, frame)
 
     try:
-        return decoder.decode(index, read(Run(run.packets, np.union1d(start, run.wanted))), put)
+        with_start = run if start in wanted else Run(run.packets, np.union1d(start, run.wanted))
+        return decoder.decode(index, read(with_start), put)
     except _DamagedStartError as damaged:
         try:
             return decoder.decode(index, read(damaged.earlier), put_wanted)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import io
+import random
 
 import numpy as np
 import pytest
 from image_files import encoded, picture, rgb
 from PIL import Image, ImageOps
+from truth import hash_of
 
 from videoloader import UnsupportedError, Video
-from videoloader.indexing import build_index
+from videoloader.convert import color_spec
+from videoloader.decoding import CpuDecoder
+from videoloader.indexing import build_index, open_source
+from videoloader.indexing.images import has_own_tables
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
 
 IMAGE = picture()
 WITH_ALPHA = IMAGE.convert("RGBA")
@@ -127,6 +134,42 @@ def test_a_thumbnail_is_not_taken_for_the_picture():
     file = whole[:2] + segment + whole[2:]
     assert build_index(file).stream.display_size == (32, 48)
     assert np.array_equal(first_frame(file), first_frame(whole))
+
+
+def test_jpeg_files_are_the_same_whatever_was_decoded_before():
+    odd = [encoded(picture(seed, (17 + 5 * seed, 90 - 7 * seed)), "JPEG", quality=70 + seed) for seed in range(6)]
+    of_a_camera = encoded(IMAGE, "JPEG", comment=b"CS=ITU601")  # studio range, to libavcodec
+    files = [file for name, file in CLOSE.items() if name.startswith("jpeg")] + [*odd, of_a_camera]
+    alone = [decoded_by(CpuDecoder(), file) for file in files]
+    together = CpuDecoder()
+    order = random.Random(0).choices(range(len(files)), k=100)
+    assert [decoded_by(together, files[number]) for number in order] == [alone[number] for number in order]
+
+
+def decoded_by(decoder, file):
+    """A hash of the samples, and what they mean."""
+    source, index, seen = open_source(file), build_index(file), []
+
+    def see(_, frame):
+        seen.append((hash_of(frame), frame.format.name, color_spec(index.stream, frame)))
+
+    decoder.decode(index, read_packets(source, index, plan_frames(index, [0]).runs[0]), see)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("file", "own"),
+    [
+        (encoded(IMAGE, "JPEG"), True),
+        (encoded(IMAGE, "JPEG", progressive=True), True),
+        (encoded(IMAGE, "JPEG", comment=b"CS=ITU601"), False),
+        (encoded(IMAGE, "JPEG").replace(b"JFIF", b"AVI1"), False),
+        (encoded(IMAGE, "JPEG").replace(b"\xff\xc4", b"\xff\xe5"), False),
+        (encoded(IMAGE, "JPEG").replace(b"\xff\xdb", b"\xff\xe5"), False),
+    ],
+)
+def test_what_a_jpeg_file_brings_along(file, own):
+    assert has_own_tables(file) == own
 
 
 def test_what_follows_a_jpeg_file_does_not_matter():
