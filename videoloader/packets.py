@@ -135,6 +135,12 @@ def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
 def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tuple[int, bytes | memoryview]]:
     offset = index.packet_offset[run.packets]
     size = index.packet_size[run.packets].astype(np.int64)
+    if len(offset) == 1:
+        ((number, begin, length),) = zip(run.packets.tolist(), offset.tolist(), size.tolist(), strict=True)
+        (content,) = source.read_ranges([begin], [length])
+        _check_length(source, content, begin, length)
+        yield number, memoryview(content)
+        return
     gap = offset[1:] - offset[:-1] - size[:-1]
     # Audio between two packets is read along where that costs less than a read.
     breaks = (gap < 0) | (gap > source.read_through)
@@ -148,12 +154,7 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tu
     for some, more in pairwise([*together.tolist(), len(first)]):
         ranges = source.read_ranges(begin[some:more].tolist(), length[some:more].tolist())
         for number, content in enumerate(ranges, some):
-            if len(content) < length[number]:
-                raise SourceError(
-                    f"is shorter than its index says: of the bytes {begin[number]} to {begin[number] + length[number]} "
-                    f"only {len(content)} are there",
-                    source.name,
-                )
+            _check_length(source, content, int(begin[number]), int(length[number]))
             data = memoryview(content)
             packets = slice(first[number], last[number])
             starts = offset[packets] - begin[number]
@@ -161,6 +162,14 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tu
                 run.packets[packets].tolist(), starts.tolist(), (starts + size[packets]).tolist(), strict=True
             ):
                 yield packet, data[at:stop]
+
+
+def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -> None:
+    if len(content) < length:
+        raise SourceError(
+            f"is shorter than its index says: of the bytes {begin} to {begin + length} only {len(content)} are there",
+            source.name,
+        )
 
 
 def _demux(source: ByteSource, run: Run) -> Iterator[tuple[int, bytes | memoryview]]:

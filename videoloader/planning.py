@@ -15,6 +15,9 @@ from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 # H.265, 3.69 "leading picture" and 8.3.2), and H.264, by what its recovery point promises (H.264, D.2.8).
 _LEADING_ALONE = ("h264", "hevc")
 
+_FIRST_PACKET = np.zeros(1, np.int64)
+_FIRST_PACKET.flags.writeable = False
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -66,9 +69,14 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
         >>> plan.packets / plan.frames_wanted  # packets decoded for each frame wanted  # doctest: +SKIP
         5.75
     """
-    unique = np.unique(np.asarray(frames, np.int64))
-    if not len(unique):
+    frames = np.asarray(frames, np.int64)
+    if not frames.size:
         return DecodePlan((), 0)
+    if len(index.packet_size) == len(index) == 1:
+        # An image file, which is decoded in less time than it takes to plan what follows.
+        index.check_range(frames)
+        return DecodePlan((Run(_FIRST_PACKET, _FIRST_PACKET),), 1)
+    unique = np.unique(frames)
     start = index.start_packet(unique)
     packet = index.frame_packet[unique].astype(np.int64)
     if len(unique) == 1 and index.method != "decoded":

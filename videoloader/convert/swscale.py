@@ -50,10 +50,11 @@ _KEPT_PIXELS, _LEAST_KEPT = 4 << 20, 4
 
 
 class _Converter(NamedTuple):
-    """A filter graph for one format and size, and the frame to fill for it."""
+    """A filter graph for one format and size, and the frame to fill for it, by planes."""
 
     graph: av.filter.Graph
     frame: av.VideoFrame
+    planes: tuple[Samples, Samples, Samples]
 
 
 class _Target(NamedTuple):
@@ -188,9 +189,9 @@ def _from_ycbcr(frame: av.VideoFrame, box: Box, depth: int, target: _Target) -> 
         luma = np.multiply(luma, 257, dtype=np.uint16)
         cb, cr = (np.maximum(np.multiply(plane, 257, dtype=np.uint16), 128) - 128 for plane in (cb, cr))
     rows, columns = -(-cb.shape[0] * step_y // _ROW_BLOCK) * _ROW_BLOCK, -(-cb.shape[1] * step_x // _BLOCK) * _BLOCK
-    graph, staging = _per_thread.converters.get(name, rows, columns, target)
-    for i, part in enumerate((luma, cb, cr)):
-        _fill(_plane(staging, i), part)
+    graph, staging, staged = _per_thread.converters.get(name, rows, columns, target)
+    for plane, part in zip(staged, (luma, cb, cr), strict=True):
+        _fill(plane, part)
     graph.vpush(staging)
     converted = graph.vpull()
     box = (top - y, left - x, height, width)
@@ -223,7 +224,8 @@ def _make_converter(pixels: str, height: int, width: int, target: _Target) -> _C
         ]
     frame = av.VideoFrame(width, height, pixels)
     frame.pts = 0
-    return _Converter(_make_graph(pixels, height, width, tuple(filters)), frame)
+    planes = _plane(frame, 0), _plane(frame, 1), _plane(frame, 2)
+    return _Converter(_make_graph(pixels, height, width, tuple(filters)), frame, planes)
 
 
 def _repack(frame: av.VideoFrame, name: str) -> av.VideoFrame:
