@@ -151,6 +151,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt
         join: makes one of the rows' arrays of [T]: ``numpy.stack`` or ``list``.
     """
     clips = [row.clip for row in rows]
+    drawn = [clip.drawn for clip in clips]
     return Batch(
         frames,
         torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
@@ -162,9 +163,9 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt
         np.array([clip.number for clip in clips], np.int64),
         np.array([clip.view for clip in clips], np.int64),
         [clip.video.entry.columns for clip in clips],
-        np.array([picture_box(clip.geometry) for clip in clips], np.int64),
-        stack_matrices([source_matrix(clip.geometry, clip.operations) for clip in clips]),
-        [clip.drawn for clip in clips],
+        np.array([picture_box(view.geometry) for view in drawn], np.int64),
+        stack_matrices([source_matrix(view.geometry, view.operations) for view in drawn]),
+        drawn,
     )
 
 

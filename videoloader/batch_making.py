@@ -178,7 +178,9 @@ class BatchMaker:
         complete = partial(self._complete, decoding, reports)
         # Modules draw from PyTorch's global generators. So does the consumer: in another thread than its own they
         # would get each other's numbers.
-        if self._transforms.modules or any(map(_is_module, chain(*(row.clip.operations for row in decoding.rows)))):
+        if self._transforms.modules or any(
+            map(_is_module, chain(*(row.clip.drawn.operations for row in decoding.rows)))
+        ):
             return complete
         made = complete()
         return lambda: made

@@ -10,13 +10,12 @@ import numpy.typing as npt
 import torch
 
 from videoloader.clip_table import EntryFrames
-from videoloader.convert import Geometry
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import gops_in_common, plan_frames
 from videoloader.sampling import FrameMode, clip_frames
 from videoloader.slots import ClipPart, ClipSlots, split_clips
-from videoloader.transforms import DrawnView, Operation, TransformPlan
+from videoloader.transforms import DrawnView, TransformPlan
 
 # Below that a part of what clips have in common is not worth a decoder of its own.
 _LEAST_PACKETS = 64
@@ -30,9 +29,7 @@ class PlannedClip:
         number: in the data set.
         video: it is of.
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
-        geometry: that conversion carries out.
-        operations: on its pixels after that.
-        seeds: of modules after that.
+        drawn: for its pixels.
         view: number of this view of the clip.
     """
 
@@ -40,20 +37,13 @@ class PlannedClip:
     video: EntryFrames
     frame_numbers: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
-    geometry: Geometry
-    operations: tuple[Operation, ...]
-    seeds: tuple[int, ...]
+    drawn: DrawnView
     view: int = 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(frames, height, width) as decoded."""
-        return len(self.frame_numbers), *self.geometry.output_size
-
-    @property
-    def drawn(self) -> DrawnView:
-        """All that was drawn for its pixels."""
-        return DrawnView(self.geometry, self.operations, self.seeds)
+        return len(self.frame_numbers), *self.drawn.geometry.output_size
 
 
 def plan_views(
@@ -88,7 +78,7 @@ def plan_views(
         for rng in rngs
         for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
     ]
-    return [PlannedClip(number, video, frame_numbers, mask, *view, at) for at, view in enumerate(views)]
+    return [PlannedClip(number, video, frame_numbers, mask, view, at) for at, view in enumerate(views)]
 
 
 @dataclass(eq=False)
@@ -125,7 +115,7 @@ class BatchRow:
 
     def clip_slots(self) -> ClipSlots:
         """What a decoder is to make of the row."""
-        return ClipSlots(self.clip.frame_numbers, self.clip.geometry, self.slots)
+        return ClipSlots(self.clip.frame_numbers, self.clip.drawn.geometry, self.slots)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,9 @@ from functools import reduce
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.transforms.coordinates import Matrices, geometry_matrix
+from videoloader.transforms.coordinates import geometry_matrix
 from videoloader.transforms.operations import Operation, Warp
+from videoloader.transforms.warp_matrices import Matrices
 
 
 def source_matrix(geometry: Geometry, operations: Sequence[Operation] = ()) -> Matrices:

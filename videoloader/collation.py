@@ -119,9 +119,10 @@ def fill_up(clip: PlannedClip, frames: int) -> PlannedClip:
     """A clip of at most so many frames, with frames of constant padding after its last."""
     length = len(clip.frame_numbers)
     missing = (0, frames - length)
+    operations = tuple(hold_last(operation, length, frames) for operation in clip.drawn.operations)
     return replace(
         clip,
-        operations=tuple(hold_last(operation, length, frames) for operation in clip.operations),
+        drawn=clip.drawn._replace(operations=operations),
         frame_numbers=np.pad(clip.frame_numbers, missing, constant_values=CONSTANT_FRAME),
         mask=np.pad(clip.mask, missing, constant_values=False),
     )

@@ -13,7 +13,7 @@ from transforms.random_programs import KINDS, noise, photos, random_operation, r
 from videoloader.collation import Layout
 from videoloader.convert import OutputSpec
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.engine import Program, apply_operations, finish_frames
+from videoloader.transforms.engine import Program, apply_operations
 from videoloader.transforms.operations import StatisticTable, Table, Warp
 
 pytestmark = [
@@ -107,8 +107,8 @@ def test_warps_to_another_size(interpolation: str) -> None:
 @pytest.mark.parametrize("size", [(16, 16), (5, 7)])
 def test_finish(dtype: torch.dtype, layout: Layout, size: tuple[int, int]) -> None:
     frames = noise(2, 3, *size)
-    expected = finish_frames(frames, output_of(dtype), layout)
-    assert torch.equal(finish_frames(frames.cuda(), output_of(dtype), layout).cpu(), expected)
+    expected = apply_operations(frames, [(), ()], output_of(dtype), layout)
+    assert torch.equal(apply_operations(frames.cuda(), [(), ()], output_of(dtype), layout).cpu(), expected)
 
 
 def test_frames_that_do_not_start_at_an_even_address() -> None:

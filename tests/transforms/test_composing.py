@@ -221,6 +221,12 @@ def test_sizes_that_depend_on_chance_are_refused(choice: Any) -> None:
         output_size([choice], (HEIGHT, WIDTH))
 
 
+def test_an_order_of_many_is_planned_at_once() -> None:
+    """It has more than a billion orders."""
+    order = RandomOrder([tf.HorizontalFlip(), Rotate(3), tf.Resize((40, 40)), *[tf.VerticalFlip()] * 10])
+    assert output_size(group_geometric([order]), (HEIGHT, WIDTH)) == (40, 40)
+
+
 def test_the_size_is_known_beforehand() -> None:
     steps = [Invert(), Rotate(3), tf.Resize(30), RandomApply(tf.HorizontalFlip()), tf.PadToMultiple(32)]
     assert output_size(steps, (HEIGHT, WIDTH)) == (32, 64)

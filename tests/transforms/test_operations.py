@@ -27,7 +27,7 @@ from transforms.random_programs import (
 from videoloader.collation import Layout
 from videoloader.convert import OutputSpec
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.engine import apply_operations, finish_frames
+from videoloader.transforms.engine import apply_operations
 from videoloader.transforms.operations import (
     BatchFunction,
     ColorMatrix,
@@ -324,12 +324,12 @@ def test_finish_converts_normalises_and_lays_out(dtype: torch.dtype, layout: Lay
         values = (frames.double() / 255 - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]
         expected = values.to(dtype)
     expected = expected.permute(0, *("TCHW".index(axis) + 1 for axis in layout))
-    result = finish_frames(frames, output, layout)
+    result = apply_operations(frames, [(), ()], output, layout)
     assert result.is_contiguous()
     torch.testing.assert_close(result, expected, rtol=torch.finfo(dtype).eps if mean else 0, atol=1e-6 if mean else 0)
     programs = random_programs(0, 2, 3, (4, 5))
     at_once = apply_operations(frames, programs, output, layout)
-    assert torch.equal(at_once, finish_frames(apply_operations(frames, programs), output, layout))
+    assert torch.equal(at_once, apply_operations(apply_operations(frames, programs), [(), ()], output, layout))
 
 
 def test_nothing_to_do_gives_the_frames_themselves() -> None:

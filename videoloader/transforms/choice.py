@@ -7,9 +7,8 @@ choosing. Crops, flips and other geometric steps may be among them; next to each
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import permutations
 from typing import TypeAlias
 
 import numpy as np
@@ -150,9 +149,10 @@ class RandomOrder:
         object.__setattr__(self, "transforms", several)
 
     @property
-    def alternatives(self) -> Iterator[tuple[Step, ...]]:
-        """What a clip may get: all orders."""
-        return (self._ordered(order) for order in permutations(range(len(self.transforms))))
+    def alternatives(self) -> list[tuple[Step, ...]]:
+        """Two of all orders: between them any two transforms stand both ways. There may be millions."""
+        order = range(len(self.transforms))
+        return [self._ordered(order), self._ordered(reversed(order))]
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
         """The transforms in the order drawn."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from videoloader.convert import Geometry
 from videoloader.errors import ConfigurationError
-
-Matrices: TypeAlias = npt.NDArray[np.float64]
+from videoloader.transforms.warp_matrices import Matrices
 
 
 def picture_box(geometry: Geometry) -> tuple[int, int, int, int]:

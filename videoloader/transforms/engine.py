@@ -124,11 +124,6 @@ def apply_operations(
     return result
 
 
-def finish_frames(frames: torch.Tensor, output: OutputSpec, layout: Layout = "TCHW") -> torch.Tensor:
-    """Bring frames to a number type, normalisation and layout: ``apply_operations`` without any operation."""
-    return apply_operations(frames, [()] * len(frames), output, layout)
-
-
 def _gather(members: Sequence[_Waiting], size: tuple[int, int], works: list[ClipWork]) -> torch.Tensor:
     """Memory for the clips that a function gets together, and the works that fill it."""
     source = members[0].source

@@ -15,10 +15,11 @@ import torch
 
 from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.coordinates import Matrices, geometry_matrix, inverse, map_points, picture_box
+from videoloader.transforms.coordinates import geometry_matrix, inverse, map_points, picture_box
 from videoloader.transforms.engine import apply_operations
 from videoloader.transforms.operations import BatchFunction, Operation, Warp
 from videoloader.transforms.tensor_geometry import apply_geometry
+from videoloader.transforms.warp_matrices import Matrices
 from videoloader.transforms.warping import warp_tensor
 
 Kind = Literal["frames", "mask", "flow", "points", "boxes"]
