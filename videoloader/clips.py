@@ -181,14 +181,12 @@ class ClipReader:
             sink.finish()
             remaining = frames[~np.isin(index.frame_packet[frames], list(sink.done))]
         while True:
-            plan = plan_frames(index, remaining)
-            in_threads = nvdec is None and threads > 1 and suits_threads(index, plan.packets)
             try:
                 read = partial(read_checked, source, index)
                 read_for_cpu = partial(_read_stoppable, stop, read)
-                for run in plan.runs:
+                for run in plan_frames(index, remaining).runs:
                     stop.check()
-                    if in_threads:
+                    if nvdec is None and threads > 1 and suits_threads(index, run):
                         packets += self._decode_in_threads(index, read_for_cpu(run), sink, threads)
                     elif nvdec is None:
                         packets += decode_run(self._cpu, index, run, read_for_cpu, sink.put_frame)

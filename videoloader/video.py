@@ -19,7 +19,7 @@ from videoloader.device import allocate, resolve_device
 from videoloader.errors import FrameRangeError, UnsupportedError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.planning import split_at_keyframes
+from videoloader.planning import plan_frames, split_at_keyframes
 from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
 from videoloader.slots import ClipPart, ClipSlots, split_clips
 from videoloader.stopping import Stop
@@ -187,8 +187,8 @@ class Video:
         most = max(memory // (3 * height * width), 2)
         # So that a frame is not given out before those that it may refer to have come undamaged.
         least = self.index.stream.reorder_depth + 2
-        forwards = len(numbers) > 1 and numbers[0] < numbers[-1]
-        if self.device.type == "cpu" and forwards and least <= most and suits_threads(self.index, len(numbers)):
+        in_order = self.device.type == "cpu" and least <= most and len(numbers) > 1 and numbers[0] < numbers[-1]
+        if in_order and suits_threads(self.index, *plan_frames(self.index, numbers).runs):
             given = 0
             try:
                 with share_of_cores() as threads:

@@ -130,18 +130,19 @@ def test_a_damaged_frame_is_seen_even_if_only_a_frame_before_it_is_wanted(decode
 
 def test_what_suits_threads(decoded):
     _, index, _ = decoded("h264_mp4")
-    assert suits_threads(index, 8)
-    assert not suits_threads(index, 7)
+    runs = plan_frames(index, range(60)).runs
+    assert suits_threads(index, *runs)
+    assert not suits_threads(index, *plan_frames(index, [0, 12, 24, 30, 36]).runs)
     for other in ({"codec": "theora"}, {"encrypted": True}):
-        assert not suits_threads(replace(index, stream=replace(index.stream, **other)), 60)
-    assert not suits_threads(replace(index, method="decoded"), 60)
+        assert not suits_threads(replace(index, stream=replace(index.stream, **other)), *runs)
+    assert not suits_threads(replace(index, method="decoded"), *runs)
 
 
 def test_none_where_libavcodec_logs_through_python(decoded):
     _, index, _ = decoded("h264_mp4")
     av.logging.set_level(av.logging.ERROR)
     try:
-        assert not suits_threads(index, 60)
+        assert not suits_threads(index, *plan_frames(index, range(60)).runs)
     finally:
         av.logging.set_level(None)
 

@@ -16,6 +16,7 @@ import av.video.codeccontext
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
+from videoloader.planning import Run
 
 # Those whose frames were seen to be the same with any number of threads. Theora's (libavcodec 62) are not, with six.
 _EXACT_CODECS = (
@@ -23,7 +24,7 @@ _EXACT_CODECS = (
 )  # fmt: skip
 # What libavcodec makes at most by itself. Each holds frames, and more gain little.
 _MOST_THREADS = 16
-# Below that they are not worth being made.
+# Packets of a run, below which they are not worth being made.
 _LEAST_PACKETS = 8
 
 
@@ -31,17 +32,18 @@ class UnsureError(Exception):
     """One thread might decode the frames otherwise, or better: it is to decode all of them again."""
 
 
-def suits_threads(index: VideoIndex, packets: int) -> bool:
-    """Whether some packets of a video had better be decoded by several threads.
+def suits_threads(index: VideoIndex, *runs: Run) -> bool:
+    """Whether some runs of a video had better be decoded by several threads, which are made for each anew.
 
     Args:
         index: of the video.
-        packets: how many.
+        runs: from a plan made with this index.
     """
+    packets = sum(len(run.packets) for run in runs)
     # With its log callback set, threads of libavcodec wait for Python's lock, which is held while they are waited for.
     silent = av.logging.get_level() is None
     known = index.stream.codec in _EXACT_CODECS and index.method != "decoded" and not index.stream.encrypted
-    return packets >= _LEAST_PACKETS and known and silent
+    return packets >= _LEAST_PACKETS * max(len(runs), 1) and known and silent
 
 
 def decode_in_threads(
