@@ -39,7 +39,8 @@ def stream_in_threads(
         ahead: how many frames may be there or in the making.
 
     Raises:
-        UnsureError: see ``decode_in_threads``. The frames up to there are right.
+        UnsureError: see ``decode_in_threads``; or frames are shown in another order than they lie in the video. Those
+            up to there are right.
         FalseKeyframeError: see ``read_checked``; likewise.
     """
     warn_of_hdr(index)
@@ -53,7 +54,7 @@ def stream_in_threads(
     try:
         for run in plan_frames(index, frames).runs:
             for packet, picture in decode_in_threads(index, read_checked(source, index, run), threads):
-                frame, expected, shown = next(due)
+                frame, expected, shown = next(due, (0, -1, 0))
                 if packet != expected:  # an edit list goes back
                     raise UnsureError
                 pixels = torch.empty((3, *geometry.size), dtype=output.dtype)
@@ -63,6 +64,8 @@ def stream_in_threads(
                     yield from _made(making)
         while making:
             yield from _made(making)
+        if next(due, None) is not None:
+            raise UnsureError
     finally:
         for _, conversion, _ in making:
             conversion.cancel()

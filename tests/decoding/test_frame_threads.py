@@ -220,6 +220,17 @@ def test_a_frame_that_is_shown_again_has_memory_of_its_own(decoded):
     assert len({frame.data_ptr() for frame in frames}) == 90
 
 
+@pytest.mark.parametrize(
+    "order",
+    [[*range(20), *range(20)], [*range(10, 40), *range(30)], [*range(30), 5, *range(30, 60)], [0, 1, 2, 3] * 15],
+)
+def test_edit_lists_may_go_back(decoded, order):
+    source, index, _ = decoded("h264_mp4")
+    looped = replace(index, frame_packet=index.frame_packet[order], frame_pts=np.arange(len(order)))
+    frames = [*vl.Video(source, device="cpu", index=looped).stream()]
+    assert torch.equal(torch.stack(frames), vl.Video(source, device="cpu", index=index).read(order).frames)
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_reads_on_its_own_and_ends(sample):
     code = (
