@@ -275,14 +275,18 @@ def table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=WORKS, default=list(WORKS), metavar="WORK", help=", ".join(WORKS))
+def add_arguments(parser: argparse.ArgumentParser, seconds: float) -> None:
+    """What all comparisons are told.
+
+    Args:
+        parser: that gets them.
+        seconds: to count for, unless told.
+    """
     parser.add_argument(
         "--without", nargs="+", default=[], metavar="LIBRARY", help="modules of libraries/ to leave out"
     )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3, help="of counting, for each way in each round")
+    parser.add_argument("--seconds", type=float, default=seconds, help="of counting, for each way in each round")
     parser.add_argument("--warmup", type=float, default=4, help="seconds before that")
     parser.add_argument("--film", help="a video of 300 frames or more to re-encode instead of made-up pictures")
     parser.add_argument("--folder", type=Path, help="where the files are, or are written and stay")
@@ -290,6 +294,12 @@ def main() -> None:
     parser.add_argument(
         "--environment", nargs="+", default=[], metavar="LIBRARY:NAME=VALUE", help="variables for one library's process"
     )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=WORKS, default=list(WORKS), metavar="WORK", help=", ".join(WORKS))
+    add_arguments(parser, seconds=3)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:

@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from decoding import Process, Result, environment_of, judge, machine, table, write_json
+from decoding import Process, Result, add_arguments, environment_of, judge, machine, table, write_json
 from footage import write_files
 from loading_works import Team, Work, together, works
 
@@ -114,20 +114,9 @@ def run(work: Work, arguments: argparse.Namespace, folder: Path) -> dict[str, Re
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="WORK", default=[""], help="works whose names begin so")
-    parser.add_argument(
-        "--without", nargs="+", default=[], metavar="LIBRARY", help="modules of libraries/ to leave out"
-    )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--gpus", type=int, help="at most; with --device cpu: processes in their place")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=6, help="of counting, for each way in each round")
-    parser.add_argument("--warmup", type=float, default=4, help="seconds before that")
-    parser.add_argument("--film", help="a video of 300 frames or more to re-encode instead of made-up pictures")
-    parser.add_argument("--folder", type=Path, help="where the files are, or are written and stay")
-    parser.add_argument("--json", type=Path, help="a file that the results are added to")
-    parser.add_argument(
-        "--environment", nargs="+", default=[], metavar="LIBRARY:NAME=VALUE", help="variables for one library's process"
-    )
+    add_arguments(parser, seconds=6)
     videos = parser.add_argument_group("whole-videos")
     videos.add_argument("--videos", type=int, default=173)
     videos.add_argument("--sequence", type=int, default=5, help="frames in a clip; 300 of them should divide by it")

@@ -10,13 +10,14 @@ from functools import cache
 
 import av
 
+from videoloader.device import available_cores
 from videoloader.slots import ClipSink
 
 
 @cache
 def conversion_threads() -> ThreadPoolExecutor:
     """The threads, one for each core. What is done in them waits for nothing."""
-    return ThreadPoolExecutor(os.cpu_count(), "videoloader-convert")
+    return ThreadPoolExecutor(available_cores(), "videoloader-convert")
 
 
 if hasattr(os, "register_at_fork"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import weakref
 from collections import defaultdict
 from collections.abc import Sequence
@@ -85,6 +86,11 @@ def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
 @cache
 def _idle_stream(device: torch.device) -> torch.cuda.Stream:
     return own_stream(device, _idle_stream)
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def profiler_range(name: str, device: torch.device) -> AbstractContextManager[None]:

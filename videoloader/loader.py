@@ -21,7 +21,7 @@ from videoloader.collation import Collate
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
-from videoloader.device import resolve_device
+from videoloader.device import available_cores, resolve_device
 from videoloader.epoch_plan import Dealing, EpochPlan, Epochs
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import IndexStore
@@ -32,7 +32,7 @@ from videoloader.ranks import shard_of_environment
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.stopping import Stop
 from videoloader.transforms import Transform
-from videoloader.workers import DecodeWorkers, available_cores
+from videoloader.workers import DecodeWorkers
 
 # Clips tried in place of one that cannot be made, whether they fit into its batch or not.
 _CANDIDATES = 255

@@ -79,8 +79,6 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     unique = np.unique(frames)
     start = index.start_packet(unique)
     packet = index.frame_packet[unique].astype(np.int64)
-    if len(unique) == 1 and index.method != "decoded":
-        return DecodePlan((_run(index, int(start[0]), int(packet[0]) + 1, packet),), 1)
     order = np.lexsort((packet, start))
     start, packet = start[order], packet[order]
     stop = np.maximum.accumulate(packet + 1)
@@ -166,8 +164,6 @@ def _stop_after_rest(index: VideoIndex, stop: npt.NDArray[np.int64]) -> npt.NDAr
 
 
 def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]) -> Run:
-    if stop - start == 1:
-        return Run(wanted, wanted)
     wanted = np.unique(wanted)
     if start < index.first_keyframe:
         return Run(np.arange(start, stop), wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from itertools import repeat
 
@@ -16,7 +16,7 @@ from videoloader.conversion_threads import conversion_threads
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.decoding import UnsureError, decode_in_threads
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.planning import plan_frames
+from videoloader.planning import Run
 from videoloader.slots import ClipSink, ClipSlots
 
 
@@ -24,6 +24,7 @@ def stream_in_threads(
     source: ByteSource,
     index: VideoIndex,
     frames: npt.NDArray[np.int64],
+    runs: Sequence[Run],
     output: OutputSpec,
     threads: int,
     ahead: int,
@@ -34,6 +35,7 @@ def stream_in_threads(
         source: of the video.
         index: of the video.
         frames: frame numbers, rising.
+        runs: of their plan.
         output: the pixel values wanted.
         threads: that decode.
         ahead: how many frames may be there or in the making.
@@ -52,7 +54,7 @@ def stream_in_threads(
     times = np.diff(first, append=len(frames)).tolist()
     due = zip(frames[first].tolist(), packet_of[first].tolist(), times, strict=True)
     try:
-        for run in plan_frames(index, frames).runs:
+        for run in runs:
             for packet, picture in decode_in_threads(index, read_checked(source, index, run), threads):
                 frame, expected, shown = next(due, (0, -1, 0))
                 if packet != expected:  # an edit list goes back

@@ -188,12 +188,14 @@ class Video:
         # So that a frame is not given out before those that it may refer to have come undamaged.
         least = self.index.stream.reorder_depth + 2
         in_order = self.device.type == "cpu" and least <= most and len(numbers) > 1 and numbers[0] < numbers[-1]
-        if in_order and suits_threads(self.index, *plan_frames(self.index, numbers).runs):
+        if in_order and suits_threads(self.index, *(runs := plan_frames(self.index, numbers).runs)):
             given = 0
             try:
                 with share_of_cores() as threads:
                     ahead = min(max(2 * threads, least), most)
-                    for frame in stream_in_threads(self._source, self.index, numbers, self._output, threads, ahead):
+                    for frame in stream_in_threads(
+                        self._source, self.index, numbers, runs, self._output, threads, ahead
+                    ):
                         yield frame
                         given += 1
                 return

@@ -18,6 +18,7 @@ import torch
 
 from videoloader.clips import ClipReader, reader_of_thread
 from videoloader.decoding import INEXACT_CODECS, Decode, default_workers, nvdec_decodes
+from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import VideoIndex
 
@@ -196,11 +197,6 @@ def _start_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_all)
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # One entry for each read under way.

@@ -16,6 +16,7 @@ import torch
 from videoloader.clip_table import build_clip_table
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
+from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError, DecodeError
 from videoloader.indexing import IndexStore
 from videoloader.interop.ray.attempts import Attempts
@@ -24,7 +25,6 @@ from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.loader_arguments import one_view, plan_transforms
 from videoloader.sampling import FrameMode
 from videoloader.transforms import Transform
-from videoloader.workers import available_cores
 
 _COLUMNS = ("path", "clip", "label", "frame_numbers", "timestamps", "mask", "corrupt", "frames")
 # Each block is a task of Ray's, which keeps an account of all of them.

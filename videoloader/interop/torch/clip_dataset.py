@@ -18,13 +18,13 @@ from videoloader.clips import reader_of_thread
 from videoloader.collation import decoding_memory, transform_rows
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
+from videoloader.device import available_cores
 from videoloader.errors import FrameRangeError
 from videoloader.indexing import IndexStore
 from videoloader.loader_arguments import check_choices, one_view, plan_transforms
 from videoloader.row_jobs import decode_rows
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.transforms import Transform
-from videoloader.workers import available_cores
 
 _CPU = torch.device("cpu")
 

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from videoloader.clip_table import EntryFrames
 from videoloader.dataset import VideoEntry, entry_range
+from videoloader.device import available_cores
 from videoloader.indexing import IndexStore, VideoIndex, build_index
 from videoloader.indexing.store.cache import IndexCache
-from videoloader.workers import available_cores
 
 # Bytes of indexes kept, some ten thousand videos' of a few hundred frames.
 _CAPACITY = 256 << 20
