@@ -69,7 +69,8 @@ _spare_streams: defaultdict[int, list[Any]] = defaultdict(list)
 def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
     """A CUDA stream that nothing else runs on, as long as its owner lives.
 
-    PyTorch's own come from a pool of 32, which it hands out again.
+    PyTorch's own come from a pool of 32, which it hands out again. Its kernels go first: they are short, and were
+    they to queue behind those of a network, which take milliseconds, NVDEC would wait for pictures to be converted.
     """
     import cupy
 
@@ -77,7 +78,8 @@ def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
         stream = _spare_streams[device.index].pop()
     except IndexError:
         with cupy.cuda.Device(device.index):
-            stream = cupy.cuda.Stream(non_blocking=True)
+            first = torch.cuda.Stream.priority_range()[1]
+            stream = cupy.cuda.Stream(non_blocking=True, priority=first)
     # Of the owner, since weak references to PyTorch's streams outlive them and point nowhere (version 2.11).
     weakref.finalize(owner, _spare_streams[device.index].append, stream).atexit = False
     return torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]

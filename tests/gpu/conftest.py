@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
+
+from videoloader.device import available_cores
 
 
 def _make_videos() -> ModuleType:
@@ -19,6 +24,15 @@ def _make_videos() -> ModuleType:
     sys.modules["make_videos"] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(autouse=True)
+def openmp_threads() -> Iterator[None]:
+    """No more of them than cores, where tests run in several processes: what the CPU gives is what is compared with."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(available_cores() // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)), 1))
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -133,7 +133,7 @@ def test_work_goes_to_the_current_stream_in_order() -> None:
     on_gpu, copy = torch.zeros_like(frames, device="cuda"), torch.empty_like(expected).pin_memory()
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
-        torch.cuda._sleep(200_000_000)
+        torch.cuda._sleep(2_000_000_000)  # about a second
         on_gpu.copy_(pinned, non_blocking=True)
         for _ in range(20):  # memory is used again while the GPU is far behind
             copy.copy_(apply_operations(on_gpu, programs), non_blocking=True)

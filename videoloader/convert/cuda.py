@@ -169,7 +169,7 @@ def _launch(
     plan = _plan(layout, color, rotation, mirrored, geometry, output, strides)
     grid = (-(-int(plan["x"]["out_size"]) // int(plan["tile"])), -(-int(plan["y"]["out_size"]) // _ROWS))
     kernel = load_kernel(
-        Path(__file__).with_name("convert.cu"),
+        (Path(__file__).with_name("convert.cu"),),
         f"convert<{_SAMPLES[layout.sample_bytes]}, {layout.subsampling[0]}, {layout.subsampling[1]}, "
         f"{_FILTERS[geometry.interpolation, geometry.antialias][0]}, {_OUTPUTS[output.dtype]}>",
         ("--std=c++17",),

@@ -25,13 +25,13 @@ def cuda_driver() -> ctypes.PyDLL:
     return driver
 
 
-def load_kernel(source: Path, name: str, options: tuple[str, ...], device: int) -> int:
-    """A kernel of a CUDA C++ file, compiled when first asked for (about a second; CuPy keeps it on disk).
+def load_kernel(sources: tuple[Path, ...], name: str, options: tuple[str, ...], device: int) -> int:
+    """A kernel of CUDA C++ files, compiled when first asked for (about a second; CuPy keeps it on disk).
 
     All threads need it at once: one compiles, the others wait.
 
     Args:
-        source: the file.
+        sources: the files, which are compiled one after the other as one.
         name: of the kernel, with its template arguments.
         options: for the compiler.
         device: index of the CUDA device that is to run it.
@@ -40,15 +40,16 @@ def load_kernel(source: Path, name: str, options: tuple[str, ...], device: int) 
         The handle (``CUfunction``) to launch it by, as long as the process lives.
     """
     with _compiling:
-        return _compiled(source, name, options, device)
+        return _compiled(sources, name, options, device)
 
 
 @cache
-def _compiled(source: Path, name: str, options: tuple[str, ...], device: int) -> int:
+def _compiled(sources: tuple[Path, ...], name: str, options: tuple[str, ...], device: int) -> int:
     import cupy
 
+    code = "".join(source.read_text() for source in sources)
     with cupy.cuda.Device(device):
-        module = cupy.RawModule(code=source.read_text(), options=options, name_expressions=(name,))
+        module = cupy.RawModule(code=code, options=options, name_expressions=(name,))
         function = module.get_function(name).kernel
     _loaded.append(function)
     return int(function.ptr)

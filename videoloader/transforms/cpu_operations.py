@@ -1,4 +1,4 @@
-"""The operations on clips in main memory, one after the other. The numbers are those of operations.cu, bit for bit."""
+"""The operations on clips in main memory, one after the other. The numbers are those of the kernels, bit for bit."""
 
 from __future__ import annotations
 

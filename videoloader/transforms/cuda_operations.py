@@ -27,8 +27,10 @@ from videoloader.transforms.operations import (
 )
 from videoloader.transforms.work import ClipWork, Finish
 
-_SOURCE, _OPTIONS = Path(__file__).with_name("operations.cu"), ("--std=c++17", "--fmad=false")
-# As in operations.cu.
+_PARTS = ("step.cu", "operations.cu", "operate.cu", "statistics.cu")
+_SOURCES = tuple(Path(__file__).with_name(part) for part in _PARTS)
+_OPTIONS = ("--std=c++17", "--fmad=false")
+# As in step.cu.
 _THREADS, _CHUNK, _COUNTED_CHUNK, _TABLE = 256, 4096, 8192, 3 * 256
 _COPY, _LOOK_UP, _STATISTIC, _COLOR_MATRIX, _HUE_SHIFT, _SHARPEN, _WARP, _ERASE = range(8)
 _STATISTICS = {"contrast": 0, "auto_contrast": 1, "equalize": 2}
@@ -232,7 +234,7 @@ def _send(data: bytes, device: torch.device) -> torch.Tensor:
 
 def _start(name: str, grid: tuple[int, int, int], argument: bytes, device: torch.device, stream: int) -> None:
     """Launch a kernel of the file, whose only argument is a ``Step``."""
-    function = load_kernel(_SOURCE, name, _OPTIONS, device.index)
+    function = load_kernel(_SOURCES, name, _OPTIONS, device.index)
     memory = ctypes.create_string_buffer(argument, len(argument))
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
     error = cuda_driver().cuLaunchKernel(function, *grid, _THREADS, 1, 1, 0, stream, arguments, None)

@@ -1,0 +1,97 @@
+// A step of the operations of a batch: what the host hands over, and numbers.
+//
+// The engine compiles step.cu, operations.cu, operate.cu and statistics.cu as one program, in this order. `operate` carries
+// the operations of a step out, one for each clip: a block makes CHUNK pixels of one frame. For tables that follow from
+// the pixels `statistics` counts what they need, and `tables` makes them of it, before. Arithmetic is that of
+// cpu_operations.py, in the same order; compiled without fused multiply-add, so that both devices round alike.
+
+constexpr int THREADS = 256;
+constexpr int AT_ONCE = 4;           // neighbouring pixels that a thread makes together
+constexpr int CHUNK = 4096;          // pixels of a block of `operate`
+constexpr int COUNTED_CHUNK = 8192;  // and of one of `statistics`
+constexpr int TABLE = 3 * 256;
+
+// In the order of cuda_operations.py.
+enum Operation { COPY, LOOK_UP, STATISTIC, COLOR_MATRIX, HUE_SHIFT, SHARPEN, WARP, ERASE };
+enum Statistic { CONTRAST, AUTO_CONTRAST, EQUALIZE };
+enum Interpolation { NEAREST, BILINEAR, BICUBIC };
+
+typedef unsigned char Byte;
+typedef unsigned long long Count;
+
+// A clip and what to do to it. Arrays of the operation have one row, or one for each frame.
+struct Clip {
+    const Byte *source;        // [T, 3, height, width]
+    void *target;              // the same, of its own size; or in the output's layout and number type, if `last`
+    long long values;          // of the operation: bytes from Step::values, of a STATISTIC from Step::tables
+    long long counts;          // of a STATISTIC: from Step::counts, elements
+    long long factors;         // of a CONTRAST: bytes from Step::values
+    int operation, variant;    // variant: the statistic, or the interpolation
+    int height, width, out_height, out_width;
+    int rows, count_rows, factor_rows;  // of the values; of a STATISTIC's table, counts and factors
+    int last;
+    int boxes, down, across;
+    int extend;  // of a WARP: whether its border pixels go on outside, in place of the fill
+    float fill[3];
+};
+
+struct Step {
+    const Clip *clips;
+    const Byte *values;
+    Byte *tables;
+    Count *counts;
+    long long out_frame, out_channel, out_pixel;  // of the output, between neighbours: elements
+    float scale[3], shift[3];                     // output = value / 255 * scale + shift
+    int length;                                   // T
+};
+
+struct Color {
+    int c[3];
+};
+
+struct Floats {
+    float c[3];
+};
+
+struct Pixels {
+    Color p[AT_ONCE];
+};
+
+// AT_ONCE pixels as they are read: a byte each.
+struct Packed {
+    unsigned word[3];
+
+    __device__ Color color(int i) const {
+        const int shift = 8 * i;
+        return {(int)(word[0] >> shift & 255), (int)(word[1] >> shift & 255), (int)(word[2] >> shift & 255)};
+    }
+};
+
+// Half precision by its bits, so that no header is needed.
+struct Half {
+    unsigned short bits;
+};
+
+struct BFloat16 {
+    unsigned short bits;
+};
+
+template <typename Number>
+struct alignas(AT_ONCE * sizeof(Number)) Numbers {
+    Number n[AT_ONCE];
+};
+
+__device__ inline void convert(float value, float &out) { out = value; }
+__device__ inline void convert(float value, Half &out) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(value)); }
+// To nearest, ties to even, by hand: the instruction for it came with compute capability 8.0.
+__device__ inline void convert(float value, BFloat16 &out) {
+    const unsigned bits = __float_as_uint(value);
+    out.bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+__device__ inline int rounded(float value) { return (int)(fminf(fmaxf(value, 0.0f), 255.0f) + 0.5f); }
+
+__device__ inline int row_of(int rows, int frame) { return rows > 1 ? frame : 0; }
+
+// Gray values of ITU-R BT.601 in Pillow's integers.
+__device__ inline int gray(Color in) { return (19595 * in.c[0] + 38470 * in.c[1] + 7471 * in.c[2] + 32768) >> 16; }
