@@ -15,7 +15,7 @@ import torch
 from sample_videos import Recipe, write_video
 
 import videoloader as vl
-from videoloader import collation
+from videoloader.collation import FrameMemory
 from videoloader.interop.torch import ClipRequest, DecodingLoader
 
 Sample = Callable[[str], Path]
@@ -57,8 +57,8 @@ class Memory:
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
     """Without the help of the garbage collector."""
-    memory, plain = Memory(), collation.allocate
-    monkeypatch.setattr(collation, "allocate", lambda *arguments: memory.allocated(plain(*arguments)))
+    memory, plain = Memory(), FrameMemory.allocate
+    monkeypatch.setattr(FrameMemory, "allocate", lambda *arguments: memory.allocated(plain(*arguments)))
     gc.collect()
     gc.disable()
     yield memory

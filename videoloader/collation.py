@@ -11,7 +11,7 @@ import torch
 
 from videoloader.batch_plan import BatchRow, PlannedClip
 from videoloader.convert import Layout
-from videoloader.device import allocate
+from videoloader.device import HostMemory, allocate
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.transforms import TransformPlan
@@ -27,11 +27,13 @@ class FrameMemory(NamedTuple):
         layout: the order of a clip's dimensions.
         dtype: of the frames.
         device: that they lie on.
+        host: where memory on the CPU comes from.
     """
 
     layout: Layout
     dtype: torch.dtype
     device: torch.device
+    host: HostMemory
 
     def allocate(self, clips: int, shape: tuple[int, int, int]) -> torch.Tensor:
         """[B, T, 3, H, W], or with another order of the last four dimensions; see ``device.allocate``.
@@ -41,7 +43,10 @@ class FrameMemory(NamedTuple):
             shape: (T, H, W).
         """
         sizes = {"C": 3, **dict(zip("THW", shape, strict=True))}
-        return allocate((clips, *(sizes[axis] for axis in self.layout)), self.dtype, self.device)
+        size = (clips, *(sizes[axis] for axis in self.layout))
+        if self.device.type == "cpu":
+            return self.host.allocate(size, self.dtype)
+        return allocate(size, self.dtype, self.device)
 
     def row(self, clip: PlannedClip, frames: torch.Tensor) -> BatchRow:
         """A row that shows a clip in memory of its own shape."""
@@ -54,7 +59,7 @@ class FrameMemory(NamedTuple):
 
 def decoding_memory(transforms: TransformPlan, layout: Layout, device: torch.device) -> FrameMemory:
     """What decoding is to write to: memory of the batch or, before transforms of pixels, planes frame after frame."""
-    return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device)
+    return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device, HostMemory())
 
 
 def arrange_rows(

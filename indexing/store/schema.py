@@ -114,7 +114,7 @@ def is_being_written(path: str) -> bool:
 
 
 def connect_reader(path: str, *, immutable: bool) -> sqlite3.Connection:
-    """A read-only connection.
+    """A read-only connection; what a killed build left half done is undone first.
 
     The file is never opened but by SQLite: closing it otherwise would, by the rules of POSIX, give up the locks that
     other connections of this process hold (https://www.sqlite.org/howtocorrupt.html, 2.2).
@@ -126,16 +126,38 @@ def connect_reader(path: str, *, immutable: bool) -> sqlite3.Connection:
     Raises:
         IndexingError: it is no index store, or one of a later version.
     """
-    uri = f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if immutable else ''}"
     try:
-        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
-        _check_version(connection, path)
-        # Each thread of a reader has a connection of its own: half a megabyte of pages is enough for look-ups.
-        connection.execute("PRAGMA cache_size = -512")
+        try:
+            return _open(path, "ro&immutable=1" if immutable else "ro")
+        except sqlite3.OperationalError as error:
+            if not needs_rollback(error):
+                raise
+        _open(path, "rw").close()
+        return _open(path, "ro")
     except sqlite3.OperationalError as error:
         raise SourceError(f"the index store cannot be read ({error})", path) from None
     except sqlite3.DatabaseError as error:
         raise IndexingError(f"is not an index store ({error})", path) from None
+
+
+def needs_rollback(error: sqlite3.Error) -> bool:
+    """Whether a build was killed within a transaction that is still to be undone, which takes the right to write.
+
+    Whoever reads then through a connection that may write undoes it.
+    """
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_ROLLBACK
+
+
+def _open(path: str, mode: str) -> sqlite3.Connection:
+    uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    try:
+        _check_version(connection, path)
+        # Each thread of a reader has a connection of its own: half a megabyte of pages is enough for look-ups.
+        connection.execute("PRAGMA cache_size = -512")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

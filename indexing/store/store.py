@@ -29,7 +29,7 @@ from videoloader.indexing.store.fingerprints import fingerprint_of
 from videoloader.indexing.store.frame_counts import FoundCounts, Places, counts_by_name, counts_by_pass
 from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.schema import COLUMNS, connect_reader, is_being_written, recorded_roots
+from videoloader.indexing.store.schema import COLUMNS, connect_reader, is_being_written, needs_rollback, recorded_roots
 
 # Threads that ask the file system: one of a network answers many at once.
 _STAT_THREADS = 8
@@ -219,7 +219,7 @@ class IndexStore:
             >>> store.query("SELECT source FROM videos WHERE longest_gop > ?", (250,))  # doctest: +SKIP
         """
         try:
-            return self._opened().connection.execute(sql, parameters).fetchall()
+            return self._execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
             raise ConfigurationError(f"the query fails ({error}): {sql}", self.path) from None
 
@@ -256,11 +256,19 @@ class IndexStore:
     ) -> Iterator[tuple[Any, ...]]:
         """Rows of our own statements, in which an error of SQLite's means that the file is damaged."""
         try:
-            opened = self._opened()
-            yield from opened.connection.execute(sql, parameters)
+            yield from self._execute(sql, parameters)
         except sqlite3.Error as error:
             place = f"the index store {self.path}" if source else "the index store"
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
+
+    def _execute(self, sql: str, parameters: Sequence[object]) -> sqlite3.Cursor:
+        try:
+            return self._opened().connection.execute(sql, parameters)
+        except sqlite3.Error as error:
+            if not needs_rollback(error):
+                raise
+        del self._local.opened  # connecting undoes it
+        return self._opened().connection.execute(sql, parameters)
 
     def _opened(self) -> _Opened:
         """This thread's own connection; another after a fork, and where a file taken to be immutable is written to.

@@ -145,6 +145,36 @@ def test_killed_builds_leave_whole_rows_and_are_gone_on_with(many, tmp_path):
     assert not (tmp_path / "killed.db-wal").exists()
 
 
+@pytest.mark.parametrize("opened", ["before", "meanwhile", "afterwards"])
+def test_a_write_that_was_killed_half_way_is_undone_by_readers(store_path, opened):
+    """Pages of it are in the file, and the journal beside it, which a reader may not play back."""
+    before, store = contents(store_path), IndexStore(store_path)
+    script = """
+import os, signal, sqlite3, sys
+writer = sqlite3.connect(sys.argv[1], isolation_level=None)
+writer.execute("PRAGMA cache_size = 1")
+writer.execute("BEGIN IMMEDIATE")
+writer.execute("UPDATE videos SET codec = 'half'")
+print("begun", flush=True)
+sys.stdin.readline()
+writer.execute("CREATE TABLE large AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100) "
+    "SELECT zeroblob(5000) FROM n")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    command = [sys.executable, "-c", script, str(store_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        if opened == "meanwhile":
+            store = IndexStore(store_path)
+        process.stdin.write("\n")
+    assert b"half" in store_path.read_bytes()
+    if opened == "afterwards":
+        store = IndexStore(store_path)
+    assert len(store) == 6
+    assert contents(store_path) == before
+    assert not (store_path.parent / f"{store_path.name}-journal").exists()
+
+
 def test_processes_build_one_store_at_once_while_others_read(many, tmp_path):
     build_store(many, tmp_path / "clean.db", workers=1)
     store = tmp_path / "index.db"

@@ -1,0 +1,110 @@
+"""Memory of batches on the CPU: given out again when the last tensor in it is gone, and not before."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import videoloader as vl
+from videoloader.device import HostMemory
+
+SIZE = (2, 3, 8, 8)
+
+
+def test_memory_is_given_out_again_when_nothing_refers_to_it() -> None:
+    memory = HostMemory()
+    frames = memory.allocate(SIZE, torch.float16)
+    place = frames.data_ptr()
+    del frames
+    assert memory.allocate(SIZE, torch.float16).data_ptr() == place
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda frames: frames[1, 0],
+        lambda frames: frames.numpy()[0],
+        lambda frames: frames.detach().view(torch.uint8),
+        lambda frames: torch.utils.dlpack.to_dlpack(frames),
+        lambda frames: memoryview(frames.numpy()),
+        lambda frames: frames.untyped_storage(),
+    ],
+    ids=["view", "array", "other type", "DLPack", "buffer", "storage"],
+)
+def test_whatever_shows_the_memory_keeps_it(keep: Callable[[torch.Tensor], object]) -> None:
+    memory = HostMemory()
+    frames = memory.allocate(SIZE, torch.float16).fill_(7)
+    place, kept = frames.data_ptr(), keep(frames)
+    del frames
+    gc.collect()
+    other = memory.allocate(SIZE, torch.float16).fill_(1)
+    assert other.data_ptr() != place
+    del kept
+    assert memory.allocate(SIZE, torch.float16).data_ptr() == place
+
+
+def test_smaller_memory_is_taken_from_a_larger_piece_but_not_from_a_much_larger_one() -> None:
+    memory = HostMemory()
+    place = memory.allocate((100,), torch.uint8).data_ptr()
+    frames = memory.allocate((25, 3), torch.uint8)
+    assert frames.data_ptr() == place
+    assert (frames.shape, frames.dtype, frames.is_contiguous()) == ((25, 3), torch.uint8, True)
+    del frames
+    kept = memory.allocate((20,), torch.uint8)
+    assert kept.data_ptr() != place
+    assert kept.untyped_storage().nbytes() == 20
+
+
+def test_no_more_than_two_pieces_wait() -> None:
+    memory = HostMemory()
+    for frames in [[memory.allocate((1000,), torch.uint8) for _ in range(5)] for _ in range(2)]:
+        del frames
+    assert len(memory._free) <= 2
+
+
+def test_a_pickle_takes_no_memory_along() -> None:
+    memory = HostMemory()
+    memory.allocate((1_000_000,), torch.uint8)
+    assert len(pickle.dumps(memory)) < 100
+    assert pickle.loads(pickle.dumps(memory)).allocate((3,), torch.uint8).shape == (3,)
+
+
+def test_threads_never_share_a_piece() -> None:
+    memory, wrong = HostMemory(), []
+
+    def work(number: int) -> None:
+        for _ in range(2000):
+            frames = memory.allocate((257,), torch.uint8).fill_(number)
+            if not (frames == number).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("transforms", [(), (vl.RandomHorizontalFlip(), vl.ColorJitter(0.3))], ids=["plain", "colors"])
+def test_batches_that_are_kept_stay_as_they_are(sample: Callable[[str], Path], transforms: tuple[object, ...]) -> None:
+    data = vl.VideoDataset.from_paths([sample("h264_mp4")])
+    loader = vl.VideoLoader(
+        data, vl.EveryWindow(6), batch_size=2, device="cpu", transforms=transforms, dtype="float32", num_workers=2
+    )
+    kept, copies, places = [], [], []
+    for _ in range(4):
+        for batch in loader:
+            places.append(batch.frames.data_ptr())
+            if len(places) in (2, 4):
+                kept.append(batch.frames)
+                copies.append(batch.frames.clone())
+    assert all(map(torch.equal, kept, copies))
+    assert len({frames.data_ptr() for frames in kept}) == 2
+    assert len(set(places)) < len(places) / 2
