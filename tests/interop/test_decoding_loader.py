@@ -338,13 +338,15 @@ def test_a_loop_left_early_ends_its_epoch_and_leaves_nothing_behind(paths: list[
     whole = make(DataLoader(data, batch_size=2))
     first, second = list(whole), list(whole)
     loader = make(DataLoader(data, batch_size=2, num_workers=2), prefetch=3)
+    others = set(multiprocessing.active_children())  # of tests before, which the garbage collector has not come to
     for batch in loader:
+        assert len(set(multiprocessing.active_children()) - others) == 2
         assert same_frames([batch], first[:1])
         break
     deadline = time.monotonic() + 20
-    while multiprocessing.active_children() and time.monotonic() < deadline:
+    while (left := set(multiprocessing.active_children()) - others) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not multiprocessing.active_children()
+    assert not left
     assert same_frames(list(loader), second)
     threads = threading.active_count()
     for _ in range(10):
