@@ -125,10 +125,14 @@ def _on_cpu(size: str, cores: int, least: float) -> Work:
         COPIES,
         (
             Entrant("ours", "ours", "random_clips", ours),
+            Entrant("ours, processes", "ours", "random_clips_of_processes", ({"processes": cores},)),
             Entrant("torchcodec", "torchcodec", "random_clips", torchcodec),
             Entrant("decord2", "decord", "random_clips", _threads(workers)),
         ),
-        (Times("ours", ("torchcodec", "decord2"), least),),
+        (
+            Times("ours", ("torchcodec", "decord2"), least),
+            Times("ours, processes", ("torchcodec", "decord2"), least),
+        ),
         cores,
     )
 

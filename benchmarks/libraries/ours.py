@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from footage import FRAMES
+from torch.utils.data import DataLoader
 
 import videoloader as vl
 from libraries.common import BATCH, LENGTH, SIDE, STRIDE, check_clip, median_milliseconds, random_clip, rate
 from videoloader.indexing import VideoIndex, open_source
+from videoloader.interop.torch import ClipDataset, stack_clips
 from videoloader.packets import read_packets
 from videoloader.planning import plan_frames
 
@@ -34,6 +36,18 @@ def random_clips(files: list[str], seconds: float, warmup: float, **arguments: A
     with loading(files, mode, batch_size=BATCH, **arguments) as (loader, batches):
         clips = rate(lambda: clips_of(next(batches)), seconds, warmup)
         return {"clips/s": clips, "packets/frame": _cost(loader)}
+
+
+def random_clips_of_processes(files: list[str], seconds: float, warmup: float, processes: int) -> dict[str, float]:
+    """Clips a second of random clips that processes of a torch DataLoader decode."""
+    mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
+    transforms = [vl.Resize((SIDE, SIDE)), vl.Normalize()]
+    data = ClipDataset(vl.VideoDataset.from_paths(files), mode, transforms=transforms, dtype="float16")
+    batches = iter(DataLoader(data, BATCH, shuffle=True, num_workers=processes, collate_fn=stack_clips))
+    # All processes begin at once: first comes what each had made ahead by then.
+    for _ in range(processes):
+        next(batches)
+    return {"clips/s": rate(lambda: clips_of(next(batches)), seconds, warmup)}
 
 
 def clips_of_one_video(files: list[str], seconds: float, warmup: float, clips: int) -> dict[str, float]:
