@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import videoloader as vl
-from videoloader.interop.torch import BatchStream, ClipDataset, list_clips, stack_clips
+from videoloader.interop.torch import BatchStream, ClipDataset, clip_dataset, list_clips, stack_clips
 
 Sample = Callable[[str], Path]
 SETTINGS: dict[str, Any] = {
@@ -77,6 +77,22 @@ def test_a_clip_by_its_number(data: vl.VideoDataset) -> None:
         with pytest.raises(vl.FrameRangeError, match="does not exist"):
             clips[beyond]
     assert len(list(iter(clips))) == 6  # which IndexError ends
+
+
+def test_clips_that_are_asked_for_together_are_as_alone(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = vl.VideoDataset.from_paths([sample("h264_mp4"), sample("hevc_mp4")])
+    clips = ClipDataset(data, vl.RandomWindow(3, stride=2, clips=6), **SETTINGS)
+    fed: list[int] = []
+    plain = clip_dataset.decode_rows
+    monkeypatch.setattr(clip_dataset, "decode_rows", lambda *arguments: fed.append(plain(*arguments).packets))
+    numbers = [3, 8, 0, 11, 3, -1]
+    alone = [clips[number] for number in numbers]
+    packets, fed[:] = sum(fed), []
+    for one, other in zip(clips.__getitems__(numbers), alone, strict=True):
+        assert torch.equal(one["frames"], other["frames"])
+        assert (one["path"], one["clip"]) == (other["path"], other["clip"])
+        assert one["frame_numbers"].tolist() == other["frame_numbers"].tolist()
+    assert sum(fed) < packets
 
 
 def test_clips_of_any_length_in_lists(data: vl.VideoDataset, sample: Sample) -> None:

@@ -11,11 +11,11 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from videoloader.batch import Batch, collate_rows
-from videoloader.batch_plan import decode_jobs, plan_views
+from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs, plan_views
 from videoloader.boxes import stack_matrices
 from videoloader.clip_table import build_clip_table
 from videoloader.clips import reader_of_thread
-from videoloader.collation import decoding_memory, transform_rows
+from videoloader.collation import decoding_memory, list_rows, stack_rows, transform_rows
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
@@ -106,14 +106,28 @@ class ClipDataset(Dataset[dict[str, Any]]):
             FrameRangeError: there is no such clip.
             DecodeError, SourceError, UnsupportedError: it cannot be made.
         """
+        (sample,) = self.__getitems__([clip])
+        return sample
+
+    def __getitems__(self, clips: Sequence[int]) -> list[dict[str, Any]]:
+        """Several clips, as a DataLoader asks for those of a batch: a GOP that they have in common is decoded once."""
+        planned = [self._plan(clip) for clip in clips]
+        same_shape = len({clip.shape for clip in planned}) == 1
+        rows = stack_rows(planned, self._memory)[1] if same_shape else list_rows(planned, self._memory)
+        for job in decode_jobs(rows):
+            decode_rows(job, self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
+        return [self._sample(row) for row in rows]
+
+    def _plan(self, clip: int) -> PlannedClip:
         number = clip + len(self) if clip < 0 else clip
         if not 0 <= number < len(self):
             raise FrameRangeError(f"clip {clip} does not exist: there are {len(self)}")
         video, in_video = self._table[number]
         rng = clip_rng(self._seed, int(self._epoch), number)
         (planned,) = plan_views(number, video, in_video, self._mode, self._transforms, [rng])
-        row = self._memory.row(planned, self._memory.allocate(1, planned.shape)[0])
-        decode_rows(next(decode_jobs([row])), self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
+        return planned
+
+    def _sample(self, row: BatchRow) -> dict[str, Any]:
         made = collate_rows(transform_rows(self._transforms, None, [row], self._layout), [row], list)
         return {
             "frames": made.frames[0],
@@ -123,7 +137,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
             "mask": made.mask[0],
             "corrupt": made.corrupt[0],
             "path": made.paths[0],
-            "clip": number,
+            "clip": int(made.clips[0]),
             "columns": made.columns[0],
             "box": made.boxes[0],
             "source_matrix": made.source_matrix[0],
