@@ -115,7 +115,7 @@ class HostMemory:
     """Memory on the CPU that is given out again when nothing refers to the last tensor in it any more.
 
     glibc returns memory of 32 MiB and more to the system at once, which clears each page again when it is first
-    written: 4 % of the time that small videos take to decode on 2 cores, and all threads wait for each other there.
+    written: 4 % of the time that small videos take to decode on 2 cores.
     The two pieces that came back last are kept, one to be filled while the consumer has another.
     """
 

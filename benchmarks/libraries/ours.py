@@ -20,6 +20,7 @@ from videoloader.planning import plan_frames
 
 # So long that the beginning of an epoch, when nothing is decoded ahead yet, does not count.
 _CLIPS_A_FILE = 400
+_PIXELS: dict[str, Any] = {"transforms": [vl.Resize((SIDE, SIDE)), vl.Normalize()], "dtype": "float16"}
 
 
 def every_frame(files: list[str], seconds: float, warmup: float) -> dict[str, float]:
@@ -41,8 +42,7 @@ def random_clips(files: list[str], seconds: float, warmup: float, **arguments: A
 def random_clips_of_processes(files: list[str], seconds: float, warmup: float, processes: int) -> dict[str, float]:
     """Clips a second of random clips that processes of a torch DataLoader decode."""
     mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
-    transforms = [vl.Resize((SIDE, SIDE)), vl.Normalize()]
-    data = ClipDataset(vl.VideoDataset.from_paths(files), mode, transforms=transforms, dtype="float16")
+    data = ClipDataset(vl.VideoDataset.from_paths(files), mode, **_PIXELS)
     batches = iter(DataLoader(data, BATCH, shuffle=True, num_workers=processes, collate_fn=stack_clips))
     # All processes begin at once: first comes what each had made ahead by then.
     for _ in range(processes):
@@ -134,9 +134,7 @@ def loading(files: Sequence[str], mode: Any, **arguments: Any) -> Iterator[tuple
     loader = vl.VideoLoader(
         vl.VideoDataset.from_paths(files),
         mode,
-        transforms=[vl.Resize((SIDE, SIDE)), vl.Normalize()],
-        dtype="float16",
-        **{"shuffle": True} | arguments,
+        **_PIXELS | {"shuffle": True} | arguments,
     )
 
     def endless() -> Iterator[Any]:

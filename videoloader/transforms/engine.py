@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from videoloader.convert import Interpolation, Layout, OutputSpec
-from videoloader.device import HostMemory
 from videoloader.errors import ConfigurationError
 from videoloader.transforms import cpu_operations, cuda_operations
 from videoloader.transforms.operations import (
@@ -69,8 +68,6 @@ def apply_operations(
     programs: Sequence[Program],
     output: OutputSpec | None = None,
     layout: Layout = "TCHW",
-    *,
-    host: HostMemory | None = None,
 ) -> torch.Tensor:
     """Carry out each clip's operations. CPU and CUDA give the same numbers, bit for bit.
 
@@ -84,7 +81,6 @@ def apply_operations(
         programs: for each clip what to do, in order, of any length.
         output: number type and normalisation of the result: uint8 unless given. Its colours are not looked at.
         layout: of the result.
-        host: where memory for a result on the CPU comes from.
 
     Returns:
         [B, T, 3, H', W'] of ``output.dtype``, or with the layout's order of the last four dimensions: new memory, or
@@ -102,7 +98,7 @@ def apply_operations(
     finish = Finish(output or OutputSpec(), layout)
     if not any(programs) and finish.changes_nothing:
         return frames
-    result = finish.allocate(clips, length, sizes.pop() if sizes else (height, width), frames.device, host)
+    result = finish.allocate(clips, length, sizes.pop() if sizes else (height, width), frames.device)
     if not frames.numel():
         return result
     carry_out = cuda_operations.carry_out if frames.is_cuda else cpu_operations.carry_out

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
-from videoloader.device import HostMemory
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.composing import group_geometric, output_size
 from videoloader.transforms.engine import apply_operations
@@ -67,8 +66,6 @@ class TransformPlan:
     mixing: Mixing | None
     # Of transforms of pixels, by number and the size that they get: the same for all clips, so found out once.
     _sizes: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
-    # For what pixels become.
-    _host: HostMemory = field(default_factory=HostMemory, init=False, repr=False, compare=False)
 
     @property
     def fused(self) -> bool:
@@ -138,8 +135,7 @@ class TransformPlan:
             layout: of what is given out.
         """
         if self.pixels:
-            programs = [view.operations for view in drawn]
-            frames = apply_operations(frames, programs, self.output, layout, host=self._host)
+            frames = apply_operations(frames, [view.operations for view in drawn], self.output, layout)
         return self.apply_modules(frames, drawn, layout)
 
     def apply_modules(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import torch
 
 from videoloader.convert import Layout, OutputSpec
-from videoloader.device import HostMemory
 from videoloader.transforms.operations import Operation
 
 
@@ -51,14 +50,10 @@ class Finish:
         """Whether uint8[T, 3, H, W] is what is wanted."""
         return self.output.dtype == torch.uint8 and self.layout == "TCHW"
 
-    def allocate(
-        self, clips: int, length: int, size: tuple[int, int], device: torch.device, host: HostMemory | None
-    ) -> torch.Tensor:
+    def allocate(self, clips: int, length: int, size: tuple[int, int], device: torch.device) -> torch.Tensor:
         """Memory for the results: [B, T, 3, H, W] or with another order of the last four dimensions."""
         sizes = {"T": length, "C": 3, "H": size[0], "W": size[1]}
         shape = (clips, *(sizes[axis] for axis in self.layout))
-        if host is not None and device.type == "cpu":
-            return host.allocate(shape, self.output.dtype)
         return torch.empty(shape, dtype=self.output.dtype, device=device)
 
     def frames(self, target: torch.Tensor) -> torch.Tensor:
