@@ -13,7 +13,7 @@ import torch
 
 from videoloader.convert.resize import needed_part, resize, take_nearest
 from videoloader.convert.spec import ColorSpec, Geometry, Interpolation, OutputSpec, source_view
-from videoloader.convert.swscale import part_of_frame
+from videoloader.convert.swscale import format_facts, part_of_frame
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 Samples = npt.NDArray[Any]
@@ -59,7 +59,7 @@ def convert_frame(
         )
     view = source_view(geometry, rotation, mirrored, frame.height, frame.width)
     crop, size, window = needed_part(view.crop, view.size, view.window, geometry.interpolation)
-    deep = max((component.bits for component in frame.format.components), default=8) > 8
+    deep = max(format_facts(frame.format.name).bits, default=8) > 8
     floats = _needs_floats(crop[2:], size, geometry.interpolation, output.dtype, deep)
     try:
         image = part_of_frame(frame, color, crop, output.color, floats, packed=crop[2:] != size)

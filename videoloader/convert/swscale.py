@@ -49,6 +49,31 @@ _ROW_BLOCK = 64
 _KEPT_PIXELS, _LEAST_KEPT = 4 << 20, 4
 
 
+class FormatFacts(NamedTuple):
+    """What libav knows of a pixel format, asked for once: each answer is a new object.
+
+    Attributes:
+        bits: of each component; none where frames do not lie in memory.
+        chroma_size: (width, height) of the chroma planes of a 16×16 picture.
+        is_rgb: whether its samples are colours, or numbers of them, not Y'CbCr or gray.
+    """
+
+    bits: tuple[int, ...]
+    chroma_size: tuple[int, int]
+    is_rgb: bool
+
+
+@lru_cache(256)
+def format_facts(name: str) -> FormatFacts:
+    """The facts of a format of libav."""
+    known = av.VideoFormat(name)
+    return FormatFacts(
+        tuple(component.bits for component in known.components),
+        (known.chroma_width(16), known.chroma_height(16)),
+        known.is_rgb or known.has_palette or name.startswith("xyz"),
+    )
+
+
 class _Converter(NamedTuple):
     """A filter graph for one format and size, and the frame to fill for it, by planes."""
 
@@ -121,30 +146,34 @@ def part_of_frame(
         UnsupportedError: the frame is on a GPU, or it is RGB and Y'CbCr is wanted.
         av.error.FFmpegError: libswscale does not know the frame's format.
     """
-    bits = [component.bits for component in frame.format.components]
+    name = frame.format.name
+    bits, _, is_rgb = format_facts(name)
     if not bits:
-        raise UnsupportedError(f"a frame of format {frame.format.name} does not lie in memory")
-    if frame.format.is_rgb or frame.format.has_palette or frame.format.name.startswith("xyz"):
+        raise UnsupportedError(f"a frame of format {name} does not lie in memory")
+    if is_rgb:
         if color == "ycbcr":
-            raise UnsupportedError(f"color is 'ycbcr', but a frame of format {frame.format.name} has no Y'CbCr samples")
+            raise UnsupportedError(f"color is 'ycbcr', but a frame of format {name} has no Y'CbCr samples")
         return _rgb(frame, box, max(bits), floats)
     if len(bits) <= 2:
         return _gray(frame, source, box, max(bits), color, floats)
     if color == "rgb" and source.matrix == "identity":
-        raise ConfigurationError(f"matrix is 'identity', but the frame is {frame.format.name}, not RGB")
-    return _from_ycbcr(frame, box, max(bits), _Target(color, floats, packed, source))
+        raise ConfigurationError(f"matrix is 'identity', but the frame is {name}, not RGB")
+    return _from_ycbcr(frame, name, box, _Target(color, floats, packed, source))
 
 
 def _rgb(frame: av.VideoFrame, box: Box, depth: int, floats: bool) -> Samples:
     if depth > 8:
         deep = _repack(frame, "gbrp16le")
-        return _scaled(np.stack([_cut(_plane(deep, i), box) for i in (2, 0, 1)]), 65535, floats)
-    return _scaled(_cut(_plane(_repack(frame, "rgb24"), 0, 3), box).transpose(2, 0, 1), 255, floats)
+        planes = _planes(deep, 16)
+        return _scaled(np.stack([_cut(planes[i], box) for i in (2, 0, 1)]), 65535, floats)
+    (pixels,) = _planes(_repack(frame, "rgb24"), 8, 3)
+    return _scaled(_cut(pixels, box).transpose(2, 0, 1), 255, floats)
 
 
 def _gray(frame: av.VideoFrame, source: ColorSpec, box: Box, depth: int, color: Color, floats: bool) -> Samples:
     depth = 8 if depth <= 8 else 16
-    luma = _cut(_plane(_repack(frame, "gray" if depth == 8 else "gray16le"), 0), box)[None]
+    (samples,) = _planes(_repack(frame, "gray" if depth == 8 else "gray16le"), depth)
+    luma = _cut(samples, box)[None]
     if color == "ycbcr":
         neutral = np.full_like(luma, 1 << (depth - 1))
         return _scaled(np.concatenate([luma, neutral, neutral]), (1 << depth) - 1, floats)
@@ -162,17 +191,18 @@ def _scaled(codes: Samples, white: float, floats: bool, black: float = 0.0) -> S
     return np.clip(values, 0, unit, out=values).astype(np.float32 if floats else np.uint8, copy=False)
 
 
-def _from_ycbcr(frame: av.VideoFrame, box: Box, depth: int, target: _Target) -> Samples:
-    chroma_size = frame.format.chroma_width(16), frame.format.chroma_height(16)
+def _from_ycbcr(frame: av.VideoFrame, frame_format: str, box: Box, target: _Target) -> Samples:
+    bits, chroma_size, _ = format_facts(frame_format)
+    depth = max(bits)
     name = f"yuv{_SUBSAMPLING[chroma_size]}p" + (f"{depth}le" if depth > 8 else "")
-    if frame.format.name.replace("yuvj", "yuv").replace("yuva", "yuv") != name:
+    if frame_format.replace("yuvj", "yuv").replace("yuva", "yuv") != name:
         frame = _repack(frame, name)
     full_range = target.source.full_range and chroma_size != (16, 16)
     widened = full_range and depth == 8 and target.color == "rgb" and not target.floats
     if widened and chroma_size not in _WITH_16_BITS:
-        rgb = _from_ycbcr(frame, box, depth, target._replace(floats=True))
+        rgb = _from_ycbcr(frame, name, box, target._replace(floats=True))
         return (rgb * 255 + np.float32(0.5)).astype(np.uint8)
-    planes = [_plane(frame, i) for i in range(3)]
+    planes = _planes(frame, depth)[:3]
     if target.color == "ycbcr" and chroma_size == (16, 16):
         return _scaled(np.stack([_cut(plane, box) for plane in planes]), (1 << depth) - 1, target.floats)
     step_x, step_y = 16 // chroma_size[0], 16 // chroma_size[1]
@@ -196,11 +226,14 @@ def _from_ycbcr(frame: av.VideoFrame, box: Box, depth: int, target: _Target) -> 
     converted = graph.vpull()
     box = (top - y, left - x, height, width)
     if target.color == "ycbcr":
-        codes = np.stack([_cut(_plane(converted, i), box) for i in range(3)])
-        return _scaled(codes, ((1 << depth) - 1) << (converted.format.components[0].bits - depth), target.floats)
+        converted_bits = format_facts(converted.format.name).bits[0]
+        codes = np.stack([_cut(plane, box) for plane in _planes(converted, converted_bits)])
+        return _scaled(codes, ((1 << depth) - 1) << (converted_bits - depth), target.floats)
     if target.packed and not target.floats:
-        return _cut(_plane(converted, 0, 4), box).transpose(2, 0, 1)
-    rgb = np.stack([_cut(_plane(converted, i), box) for i in (2, 0, 1)])
+        (pixels,) = _planes(converted, 8, 4)
+        return _cut(pixels, box).transpose(2, 0, 1)
+    green, blue, red = _planes(converted, 32 if target.floats else 8)
+    rgb = np.stack([_cut(plane, box) for plane in (red, green, blue)])
     if not target.floats:
         return rgb
     if full_range:
@@ -224,8 +257,8 @@ def _make_converter(pixels: str, height: int, width: int, target: _Target) -> _C
         ]
     frame = av.VideoFrame(width, height, pixels)
     frame.pts = 0
-    planes = _plane(frame, 0), _plane(frame, 1), _plane(frame, 2)
-    return _Converter(_make_graph(pixels, height, width, tuple(filters)), frame, planes)
+    y, cb, cr = _planes(frame, max(format_facts(pixels).bits))
+    return _Converter(_make_graph(pixels, height, width, tuple(filters)), frame, (y, cb, cr))
 
 
 def _repack(frame: av.VideoFrame, name: str) -> av.VideoFrame:
@@ -249,14 +282,16 @@ def _make_graph(pixels: str, height: int, width: int, filters: tuple[tuple[str, 
     return graph
 
 
-def _plane(frame: av.VideoFrame, index: int, channels: int = 1) -> Samples:
-    """A plane as [height, width] or [height, width, channels], a view of the frame's memory."""
-    plane = frame.planes[index]
-    bits = frame.format.components[index].bits
-    samples: Samples = np.frombuffer(memoryview(plane), "u1" if bits <= 8 else "u2" if bits <= 16 else "f4")
-    rows = samples.reshape(plane.height, -1)[:, : plane.width * channels]
-    rows = rows if plane.line_size > 0 else rows[::-1]
-    return rows if channels == 1 else rows.reshape(plane.height, plane.width, channels)
+def _planes(frame: av.VideoFrame, bits: int, channels: int = 1) -> list[Samples]:
+    """The planes as [height, width] or [height, width, channels], views of the frame's memory."""
+    sample = "u1" if bits <= 8 else "u2" if bits <= 16 else "f4"
+    views = []
+    for plane in frame.planes:
+        height = plane.height
+        rows = np.frombuffer(memoryview(plane), sample).reshape(height, -1)[:, : plane.width * channels]
+        rows = rows if plane.line_size > 0 else rows[::-1]
+        views.append(rows if channels == 1 else rows.reshape(height, plane.width, channels))
+    return views
 
 
 def _cut(samples: Samples, box: Box) -> Samples:
