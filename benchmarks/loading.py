@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import select
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -102,6 +103,7 @@ def run(work: Work, arguments: argparse.Namespace, folder: Path) -> dict[str, Re
                     answer = each.measure(way, arguments.seconds, arguments.warmup, work)
                     if "figures" in answer:
                         figures.append(answer["figures"])
+                        print(f"        {figures[-1][work.unit]:.4g} {work.unit}: {label}", file=sys.stderr, flush=True)
                         continue
                     results[label].errors.append(f"{way}: {answer['error']}")
                     # The other processes may be waiting for the one that failed.

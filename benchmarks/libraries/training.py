@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from libraries.place import Place, synchronize
 
 _CLASSES = 400
 _CLIPS_A_FILE = 400
+# Before the warm-up: in the first cuDNN tries its kernels, for seconds.
+_FIRST_STEPS = 3
 
 
 def training(
@@ -29,6 +32,7 @@ def training(
     stride: int,
     side: int,
     channels_last: bool,
+    read_loss: bool,
 ) -> dict[str, float]:
     """Steps a second.
 
@@ -43,9 +47,10 @@ def training(
         length, stride: frames in a clip, and their distance.
         side: of the frames.
         channels_last: the memory format.
+        read_loss: whether each step reads its loss, and so waits for the GPU, which idles until the next one begins.
     """
     here = Place(**place)
-    train = None if batches == "loader alone" else _trainer(network, here.device, channels_last)
+    train = None if batches == "loader alone" else _trainer(network, here.device, channels_last, read_loss)
     if batches == "fixed":
         generator = torch.Generator(here.device).manual_seed(0)
         dtype = torch.float16 if here.kind == "cuda" else torch.float32
@@ -55,7 +60,8 @@ def training(
         def fixed() -> None:
             train(frames, labels)
 
-        figures = {"steps/s": _rate(fixed, seconds, warmup, here.device)}
+        _warm_up(fixed, warmup, here.device)
+        figures = {"steps/s": _rate(fixed, seconds, here.device)}
     else:
         mode = vl.RandomWindow(length, stride=stride, clips=_CLIPS_A_FILE)
         with _endless(files, mode, batch, side, here.device) as (loader, coming):
@@ -67,9 +73,9 @@ def training(
                 else:
                     train(made.frames, made.labels)
 
-            _rate(step, 0, warmup, here.device)
+            _warm_up(step, warmup, here.device)
             before = loader.stats()
-            figures = {"steps/s": _rate(step, seconds, 0, here.device)}
+            figures = {"steps/s": _rate(step, seconds, here.device)}
             stats = loader.stats() - before
             figures |= {"% waiting": 100 * stats.waiting / stats.seconds, "packets/frame": stats.packets / stats.frames}
     if here.kind == "cuda":
@@ -77,7 +83,10 @@ def training(
     return {**figures, "clips/s": figures["steps/s"] * batch}
 
 
-def _trainer(network: str, device: torch.device, channels_last: bool) -> Callable[[torch.Tensor, torch.Tensor], None]:
+@lru_cache(1)
+def _trainer(
+    network: str, device: torch.device, channels_last: bool, read_loss: bool
+) -> Callable[[torch.Tensor, torch.Tensor], None]:
     """One step of training: forward and backward in half precision, and stochastic gradient descent."""
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
@@ -96,6 +105,8 @@ def _trainer(network: str, device: torch.device, channels_last: bool) -> Callabl
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
+        if read_loss:
+            loss.item()
 
     return step
 
@@ -128,14 +139,19 @@ def _endless(
         batches.close()
 
 
-def _rate(step: Callable[[], None], seconds: float, warmup: float, device: torch.device) -> float:
-    """Steps a second, the GPU's work at the end of the last one included; it is not waited for in between."""
-    end = time.perf_counter() + warmup
-    count = 0
+def _warm_up(step: Callable[[], None], seconds: float, device: torch.device) -> None:
+    for _ in range(_FIRST_STEPS):
+        step()
+    synchronize(device)
+    end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         step()
     synchronize(device)
-    start = time.perf_counter()
+
+
+def _rate(step: Callable[[], None], seconds: float, device: torch.device) -> float:
+    """Steps a second, the GPU's work at the end of the last one included; it is not waited for in between."""
+    count, start = 0, time.perf_counter()
     while not count or time.perf_counter() < start + seconds:
         step()
         count += 1
