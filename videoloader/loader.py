@@ -74,7 +74,9 @@ class VideoLoader:
             in every epoch, and the order is within it, so that caches stay warm. ``ByColumn``: each takes what a
             column of the data set gives to its node, such as tars on a local disk.
         num_workers: threads that feed NVDEC, or decode on the CPU. Default: two for each NVDEC engine, else one
-            for each core.
+            for each core. On the CPU they share Python's lock: with small videos, of which a frame takes a fraction of
+            a millisecond, one process keeps some 8 cores busy. ``interop.torch.ClipDataset`` in the processes of a
+            DataLoader has no such limit.
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` for that engine alone. With ``"auto"`` NVDEC decodes, the
             CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the same.
         cpu_workers: how many cores that may take. Default: half of those this process may use, shared with
