@@ -15,8 +15,10 @@ import torch
 from sample_videos import Recipe, write_video
 
 import videoloader as vl
+from videoloader.batch_making import BatchInMaking, BatchMaker
 from videoloader.collation import FrameMemory
 from videoloader.interop.torch import ClipRequest, DecodingLoader
+from videoloader.workers import DecodeWorkers
 
 Sample = Callable[[str], Path]
 
@@ -175,3 +177,18 @@ def test_memory_stays_the_same_over_thousands_of_batches(tmp_path: Path) -> None
         sizes.append(resident_bytes())
     assert loader.stats().clips == 2000
     assert sizes[-1] - sizes[2] < 8 << 20, sizes
+
+
+def test_only_a_store_that_lasts_slows_decoding_down(data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(DecodeWorkers, "keep_up", lambda self, ready, asked_for: told.append((ready, asked_for)))
+    making: list[BatchInMaking] = []
+    start = BatchMaker.start
+    monkeypatch.setattr(BatchMaker, "start", lambda *arguments: making.append(start(*arguments)) or making[-1])
+    for number, _ in enumerate(make(data, prefetch=3)):
+        # The consumer waits for the first batch, and then never.
+        assert becomes(lambda: all(each.made.done() for each in making))
+        if number == 7:
+            break
+    assert [ready for ready, _ in told[:5]] == [0] * 5, "no batch had to be waited for four times, as many as are ahead"
+    assert told[5][0] >= 3

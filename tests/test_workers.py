@@ -123,3 +123,83 @@ def test_a_job_that_is_called_off_is_not_done(nvdec_only_h264: None) -> None:
     assert pool.submit(work.job(3), INDEX, 1).result() == 3
     assert first.result()
     assert work.done == [(3, "auto")]
+
+
+class Crowd:
+    """Jobs that wait for a signal, and count how many are under way at a time."""
+
+    def __init__(self) -> None:
+        self.go, self.lock, self.running, self.most = threading.Semaphore(0), threading.Lock(), 0, 0
+
+    def make(self, reader: object, decode: str) -> None:
+        with self.lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        assert self.go.acquire(timeout=60)
+        with self.lock:
+            self.running -= 1
+
+    def wait_for(self, running: int) -> None:
+        end = time.monotonic() + 60
+        while self.running != running:
+            assert time.monotonic() < end, f"{self.running} jobs are under way, not {running}"
+            time.sleep(0.001)
+
+
+@pytest.mark.parametrize(("ready", "threads"), [(0, 4), (3, 4), (4, 4), (5, 3), (6, 2), (7, 1), (8, 1)])
+def test_a_consumer_with_batches_in_store_is_left_the_interpreter(
+    nvdec_only_h264: None, ready: int, threads: int
+) -> None:
+    pool, crowd = workers(4, 0), Crowd()
+    pool.keep_up(ready, 8)
+    futures = [pool.submit(crowd.make, INDEX, 1) for _ in range(12)]
+    for done in range(12):
+        crowd.wait_for(min(threads, 12 - done))
+        crowd.go.release()
+    for future in futures:
+        future.result(timeout=60)
+    assert crowd.most == threads
+
+
+def test_all_threads_go_on_with_what_waits_once_the_store_is_empty(nvdec_only_h264: None) -> None:
+    pool, crowd = workers(4, 0), Crowd()
+    pool.keep_up(8, 8)
+    futures = [pool.submit(crowd.make, INDEX, 1) for _ in range(6)]
+    crowd.wait_for(1)
+    pool.keep_up(0, 8)
+    crowd.wait_for(4)
+    pool.keep_up(8, 8)
+    for _ in range(3):
+        crowd.go.release()
+    crowd.wait_for(1)
+    crowd.go.release(3)
+    for future in futures:
+        future.result(timeout=60)
+
+
+def test_cores_that_would_idle_leave_a_consumer_alone_who_is_in_no_hurry(nvdec_only_h264: None) -> None:
+    pool, work = workers(1, 2), Work(0.01, 0.001)
+    pool.keep_up(8, 8)
+    futures = [pool.submit(work.job(number), FOR_CPU if number % 10 == 0 else INDEX, 10) for number in range(40)]
+    for future in futures:
+        future.result()
+    assert {number for number, decode in work.done if decode == "cpu"} <= set(range(0, 40, 10))
+    pool.keep_up(0, 8)
+    for future in [pool.submit(work.job(number), INDEX, 10) for number in range(60)]:
+        future.result()
+    assert sum(decode == "cpu" for _, decode in work.done) > 10
+
+
+def test_at_the_interpreters_end_the_jobs_that_wait_come_to_an_end(nvdec_only_h264: None) -> None:
+    pool, work, going = workers(4, 1), Work(0, 0), threading.Event()
+    pool.keep_up(8, 8)
+    first = pool.submit(lambda reader, decode: going.wait(), INDEX, 1)
+    others = [pool.submit(work.job(number), INDEX, 1) for number in range(5)]
+    while pool._main._work_queue.qsize():  # the threads see that one of them is enough
+        time.sleep(0.001)
+    # As ``concurrent.futures`` leaves it then: nothing new is taken, what was taken is done.
+    pool._beside.shutdown(wait=False)
+    pool._main.shutdown(wait=False)
+    going.set()
+    assert first.result(timeout=60)
+    assert [future.result(timeout=60) for future in others] == list(range(5))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -256,12 +256,14 @@ def read_checked(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     Raises:
         FalseKeyframeError: the first is none, although the container says so.
     """
-    for packet in read_packets(source, index, run):
-        if packet.number == run.packets[0] and index.packet_key[packet.number]:
-            config = index.stream.codec_configs[index.packet_config[packet.number]]
-            if not is_random_access(index.stream.codec, config, packet.data):
-                raise FalseKeyframeError(packet.number)
-        yield packet
+    packets = read_packets(source, index, run)
+    for first in islice(packets, 1):
+        if first.number == run.packets[0] and index.packet_key[first.number]:
+            config = index.stream.codec_configs[index.packet_config[first.number]]
+            if not is_random_access(index.stream.codec, config, first.data):
+                raise FalseKeyframeError(first.number)
+        yield first
+    yield from packets
 
 
 def warn_of_hdr(index: VideoIndex) -> None:

@@ -257,13 +257,17 @@ class VideoLoader:
         plan, loop = self._epoch, Stop()
         self._loop = loop
         pending: deque[BatchInMaking] = deque()
-        since, following = time.perf_counter(), 0
+        since, following, unwaited = time.perf_counter(), 0, 0
         try:
             while following < len(plan) or pending:
                 while following < len(plan) and len(pending) <= self._prefetch:
                     pending.append(self._start(plan, following, loop))
                     following += 1
                 asked = time.perf_counter()
+                ready = sum(each.made.done() for each in pending)
+                unwaited = unwaited + 1 if ready else 0
+                # Batches also come several at a time: that is no store yet.
+                self._workers.keep_up(ready if unwaited > len(pending) else 0, len(pending))
                 try:
                     made = pending[0].result()
                 finally:
@@ -297,11 +301,18 @@ class VideoLoader:
 
     def _start(self, plan: EpochPlan, batch: int, loop: Stop) -> BatchInMaking:
         return self._maker.start(
-            lambda: [view for clip in plan.clips(batch).tolist() for view in self._plan(clip, plan.number)],
+            partial(self._plan_batch, plan, batch),
             partial(self._stand_ins, plan.number),
             partial(clip_rng, self._seed, plan.number, use=_FOR_BATCH),
             loop,
         )
+
+    def _plan_batch(self, plan: EpochPlan, batch: int) -> list[PlannedClip]:
+        planned: list[PlannedClip] = []
+        for clip in plan.clips(batch).tolist():
+            planned += self._plan(clip, plan.number)
+            self._workers.let_others_run()
+        return planned
 
     def _plan(self, clip: int, epoch: int) -> list[PlannedClip]:
         """What the views of a clip consist of, from the index alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import compress, islice, pairwise
+from itertools import chain, compress, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -50,10 +50,7 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     wanted = [True] * len(run.packets)
     if not all_wanted:
         wanted = np.isin(run.packets, run.wanted, assume_unique=True).tolist()
-    packets: Iterator[PacketBytes] = (
-        PacketBytes(number, data, is_wanted)
-        for (number, data), is_wanted in zip(_read(source, index, run), wanted, strict=True)
-    )
+    packets: Iterator[PacketBytes] = map(PacketBytes, run.packets.tolist(), _read(source, index, run), wanted)
     if index.stream.codec == "h264" and run.packets[0]:
         packets = _with_x264_version(source, index, packets)
     if index.container == "images" and index.stream.codec == "mjpeg":
@@ -66,14 +63,15 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
         return packets
     if names_references(index.stream.codec):
         return _referenced(index, run, packets)
-    return (packet for packet in packets if packet.wanted or not _is_disposable(index, packet))
+    return _without_disposable(index, run, packets)
 
 
-def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tuple[int, bytes | memoryview]]:
+def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | memoryview]:
+    """The payloads of a run's packets."""
     if index.byte_ranges:
-        return _read_ranges(source, index, run)
+        return chain.from_iterable(_read_ranges(source, index, run))
     if index.transport:
-        return read_transport_packets(source, index, run.packets)
+        return (data for _, data in read_transport_packets(source, index, run.packets))
     return _demux(source, run)
 
 
@@ -86,7 +84,7 @@ def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[
     first = next(packets)
     config = index.stream.codec_configs[index.packet_config[first.number]]
     if demands_version(config, first.data):
-        for _, data in _read(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64))):
+        for data in _read(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64))):
             first = first._replace(data=x264_version(data, config) + bytes(first.data))
     yield first
     yield from packets
@@ -101,9 +99,13 @@ def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator
         yield packet
 
 
-def _is_disposable(index: VideoIndex, packet: PacketBytes) -> bool:
-    return index.packet_disposable[packet.number] == DISPOSABLE_UNKNOWN and is_disposable(
-        index.stream.codec, index.stream.codec_configs[index.packet_config[packet.number]], packet.data
+def _without_disposable(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]]
+    unknown = (index.packet_disposable[run.packets] == DISPOSABLE_UNKNOWN).tolist()
+    return (
+        packet
+        for packet, is_unknown in zip(packets, unknown, strict=True)
+        if packet.wanted or not (is_unknown and is_disposable(codec, config, packet.data))
     )
 
 
@@ -132,14 +134,15 @@ def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
         )
 
 
-def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tuple[int, bytes | memoryview]]:
+def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[list[memoryview]]:
+    """The payloads in lists, each of what is read in one piece."""
     offset = index.packet_offset[run.packets]
     size = index.packet_size[run.packets].astype(np.int64)
     if len(offset) == 1:
-        ((number, begin, length),) = zip(run.packets.tolist(), offset.tolist(), size.tolist(), strict=True)
+        ((begin, length),) = zip(offset.tolist(), size.tolist(), strict=True)
         (content,) = source.read_ranges([begin], [length])
         _check_length(source, content, begin, length)
-        yield number, memoryview(content)
+        yield [memoryview(content)]
         return
     gap = offset[1:] - offset[:-1] - size[:-1]
     # Audio between two packets is read along where that costs less than a read.
@@ -158,10 +161,8 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[tu
             data = memoryview(content)
             packets = slice(first[number], last[number])
             starts = offset[packets] - begin[number]
-            for packet, at, stop in zip(
-                run.packets[packets].tolist(), starts.tolist(), (starts + size[packets]).tolist(), strict=True
-            ):
-                yield packet, data[at:stop]
+            stops = starts + size[packets]
+            yield [data[at:stop] for at, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
 
 
 def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -> None:
@@ -172,14 +173,14 @@ def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -
         )
 
 
-def _demux(source: ByteSource, run: Run) -> Iterator[tuple[int, bytes | memoryview]]:
-    """Packets that are no plain byte ranges: from libavformat, which must walk there from the start of the file."""
+def _demux(source: ByteSource, run: Run) -> Iterator[bytes]:
+    """The payloads where they are no plain ranges: from libavformat, which must walk there from the file's start."""
     needed = run.packets.tolist()
     position = 0
     with open_video(source) as (container, stream):
         for number, packet in enumerate(packet for packet in container.demux(stream) if packet.size):
             if number == needed[position]:
-                yield number, bytes(packet)
+                yield bytes(packet)
                 position += 1
                 if position == len(needed):
                     return

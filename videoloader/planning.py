@@ -141,7 +141,7 @@ def gops_in_common(index: VideoIndex, clips: Sequence[npt.NDArray[np.int64]]) ->
     """
     groups: list[tuple[set[int], list[int]]] = []
     for number, frames in enumerate(clips):
-        starts, members = set(index.start_packet(np.unique(frames)).tolist()), [number]
+        starts, members = set(index.start_packet(frames).tolist()), [number]
         apart = []
         for group in groups:
             if starts.isdisjoint(group[0]):

@@ -77,10 +77,12 @@ def submit_rows(
     Raises:
         UnsupportedError: NVDEC must decode a video, and cannot.
     """
-    return [
-        RowJob(workers.submit(partial(decode_rows, job, output, cache, stop=stop), job.index, job.packets), job.rows)
-        for job in decode_jobs(rows)
-    ]
+    submitted = []
+    for job in decode_jobs(rows):
+        make = partial(decode_rows, job, output, cache, stop=stop)
+        submitted.append(RowJob(workers.submit(make, job.index, job.packets), job.rows))
+        workers.let_others_run()
+    return submitted
 
 
 def hand_over(reports: Iterable[ClipsReport], frames: Iterable[torch.Tensor], device: torch.device) -> None:

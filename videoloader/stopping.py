@@ -34,7 +34,8 @@ class Stop:
     def watch(self, items: Iterable[T]) -> Iterator[T]:
         """The same items, but StoppedError in place of the next one once the work was called off."""
         for item in items:
-            self.check()
+            if self.called:
+                raise StoppedError
             yield item
 
 

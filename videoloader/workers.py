@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 # How much the last job counts in the running mean of what jobs take.
 _NEWEST = 0.1
+# Seconds. Long enough that another thread wakes up and takes Python's lock.
+_FOR_OTHERS = 20e-6
 
 
 @dataclass(eq=False)
@@ -35,10 +37,10 @@ class _Job(Generic[T]):
     packets: int
     future: Future[T] = field(default_factory=Future)
 
-    def run(self, reader: ClipReader, decode: Decode) -> None:
+    def run(self, device: torch.device, decode: Decode) -> None:
         if self.future.set_running_or_notify_cancel():
             try:
-                self.future.set_result(self.make(reader, decode))
+                self.future.set_result(self.make(reader_of_thread(device), decode))
             except BaseException as error:
                 self.future.set_exception(error)
                 # The error's traceback holds this frame and its caller's: while one of them knows the future, which
@@ -52,6 +54,9 @@ class DecodeWorkers:
     NVDEC's threads take the oldest job. A CPU thread takes what NVDEC cannot decode; if there is none of that, the
     youngest job of NVDEC's, provided that by the times measured so far the CPU ends it before NVDEC would. So
     the CPU only takes work off a queue that is long enough, and no batch waits longer for it.
+
+    All threads share Python's lock with the consumer, who needs it to launch a network's kernels. So a consumer with
+    batches in store says so, and then fewer threads decode, and no CPU thread for NVDEC.
 
     Args:
         device: where frames are wanted.
@@ -96,6 +101,8 @@ class DecodeWorkers:
         self._main = ThreadPoolExecutor(self.num_workers, "videoloader-decode")
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
         self._lock = threading.Lock()
+        self._allowed, self._busy = self.num_workers, 0
+        self._in_hurry = True
         self._waiting: deque[_Job[Any]] = deque()  # for NVDEC, or all there are where there is none
         self._waiting_for_cpu: deque[_Job[Any]] = deque()
         self._nvdec_seconds, self._cpu_seconds = _Times(), _Times()
@@ -121,30 +128,64 @@ class DecodeWorkers:
 
     def _call_help(self) -> None:
         if self._beside is not None:
-            self._beside.submit(self._help)
+            # At the interpreter's end no more calls are taken. Jobs that wait are called off, but must come to an end.
+            with suppress(RuntimeError):
+                self._beside.submit(self._help)
+
+    def keep_up(self, ready: int, asked_for: int) -> None:
+        """Decode with all threads until half of the batches are ready, with ever fewer from there on.
+
+        Args:
+            ready: batches that the consumer can take at once.
+            asked_for: batches ready or in the making, not none.
+        """
+        missing = asked_for - ready
+        with self._lock:
+            before = self._allowed
+            self._allowed = max(min(-(-2 * missing * self.num_workers // asked_for), self.num_workers), 1)
+            self._in_hurry = 2 * missing >= asked_for
+            more = min(self._allowed - before, len(self._waiting) + len(self._waiting_for_cpu))
+        for _ in range(more):
+            self._main.submit(self._work)
+
+    def let_others_run(self) -> None:
+        """Called between parts of Python's work that nobody is in a hurry for.
+
+        Python takes its lock from a thread only after 5 ms (``sys.setswitchinterval``), in which a GPU may run out of
+        work.
+        """
+        if not self._in_hurry:
+            time.sleep(_FOR_OTHERS)
 
     def _work(self) -> None:
+        while (job := self._take()) is not None:
+            start = time.perf_counter()
+            job.run(self._device, self._decode)
+            self._nvdec_seconds.add(job, time.perf_counter() - start)
+            del job  # see _Job.run
+            with self._lock:
+                self._busy -= 1
+            self._call_help()
+
+    def _take(self) -> _Job[Any] | None:
+        """The oldest job, unless enough threads are busy: one of them goes on with it."""
         with self._lock:
             queue = self._waiting or self._waiting_for_cpu
-            if not queue:
-                return
-            job = queue.popleft()
-        start = time.perf_counter()
-        job.run(reader_of_thread(self._device), self._decode)
-        self._nvdec_seconds.add(job, time.perf_counter() - start)
-        del job  # see _Job.run
-        self._call_help()
+            if not queue or self._busy >= self._allowed:
+                return None
+            self._busy += 1
+            return queue.popleft()
 
     def _help(self) -> None:
         with self._lock:
             if self._waiting_for_cpu:
                 job = self._waiting_for_cpu.popleft()
-            elif self._waiting and self._pays(self._waiting[-1]):
+            elif self._waiting and self._in_hurry and self._pays(self._waiting[-1]):
                 job = self._waiting.pop()
             else:
                 return
         start = time.perf_counter()
-        job.run(reader_of_thread(self._device), "cpu")
+        job.run(self._device, "cpu")
         self._cpu_seconds.add(job, time.perf_counter() - start)
         del job  # see _Job.run
         self._call_help()

@@ -115,11 +115,11 @@ def test_a_session_that_fails_once_is_replaced(
     source, index = FileSource(path), build_index(path)
     feed, calls = pool_module.Session.feed, []
 
-    def failing(self, payload: bytes):
+    def failing(self, payload: bytes, **way: int):
         calls.append(self)
         if len(calls) == 3:
             raise SessionError("for the test")
-        return feed(self, payload)
+        return feed(self, payload, **way)
 
     monkeypatch.setattr(pool_module.Session, "feed", failing)
     frames = list(range(48))
@@ -137,7 +137,7 @@ def test_a_session_that_always_fails_is_told(
 ) -> None:
     path = write_h264(tmp_path / "video.mp4", 3)
 
-    def failing(self, payload: bytes):
+    def failing(self, payload: bytes, **way: int):
         raise SessionError("for the test")
 
     with monkeypatch.context() as patch:

@@ -172,9 +172,18 @@ class Session:
         except Exception as error:
             raise _refusal(error) from error
 
-    def feed(self, payload: bytes) -> list[Any]:
-        """Decode one or several packets, flush with none. The surfaces live until the next call."""
+    def feed(self, payload: bytes, *, time: int = 0, seen_from: int = 0) -> list[Any]:
+        """Decode one or several packets, flush with none. The surfaces live until the next call.
+
+        Args:
+            payload: the packets.
+            time: of the picture, if it is one and pictures are to be left out; in the order in which they are shown.
+            seen_from: surfaces of pictures with an earlier time, other than 0, are empty: they are neither converted
+                nor copied, and what no other picture refers to is not decoded.
+        """
+        self._decoder.SetSeekPTS(seen_from)
         packet = self._packet()
+        packet.pts = time
         packet.bsl_data = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value
         packet.bsl = len(payload)
         try:
