@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, compress, islice, pairwise
+from itertools import chain, compress, islice, pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +50,8 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     wanted = [True] * len(run.packets)
     if not all_wanted:
         wanted = np.isin(run.packets, run.wanted, assume_unique=True).tolist()
-    packets: Iterator[PacketBytes] = map(PacketBytes, run.packets.tolist(), _read(source, index, run), wanted)
+    parts = zip(run.packets.tolist(), _read(source, index, run), wanted, strict=True)
+    packets: Iterator[PacketBytes] = starmap(PacketBytes, parts)
     if index.stream.codec == "h264" and run.packets[0]:
         packets = _with_x264_version(source, index, packets)
     if index.container == "images" and index.stream.codec == "mjpeg":
@@ -71,7 +72,7 @@ def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | m
     if index.byte_ranges:
         return chain.from_iterable(_read_ranges(source, index, run))
     if index.transport:
-        return (data for _, data in read_transport_packets(source, index, run.packets))
+        return read_transport_packets(source, index, run.packets)
     return _demux(source, run)
 
 

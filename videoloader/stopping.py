@@ -34,8 +34,7 @@ class Stop:
     def watch(self, items: Iterable[T]) -> Iterator[T]:
         """The same items, but StoppedError in place of the next one once the work was called off."""
         for item in items:
-            if self.called:
-                raise StoppedError
+            self.check()
             yield item
 
 

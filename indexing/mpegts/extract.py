@@ -23,8 +23,8 @@ _SPREAD = 2
 
 def read_transport_packets(
     source: ByteSource, index: VideoIndex, packet_numbers: npt.NDArray[np.int64]
-) -> Iterator[tuple[int, memoryview]]:
-    """(number, bytes) of some packets of a transport stream, as a demuxer would give them.
+) -> Iterator[memoryview]:
+    """The bytes of some packets of a transport stream, as a demuxer would give them.
 
     Args:
         source: of the video.
@@ -51,10 +51,8 @@ def read_transport_packets(
         stream, starts = _read_stream(
             source, layout, int(first[begin]), int(stop[end - 1]), offset[begin:end], int(size[end - 1])
         )
-        for number, start, length in zip(
-            packet_numbers[begin:end].tolist(), starts, size[begin:end].tolist(), strict=True
-        ):
-            yield number, stream[start : start + length]
+        for start, length in zip(starts, size[begin:end].tolist(), strict=True):
+            yield stream[start : start + length]
 
 
 def _read_stream(

@@ -41,7 +41,7 @@ def check(data: bytes) -> None:
     except VideoLoaderError:
         return  # PyAV does not follow where streams begin on the way
     packets = read_transport_packets(source, index, np.arange(len(index.packet_size)))
-    assert [bytes(packet) for _, packet in packets] == [packet for packet, _ in expected]
+    assert [bytes(packet) for packet in packets] == [packet for packet, _ in expected]
     if index.method == "demuxed":
         shown = index.packet_has_frame
         assert index.packet_pts[shown].tolist() == [pts for (_, pts), has in zip(expected, shown, strict=True) if has]

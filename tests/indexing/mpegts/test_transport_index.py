@@ -36,7 +36,7 @@ def demux(source):
 
 
 def packets_of(source, index):
-    return [bytes(data) for _, data in read_transport_packets(source, index, np.arange(len(index.packet_size)))]
+    return [bytes(data) for data in read_transport_packets(source, index, np.arange(len(index.packet_size)))]
 
 
 def assert_same_index(index: VideoIndex, other: VideoIndex):

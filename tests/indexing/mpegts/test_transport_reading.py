@@ -36,10 +36,10 @@ class CountingSource(MemorySource):
 def test_any_packets_in_rising_order(transport, name, data):
     source = CountingSource(transport(name).read_bytes())
     index = build_index(source)
-    every = [bytes(packet) for _, packet in read_transport_packets(source, index, np.arange(len(index.packet_size)))]
+    every = [bytes(packet) for packet in read_transport_packets(source, index, np.arange(len(index.packet_size)))]
     chosen = sorted(data.draw(st.sets(st.integers(0, len(every) - 1), min_size=1)))
-    found = [(number, bytes(packet)) for number, packet in read_transport_packets(source, index, np.array(chosen))]
-    assert found == [(number, every[number]) for number in chosen]
+    found = [bytes(packet) for packet in read_transport_packets(source, index, np.array(chosen))]
+    assert found == [every[number] for number in chosen]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -69,7 +69,7 @@ def test_the_last_packet_ends_where_its_bytes_do(transport):
     )
     index = build_index(source)
     source.reads.clear()
-    ((_, packet),) = read_transport_packets(source, index, np.array([len(index.packet_size) - 1]))
+    (packet,) = read_transport_packets(source, index, np.array([len(index.packet_size) - 1]))
     assert len(packet) == index.packet_size[-1]
     assert sum(size for _, size in source.reads) < source.size / 5
 
