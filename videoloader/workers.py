@@ -17,7 +17,7 @@ from weakref import WeakSet
 import torch
 
 from videoloader.clips import ClipReader, reader_of_thread
-from videoloader.decoding import INEXACT_CODECS, Decode, default_workers, nvdec_decodes
+from videoloader.decoding import INEXACT_CODECS, Decode, default_workers, jpeg_engine_decodes, nvdec_decodes
 from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import VideoIndex
@@ -122,7 +122,9 @@ class DecodeWorkers:
             UnsupportedError: NVDEC must decode the video, and cannot.
         """
         job = _Job(make, (index.stream.codec, (index.stream.width * index.stream.height).bit_length()), packets)
-        for_cpu = self._beside is not None and not nvdec_decodes(index, self._device, self._decode)
+        for_cpu = self._beside is not None and not (
+            jpeg_engine_decodes(index, self._device, self._decode) or nvdec_decodes(index, self._device, self._decode)
+        )
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
         self._main.submit(self._work)

@@ -179,6 +179,7 @@ def test_changed_bytes_of_the_tables_give_an_error_or_an_index_of_bytes_that_are
         index = build_index(source)
     except VideoLoaderError:
         return
-    assert len(index) <= 24
+    # Without the first bytes it can pass for raw MPEG-4, in which any start code is one of a picture.
+    assert len(index) <= 24 or index.container != "avi"
     assert (index.packet_offset + index.packet_size <= source.size).all()
     assert (np.diff(index.frame_pts) >= 0).all()
