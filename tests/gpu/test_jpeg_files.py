@@ -22,8 +22,9 @@ if not torch.cuda.is_available():
 if reason := why_not_jpeg_engine(0):
     pytest.skip(reason, allow_module_level=True)
 
-# A code that differs by 1 in chroma is up to 1.8 in a colour, and conversions agree within 2.
-MOST, MEAN = 5, 0.3
+# A code that differs by 1 in chroma is up to 1.8 in a colour, and conversions agree within 2. The CPU, which rounds
+# twice, is 0.24 off in the mean by itself, and 0.3 where 8 % of the codes of chroma differ.
+MOST, MEAN = 5, 0.5
 
 
 def photo(width: int, height: int, seed: int = 0) -> Image.Image:
