@@ -20,10 +20,13 @@ from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_trans
 from videoloader.decoding import (
     CpuDecoder,
     Decode,
+    JpegEngine,
     NvdecDecoder,
     UnsureError,
     decode_in_threads,
     decode_run,
+    engine_layout,
+    jpeg_engine_decodes,
     leave_to_cpu,
     nvdec_decodes,
     suits_threads,
@@ -51,7 +54,7 @@ class ClipsReport:
         index: the video's index, better known now where the container called a packet a keyframe wrongly.
         ready: CUDA events; the slots are complete when all have come. None on the CPU.
         seconds: that the thread took.
-        by_nvdec: whether NVDEC decoded it, not the CPU.
+        by_gpu: whether NVDEC or the JPEG engines decoded it, not the CPU.
     """
 
     packets: int
@@ -60,7 +63,7 @@ class ClipsReport:
     index: VideoIndex
     ready: list[torch.cuda.Event]
     seconds: float
-    by_nvdec: bool
+    by_gpu: bool
 
 
 class FalseKeyframeError(Exception):
@@ -79,13 +82,19 @@ class ClipReader:
 
     Args:
         device: where the clips are wanted.
+
+    Attributes:
+        in_hurry: whether somebody waits for what is read. If not, NVDEC spares the GPU where that takes longer, too.
     """
+
+    in_hurry = True
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._cpu = CpuDecoder()
         self._stream: torch.cuda.Stream | None = None
         self._nvdec: NvdecDecoder | None = None
+        self._jpeg: JpegEngine | None = None
         if device.type == "cuda":
             self._stream = own_stream(device, self)
             self._nvdec = NvdecDecoder(gpu=device.index)
@@ -132,7 +141,7 @@ class ClipReader:
             with on_device:
                 sink = ClipSink(index, clips, output, self._stream)
                 try:
-                    packets, index, by_nvdec = self._decode(
+                    packets, index, by_gpu = self._decode(
                         source, index, numbers, sink, decode, cache, stop or Stop(), threads
                     )
                 except BaseException:
@@ -156,7 +165,7 @@ class ClipReader:
             message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
             raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
         seconds = time.perf_counter() - begin
-        return ClipsReport(packets, len(sink.packets), sink.corrupt, index, ready, seconds, by_nvdec)
+        return ClipsReport(packets, len(sink.packets), sink.corrupt, index, ready, seconds, by_gpu)
 
     def _decode(
         self,
@@ -169,9 +178,10 @@ class ClipReader:
         stop: Stop,
         threads: int,
     ) -> tuple[int, VideoIndex, bool]:
-        """Decode until nothing is left to correct; (packets decoded, index as known now, whether by NVDEC)."""
+        """Decode until nothing is left to correct; (packets decoded, index as known now, whether by the GPU)."""
         packets, remaining = 0, frames
-        nvdec = self._nvdec if nvdec_decodes(index, self.device, decode) else None
+        by_jpeg_engine = jpeg_engine_decodes(index, self.device, decode)
+        nvdec = self._nvdec if not by_jpeg_engine and nvdec_decodes(index, self.device, decode) else None
         if nvdec is None:
             cache = None
         if cache is not None:
@@ -186,27 +196,49 @@ class ClipReader:
                 read_for_cpu = partial(_read_stoppable, stop, read)
                 for run in plan_frames(index, remaining).runs:
                     stop.check()
-                    if nvdec is None and threads > 1 and suits_threads(index, run):
+                    if by_jpeg_engine:
+                        packets += self._decode_jpeg_files(index, read_for_cpu(run), sink)
+                    elif nvdec is None and threads > 1 and suits_threads(index, run):
                         packets += self._decode_in_threads(index, read_for_cpu(run), sink, threads)
                     elif nvdec is None:
                         packets += decode_run(self._cpu, index, run, read_for_cpu, sink.put_frame)
                     elif cache is None:
-                        packets += nvdec.decode(index, read(run), sink.put_surface, sink.finish)
+                        packets += nvdec.decode(
+                            index, read(run), sink.put_surface, sink.finish, sparing=not self.in_hurry
+                        )
                     else:
                         packets += _decode_and_keep(nvdec, index, read(with_all_frames(index, run)), sink, cache)
-                return packets, index, nvdec is not None
+                return packets, index, by_jpeg_engine or nvdec is not None
             except FalseKeyframeError as false:
                 index = index.without_keyframe(false.packet)
             except UnsureError:
                 threads, packets = 1, 0
                 sink.start_again()
             except DecodeError as error:
-                if nvdec is None or decode == "nvdec":
+                if not (by_jpeg_engine or nvdec) or decode == "nvdec":
                     raise
-                # What NVDEC made of this clip is not to be trusted: the CPU does all of it again.
+                # What the GPU made of this clip is not to be trusted: the CPU does all of it again.
                 leave_to_cpu(index, str(error))
-                nvdec, cache, remaining = None, None, frames
+                by_jpeg_engine, nvdec, cache, remaining = False, None, None, frames
                 sink.start_again()
+
+    def _decode_jpeg_files(self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink) -> int:
+        """Decode files by the GPU's engines, those that they do not take by the CPU."""
+        assert self._stream is not None
+        self._jpeg = self._jpeg or JpegEngine(self._stream.device.index)
+        decoded = 0
+        for packet in packets:
+            if not packet.wanted:
+                continue
+            picture = bytes(packet.data)
+            layout = engine_layout(picture, index.stream)
+            if layout is None:
+                self._cpu.decode(index, [packet], sink.put_frame)
+            else:
+                sink.put_surface(packet.number, self._jpeg.surface(picture, layout, self._stream), self._stream)
+                sink.finish()
+            decoded += 1
+        return decoded
 
     def _decode_in_threads(
         self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink, threads: int

@@ -78,7 +78,8 @@ class VideoLoader:
             a millisecond, one process keeps some 8 cores busy. ``interop.torch.ClipDataset`` in the processes of a
             DataLoader has no such limit.
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` for that engine alone. With ``"auto"`` NVDEC decodes, the
-            CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the same.
+            CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the same. JPEG
+            files then go to the GPU's JPEG engines where nvImageCodec is installed.
         cpu_workers: how many cores that may take. Default: half of those this process may use, shared with
             the other processes of the machine (``LOCAL_WORLD_SIZE``).
         prefetch: batches in the making while one is used. Default: enough for two clips a thread.

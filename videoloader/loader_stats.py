@@ -22,7 +22,7 @@ class LoaderStats:
         seconds: that loops over the loader took until they had their last batch, with what was done in them.
         waiting: of these, for batches that were not ready. Near 0: the loader is faster than what uses it.
         planning: choosing frames, drawing transforms, handing out jobs; one thread.
-        nvdec: jobs that NVDEC decoded, reading and conversion included.
+        nvdec: jobs that NVDEC or the GPU's JPEG engines decoded, reading and conversion included.
         cpu: jobs that the CPU decoded, likewise.
         transforming: transforms after decoding, and putting batches together; one thread.
 
@@ -68,6 +68,6 @@ def decoding_stats(clips: int, reports: Sequence[ClipsReport]) -> LoaderStats:
         clips,
         sum(report.frames for report in reports),
         sum(report.packets for report in reports),
-        nvdec=sum(report.seconds for report in reports if report.by_nvdec),
-        cpu=sum(report.seconds for report in reports if not report.by_nvdec),
+        nvdec=sum(report.seconds for report in reports if report.by_gpu),
+        cpu=sum(report.seconds for report in reports if not report.by_gpu),
     )

@@ -17,7 +17,7 @@ from weakref import WeakSet
 import torch
 
 from videoloader.clips import ClipReader, reader_of_thread
-from videoloader.decoding import INEXACT_CODECS, Decode, default_workers, nvdec_decodes
+from videoloader.decoding import INEXACT_CODECS, Decode, default_workers, jpeg_engine_decodes, nvdec_decodes
 from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import VideoIndex
@@ -37,10 +37,12 @@ class _Job(Generic[T]):
     packets: int
     future: Future[T] = field(default_factory=Future)
 
-    def run(self, device: torch.device, decode: Decode) -> None:
+    def run(self, device: torch.device, decode: Decode, *, in_hurry: bool) -> None:
         if self.future.set_running_or_notify_cancel():
             try:
-                self.future.set_result(self.make(reader_of_thread(device), decode))
+                reader = reader_of_thread(device)
+                reader.in_hurry = in_hurry
+                self.future.set_result(self.make(reader, decode))
             except BaseException as error:
                 self.future.set_exception(error)
                 # The error's traceback holds this frame and its caller's: while one of them knows the future, which
@@ -56,7 +58,8 @@ class DecodeWorkers:
     the CPU only takes work off a queue that is long enough, and no batch waits longer for it.
 
     All threads share Python's lock with the consumer, who needs it to launch a network's kernels. So a consumer with
-    batches in store says so, and then fewer threads decode, and no CPU thread for NVDEC.
+    batches in store says so, and then fewer threads decode, and no CPU thread for NVDEC. The GPU is shared with the
+    consumer, too: without hurry NVDEC takes less of it (``ClipReader.in_hurry``).
 
     Args:
         device: where frames are wanted.
@@ -119,7 +122,9 @@ class DecodeWorkers:
             UnsupportedError: NVDEC must decode the video, and cannot.
         """
         job = _Job(make, (index.stream.codec, (index.stream.width * index.stream.height).bit_length()), packets)
-        for_cpu = self._beside is not None and not nvdec_decodes(index, self._device, self._decode)
+        for_cpu = self._beside is not None and not (
+            jpeg_engine_decodes(index, self._device, self._decode) or nvdec_decodes(index, self._device, self._decode)
+        )
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
         self._main.submit(self._work)
@@ -160,7 +165,7 @@ class DecodeWorkers:
     def _work(self) -> None:
         while (job := self._take()) is not None:
             start = time.perf_counter()
-            job.run(self._device, self._decode)
+            job.run(self._device, self._decode, in_hurry=self._in_hurry)
             self._nvdec_seconds.add(job, time.perf_counter() - start)
             del job  # see _Job.run
             with self._lock:
@@ -185,7 +190,7 @@ class DecodeWorkers:
             else:
                 return
         start = time.perf_counter()
-        job.run(self._device, "cpu")
+        job.run(self._device, "cpu", in_hurry=True)
         self._cpu_seconds.add(job, time.perf_counter() - start)
         del job  # see _Job.run
         self._call_help()

@@ -11,11 +11,18 @@ _CHROMA: dict[tuple[int, ...], str] = {(1, 1, 1, 1, 1, 1): "444", (2, 1, 1, 1, 1
 
 
 class JpegFrame(NamedTuple):
-    """Size in pixels and chroma format of a picture of YCbCr in the full range, as JFIF has them."""
+    """A picture of YCbCr in the full range, as JFIF has them.
+
+    Attributes:
+        width, height: in pixels.
+        chroma: ``"444"``, ``"422"`` or ``"420"``.
+        usual: its sampling factors are the least that say so, as nearly all encoders have them.
+    """
 
     width: int
     height: int
     chroma: str
+    usual: bool
 
 
 def read_jpeg_frame(head: bytes) -> JpegFrame | None:
@@ -46,7 +53,7 @@ def _read_frame(segment: bytes) -> JpegFrame | None:
     # Factors count in relation to each other: all even is all halved.
     chroma = _CHROMA.get((*_halved(across), *_halved(down)))
     height, width = int.from_bytes(segment[1:3], "big"), int.from_bytes(segment[3:5], "big")
-    return JpegFrame(width, height, chroma) if chroma else None
+    return JpegFrame(width, height, chroma, (*across, *down) in _CHROMA) if chroma else None
 
 
 def _halved(factors: list[int]) -> list[int]:

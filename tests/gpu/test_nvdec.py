@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,9 @@ def decoded_by(decode, index: VideoIndex, source: FileSource, frames: list[int],
     return found
 
 
+@pytest.mark.parametrize("sparing", [False, True])
 @pytest.mark.parametrize("name", FILES)
-def test_samples_are_those_of_the_cpu(name: str, corpus: Path, sessions: Sessions) -> None:
+def test_samples_are_those_of_the_cpu(name: str, sparing: bool, corpus: Path, sessions: Sessions) -> None:
     source = FileSource(corpus / name)
     index = build_index(source)
     reason = why_not_nvdec(index, 0)
@@ -86,7 +88,7 @@ def test_samples_are_those_of_the_cpu(name: str, corpus: Path, sessions: Session
     frames = chosen_frames(index, random.Random(name))[:60]
     cpu = decoded_by(sessions.cpu.decode, index, source, frames, planes)
     try:
-        nvdec = decoded_by(sessions.nvdec.decode, index, source, frames, sessions.samples)
+        nvdec = decoded_by(partial(sessions.nvdec.decode, sparing=sparing), index, source, frames, sessions.samples)
     except DecodeError as error:
         # Refusing is right where it is loud: such a clip goes to the CPU. It must stay the exception.
         if index.method != "decoded":

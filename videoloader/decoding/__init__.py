@@ -3,9 +3,10 @@
 from videoloader.decoding.capabilities import INEXACT_CODECS, default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.decoding.damaged_start import decode_run
-from videoloader.decoding.engine import Decode, leave_to_cpu, nvdec_decodes
+from videoloader.decoding.engine import Decode, jpeg_engine_decodes, leave_to_cpu, nvdec_decodes
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
+from videoloader.decoding.jpeg_engine import JpegEngine, engine_layout
 from videoloader.decoding.nvdec import NvdecDecoder
 from videoloader.decoding.sessions import set_decoder_memory
 
@@ -14,11 +15,14 @@ __all__ = [
     "CpuDecoder",
     "Decode",
     "FrameCache",
+    "JpegEngine",
     "NvdecDecoder",
     "UnsureError",
     "decode_in_threads",
     "decode_run",
     "default_workers",
+    "engine_layout",
+    "jpeg_engine_decodes",
     "leave_to_cpu",
     "nvdec_decodes",
     "set_decoder_memory",

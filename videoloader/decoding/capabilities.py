@@ -21,7 +21,7 @@ CODEC_NAMES = {
     "mpeg1video": "MPEG1", "mpeg2video": "MPEG2", "mpeg4": "MPEG4",
 }  # fmt: skip
 # Their standards leave the rounding of the inverse DCT open (IEEE 1180), so decoders differ in single codes.
-INEXACT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4")
+INEXACT_CODECS = ("mjpeg", "mpeg1video", "mpeg2video", "mpeg4")
 _NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4", "vp8")
 
 

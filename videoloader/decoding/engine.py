@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 
 from videoloader.decoding.capabilities import why_not_nvdec
+from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.index import VideoIndex
 
@@ -38,8 +39,29 @@ def nvdec_decodes(index: VideoIndex, device: torch.device, decode: Decode) -> bo
     if reason and decode == "nvdec":
         raise UnsupportedError(f"cannot be decoded by NVDEC: {reason}", index.source)
     if reason:
+        if _is_jpeg_file(index):
+            reason = why_not_jpeg_engine(device.index or 0) or reason
         leave_to_cpu(index, reason)
     return not reason
+
+
+def jpeg_engine_decodes(index: VideoIndex, device: torch.device, decode: Decode) -> bool:
+    """Whether the GPU's JPEG engines are to decode a video: image files of JPEG, with ``"auto"``.
+
+    Args:
+        index, device, decode: as for ``nvdec_decodes``.
+    """
+    return (
+        device.type == "cuda"
+        and decode == "auto"
+        and _is_jpeg_file(index)
+        and index.source not in _left_to_cpu
+        and not why_not_jpeg_engine(device.index or 0)
+    )
+
+
+def _is_jpeg_file(index: VideoIndex) -> bool:
+    return index.container == "images" and index.stream.codec == "mjpeg"
 
 
 def leave_to_cpu(index: VideoIndex, reason: str) -> None:

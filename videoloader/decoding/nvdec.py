@@ -50,7 +50,13 @@ class NvdecDecoder:
         self._gpu = gpu
 
     def decode(
-        self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink, finish: Finish = lambda: None
+        self,
+        index: VideoIndex,
+        packets: Iterable[PacketBytes],
+        sink: Sink,
+        finish: Finish = lambda: None,
+        *,
+        sparing: bool = False,
     ) -> int:
         """Decode one run, from a keyframe on, until all wanted frames have come out.
 
@@ -63,6 +69,8 @@ class NvdecDecoder:
             sink: called as ``sink(packet number, surface, stream)`` for each wanted packet, in display order. The
                 surface is valid for work put on that stream until ``finish`` has been called.
             finish: called after each few pictures, so that work on all of them can be put on the stream at once.
+            sparing: whether to leave small pictures that nobody looks at in NVDEC, as large ones always are. That
+                takes a call for each, and so longer than to have the GPU convert and copy them.
 
         Returns:
             Packets fed to the decoder.
@@ -74,20 +82,27 @@ class NvdecDecoder:
         kept = _Kept(packets)
         try:
             try:
-                return self._decode(index, iter(kept), sink, finish, new=False)
+                return self._decode(index, iter(kept), sink, finish, sparing, new=False)
             except SessionError as error:
                 if not kept.whole:
                     raise
                 if error.short_of_resources:
                     pool_of(self._gpu).close_idle()
-            return self._decode(index, kept.again(), sink, finish, new=True)
+            return self._decode(index, kept.again(), sink, finish, sparing, new=True)
         except DecodeError as error:
             if error.source is not None:  # of the packets
                 raise
             raise DecodeError(error.message, index.source) from error.__cause__
 
     def _decode(
-        self, index: VideoIndex, packets: Iterator[PacketBytes], sink: Sink, finish: Finish, *, new: bool
+        self,
+        index: VideoIndex,
+        packets: Iterator[PacketBytes],
+        sink: Sink,
+        finish: Finish,
+        sparing: bool,
+        *,
+        new: bool,
     ) -> int:
         packet = next(packets, None)
         if packet is not None:
@@ -95,9 +110,10 @@ class NvdecDecoder:
         fed = 0
         while packet is not None:
             picture = self._picture(index, packet)
+            leaves_out = not new and (sparing or packets_a_call(picture) <= _LARGE_A_CALL)
             with pool_of(self._gpu).lend(session_key(index.stream.codec, picture), picture, new=new) as session:
                 count, packet = _decode_sequence(
-                    index, session, picture, chain((packet,), packets), sink, finish, sparing=not new
+                    index, session, picture, chain((packet,), packets), sink, finish, leaves_out=leaves_out
                 )
             fed += count
         return fed
@@ -180,12 +196,12 @@ def _decode_sequence(
     sink: Sink,
     finish: Finish,
     *,
-    sparing: bool,
+    leaves_out: bool,
 ) -> tuple[int, PacketBytes | None]:
     """Decode the packets up to the end, or up to one whose parameter sets need another session.
 
     Args:
-        sparing: whether pictures that nobody looks at may be left unconverted and uncopied, by their times. Copies
+        leaves_out: whether pictures that nobody looks at may be left unconverted and uncopied, by their times. Copies
             take from the GPU what a network could use: 3 % of a training from 1080p videos, 1.5 % without them (H200).
 
     Returns:
@@ -232,10 +248,10 @@ def _decode_sequence(
 
     for packet in packets:
         if not fed:
-            # A run that begins with a picture that nobody looks at mostly has many of them. Small pictures cost more to
-            # give one by one than to copy. In other codecs a picture that PyNvVideoCodec takes for one that no other
-            # refers to, and then does not decode, may be referred to all the same.
-            if sparing and codec == "h264" and not packet.wanted and most <= _LARGE_A_CALL:
+            # A run that begins with a picture that nobody looks at mostly has many of them. In other codecs a picture
+            # that PyNvVideoCodec takes for one that no other refers to, and then does not decode, may be referred to
+            # all the same.
+            if leaves_out and codec == "h264" and not packet.wanted:
                 most, time = 1, 1
             record = index.stream.codec_configs[index.packet_config[packet.number]]
             length_size = nal_length_size(codec, record)
