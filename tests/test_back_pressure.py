@@ -67,9 +67,12 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
     gc.enable()
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("prefetch", [1, 4])
-def test_a_batch_more_than_asked_for_is_in_memory_at_most(data: vl.VideoDataset, memory: Memory, prefetch: int) -> None:
-    for batch in make(data, prefetch=prefetch):
+def test_a_batch_more_than_asked_for_is_in_memory_at_most(
+    data: vl.VideoDataset, memory: Memory, prefetch: int, shuffle: bool
+) -> None:
+    for batch in make(data, prefetch=prefetch, shuffle=shuffle):
         assert memory.now <= prefetch + 1
         del batch
         assert becomes(lambda: memory.now <= prefetch)
@@ -179,12 +182,25 @@ def test_memory_stays_the_same_over_thousands_of_batches(tmp_path: Path) -> None
     assert sizes[-1] - sizes[2] < 8 << 20, sizes
 
 
+def test_a_batch_does_not_live_as_long_as_those_it_was_planned_with(tmp_path: Path, memory: Memory) -> None:
+    # All clips are in one GOP, so one job decodes for all batches.
+    one_gop = Recipe("mp4", "libx264", {"preset": "veryfast", "x264-params": "keyint=60:scenecut=0"}, frames=60)
+    videos = vl.VideoDataset.from_paths([write_video(tmp_path / "video.mp4", one_gop)])
+    loader = vl.VideoLoader(videos, vl.EveryWindow(2), batch_size=2, device="cpu", num_workers=2, prefetch=29)
+    left = len(loader)
+    for batch in loader:
+        del batch
+        left -= 1
+        assert becomes(lambda left=left: memory.now == left)
+    assert memory.most == len(loader)
+
+
 def test_only_a_store_that_lasts_slows_decoding_down(data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(DecodeWorkers, "keep_up", lambda self, ready, asked_for: told.append((ready, asked_for)))
     making: list[BatchInMaking] = []
     start = BatchMaker.start
-    monkeypatch.setattr(BatchMaker, "start", lambda *arguments: making.append(start(*arguments)) or making[-1])
+    monkeypatch.setattr(BatchMaker, "start", lambda *arguments: making.extend(made := start(*arguments)) or made)
     for number, _ in enumerate(make(data, prefetch=3)):
         # The consumer waits for the first batch, and then never.
         assert becomes(lambda: all(each.made.done() for each in making))

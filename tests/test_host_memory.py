@@ -108,7 +108,7 @@ def test_batches_that_are_kept_stay_as_they_are(
     monkeypatch.setattr(FrameMemory, "allocate", allocate)
     data = vl.VideoDataset.from_paths([sample("h264_mp4")])
     loader = vl.VideoLoader(
-        data, vl.EveryWindow(6), batch_size=2, device="cpu", transforms=transforms, dtype="float32", num_workers=2
+        data, vl.EveryWindow(6), batch_size=2, transforms=transforms, dtype="float32", device="cpu", prefetch=2
     )
     kept, copies = [], []
     for epoch in range(4):

@@ -262,7 +262,8 @@ cpu.make_packet = slow  # a clip takes 0.6 s, those under way more than a minute
 path = sys.argv[1]
 settings = dict(device="cpu", num_workers=2, prefetch=50)
 if sys.argv[2] == "VideoLoader":
-    loader = vl.VideoLoader(vl.VideoDataset.from_paths([path] * 400), vl.FrameList([0, 59]), batch_size=4, **settings)
+    videos = vl.VideoDataset.from_paths([path] * 400)
+    loader = vl.VideoLoader(videos, vl.FrameList([0, 59]), batch_size=4, shuffle=True, **settings)
 elif sys.argv[2] == "DecodingLoader":
     loader = DecodingLoader([[ClipRequest(path, [0, 59])] * 4] * 100, **settings)
 else:

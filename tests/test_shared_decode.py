@@ -101,16 +101,17 @@ def test_a_clip_that_cannot_be_decoded_takes_no_other_with_it(on_error: str, lon
     damaged = tmp_path / "damaged.mp4"
     damaged.write_bytes(content)
 
-    def made(batch_size: int) -> dict[int, torch.Tensor]:
-        loader = load([damaged], vl.EveryWindow(4, step=20), batch_size=batch_size, on_error=on_error)
+    def made(batch_size: int, **settings: object) -> dict[int, torch.Tensor]:
+        loader = load([damaged], vl.EveryWindow(4, step=20), batch_size=batch_size, on_error=on_error, **settings)
         rows = [row for batch in loader for row in zip(batch.clips.tolist(), batch.frames, strict=True)]
         assert loader.unreadable
         return dict(rows)
 
-    together, single = made(15), made(1)
-    assert together.keys() == single.keys()
+    together, single, planned_together = made(15), made(1), made(2, shuffle=False, prefetch=7)
+    assert together.keys() == single.keys() == planned_together.keys()
     assert {0, 1, 2, 3, 10, 11, 12, 13, 14} <= together.keys() < set(range(15))
     assert all(torch.equal(together[clip], single[clip]) for clip in together)
+    assert all(torch.equal(planned_together[clip], single[clip]) for clip in together)
 
 
 def distinct_packets(batches: list[vl.Batch]) -> int:
@@ -139,3 +140,35 @@ def test_a_batch_decodes_no_packet_twice_whatever_the_codec(name: str, sample: S
     loader = load([sample(name)], vl.RandomWindow(6, stride=3, clips=12), batch_size=12)
     batches = list(loader)
     assert loader.stats().packets <= distinct_packets(batches)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("order", [False, vl.ShuffleVideos()], ids=["in order", "by video"])
+def test_batches_planned_together_decode_no_packet_twice(
+    order: bool | vl.ShuffleVideos, device: str, long_video: Path
+) -> None:
+    loader = load([long_video], vl.EveryWindow(4), batch_size=5, device=device, shuffle=order, prefetch=29)
+    batches = list(loader)
+    assert len(batches) == 15
+    assert loader.stats().packets == loader.stats().frames == 300
+    assert_clips_are_as_alone(batches, device)
+
+
+@pytest.mark.parametrize("prefetch", [1, 2, 5, 8])
+def test_however_many_are_planned_together(prefetch: int, long_video: Path, sample: Sample) -> None:
+    paths = [sample("h264_mp4"), long_video, sample("vp9_webm")]
+    settings = {"batch_size": 3, "shuffle": False}
+    one, other = (
+        list(load(paths, vl.EveryWindow(7, step=5, pad="edge"), prefetch=ahead, **settings)) for ahead in (1, prefetch)
+    )
+    assert [batch.clips.tolist() for batch in one] == [batch.clips.tolist() for batch in other]
+    assert all(torch.equal(a.frames, b.frames) for a, b in zip(one, other, strict=True))
+
+
+def test_a_batch_that_cannot_be_planned_takes_none_before_it_along(sample: Sample, tmp_path: Path) -> None:
+    paths = [sample("h264_mp4"), write_video(tmp_path / "smaller.mp4", Recipe("mp4", "libx264", size=(96, 64)))]
+    loader = load(paths, vl.EvenWindows(2, clips=5), batch_size=2, shuffle=False, prefetch=9)
+    given = []
+    with pytest.raises(vl.ConfigurationError, match="clips of one batch have frames of"):
+        given.extend(batch.clips.tolist() for batch in loader)
+    assert given == [[0, 1], [2, 3]]

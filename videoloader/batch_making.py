@@ -1,6 +1,7 @@
 """Batches in the making: planned, decoded, transformed and put together, each step in threads of its own.
 
-Planning and finishing keep the order of the batches; the decoding jobs between them run as they come.
+Planning and finishing keep the order of the batches; the decoding jobs between them run as they come. Batches that are
+planned together share the decoding of the GOPs that several of them need.
 """
 
 from __future__ import annotations
@@ -69,13 +70,14 @@ class BatchInMaking:
     """What can be waited for, or given up.
 
     Attributes:
-        rows: of the batch, once they are planned.
+        planned: the rows of this batch and of those planned with it, until they are waited for; or why one could not
+            be planned.
         made: gives the batch.
         unreadable: (path, error) of its clips that could not be made; complete when ``made`` is.
         stop: of the making.
     """
 
-    rows: Future[_DecodingRows]
+    planned: Future[list[_DecodingRows | Exception | None]]
     made: Future[Callable[[], MadeBatch]]
     unreadable: list[tuple[str, str]]
     stop: Stop
@@ -87,10 +89,12 @@ class BatchInMaking:
     def cancel(self) -> None:
         """Give the batch up, with all that have the same ``stop``, and wait until nothing is under way for it."""
         self.stop.call()
-        if not self.rows.cancel():
-            wait([self.rows])
-            if not self.rows.exception():
-                wait([job.report for job in self.rows.result().jobs if not job.report.cancel()])
+        if not self.planned.cancel():
+            wait([self.planned])
+            planned = [] if self.planned.exception() else self.planned.result()
+            for rows in planned:
+                if isinstance(rows, _DecodingRows):
+                    wait([job.report for job in rows.jobs if not job.report.cancel()])
         if not self.made.cancel():
             wait([self.made])
 
@@ -102,6 +106,8 @@ class _DecodingRows:
     stacked: torch.Tensor | None
     rows: list[BatchRow]
     jobs: list[RowJob]
+    # Jobs that decode for an earlier batch, too, which accounts for them.
+    shared: list[RowJob]
     # Clips to try in place of one that cannot be made; see BatchMaker.start.
     stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]]
     rng: Callable[[int], np.random.Generator]
@@ -145,34 +151,62 @@ class BatchMaker:
 
     def start(
         self,
-        plan: Callable[[], Sequence[PlannedClip]],
+        plans: Sequence[Callable[[], Sequence[PlannedClip]]],
         stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]],
         rng: Callable[[int], np.random.Generator],
         stop: Stop,
-    ) -> BatchInMaking:
-        """Have a batch made.
+    ) -> list[BatchInMaking]:
+        """Have batches made that follow one another.
 
         Args:
-            plan: called in a thread; gives the clips, one for each row.
+            plans: one for each batch, called in a thread; gives the clips, one for each row.
             stand_ins: gives clips to try in place of one that cannot be made, as many as are worth trying.
-            rng: gives the generator of what is drawn for the whole batch, from the number of its first clip.
-            stop: whether the batch is still wanted.
+            rng: gives the generator of what is drawn for a whole batch, from the number of its first clip.
+            stop: whether the batches are still wanted.
         """
-        unreadable: list[tuple[str, str]] = []
+        unreadable: list[list[tuple[str, str]]] = [[] for _ in plans]
 
-        def decode() -> _DecodingRows:
+        def decode() -> list[_DecodingRows | Exception | None]:
             begin = time.perf_counter()
             stop.check()
+            batches: list[_DecodingRows] = []
+            failed: Exception | None = None
             with profiler_range("plan", self._device):
-                stacked, rows = arrange_rows(plan(), self._collate, self._memory)
-            jobs = submit_rows(self._workers, rows, self._transforms.decoded, self._cache, stop)
-            return _DecodingRows(stacked, rows, jobs, stand_ins, rng, unreadable, stop, time.perf_counter() - begin)
+                for plan, theirs in zip(plans, unreadable, strict=True):
+                    try:
+                        stacked, rows = arrange_rows(plan(), self._collate, self._memory)
+                    except Exception as error:  # of this batch; those before it are made
+                        failed = error
+                        break
+                    batches.append(_DecodingRows(stacked, rows, [], [], stand_ins, rng, theirs, stop, 0))
+            self._submit(batches, stop)
+            for batch in batches:
+                batch.seconds = (time.perf_counter() - begin) / len(batches)
+            return [*batches, *([failed] * (len(plans) - len(batches)) if failed else [])]
 
-        rows = self._planner.submit(decode)
-        return BatchInMaking(rows, self._finisher.submit(self._finish, rows), unreadable, stop)
+        planned = self._planner.submit(decode)
+        return [
+            BatchInMaking(planned, self._finisher.submit(self._finish, planned, number), theirs, stop)
+            for number, theirs in enumerate(unreadable)
+        ]
 
-    def _finish(self, planned: Future[_DecodingRows]) -> Callable[[], MadeBatch]:
-        decoding = planned.result()
+    def _submit(self, batches: Sequence[_DecodingRows], stop: Stop) -> None:
+        """Have the rows of some batches decoded."""
+        batch_of = {row: batch for batch in batches for row in batch.rows}
+        for job in submit_rows(self._workers, list(batch_of), self._transforms.decoded, self._cache, stop):
+            # No batch keeps another's rows, and with them its memory.
+            rows_of: dict[_DecodingRows, list[BatchRow]] = {}
+            for row in job.rows:
+                rows_of.setdefault(batch_of[row], []).append(row)
+            for number, (batch, rows) in enumerate(rows_of.items()):
+                (batch.shared if number else batch.jobs).append(RowJob(job.report, rows))
+
+    def _finish(self, planned: Future[list[_DecodingRows | Exception | None]], number: int) -> Callable[[], MadeBatch]:
+        batches = planned.result()
+        decoding, batches[number] = batches[number], None
+        if isinstance(decoding, Exception):
+            raise decoding
+        assert decoding is not None, "a batch is finished once"
         with self._on_stream():
             reports = self._wait(decoding)
         complete = partial(self._complete, decoding, reports)
@@ -197,13 +231,15 @@ class BatchMaker:
                 batch = self._put_together(decoding, rows, reports) if rows else None
             ready = None if self._stream is None else self._stream.record_event()
         times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
-        return MadeBatch(batch, decoding_stats(len(rows), reports) + times, ready)
+        shared = {job.report.result() for job in decoding.shared if not job.report.exception()}
+        own = [report for report in reports if report not in shared]
+        return MadeBatch(batch, decoding_stats(len(rows), own) + times, ready)
 
     def _wait(self, decoding: _DecodingRows) -> list[ClipsReport]:
         """Wait for the decoding jobs, and for others in place of those that failed."""
         reports: list[ClipsReport] = []
         failed: list[BatchRow] = []
-        for job in decoding.jobs:
+        for job in [*decoding.jobs, *decoding.shared]:
             # Raised here, an error that is dealt with would hold this frame, and with it the whole batch.
             if self._on_error == "raise" or not isinstance(job.report.exception(), UNREADABLE):
                 reports.append(job.report.result())

@@ -27,7 +27,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.indexing import IndexStore
 from videoloader.loader_arguments import check_choices, plan_transforms
 from videoloader.loader_stats import LoaderStats
-from videoloader.ordering import Order, Sampler, order_of
+from videoloader.ordering import InOrder, Order, Sampler, ShuffleVideos, order_of
 from videoloader.ranks import shard_of_environment
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.stopping import Stop
@@ -82,7 +82,9 @@ class VideoLoader:
             files then go to the GPU's JPEG engines where nvImageCodec is installed.
         cpu_workers: how many cores that may take. Default: half of those this process may use, shared with
             the other processes of the machine (``LOCAL_WORLD_SIZE``).
-        prefetch: batches in the making while one is used. Default: enough for two clips a thread.
+        prefetch: batches in the making while one is used. Default: enough for two clips a thread. In the order of the
+            data set and with ``ShuffleVideos``, where neighbouring batches show the same videos, twice that: half of
+            them are planned at once, and a GOP that several of those need is decoded once.
         gop_cache: bytes of GPU memory for decoded frames that later clips may want too, least recently used GOPs
             leave first. For long videos sampled often; off by default.
         collate: how clips of a batch go together. ``"stack"``: all must have the same number of frames. ``"pad"``:
@@ -175,7 +177,11 @@ class VideoLoader:
         # Kept from epoch to epoch, since its threads own open decoders.
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
         threads = self._workers.num_workers + self._workers.cpu_workers
-        self._prefetch = max(2, -(-_CLIPS_AHEAD * threads // batch_size)) if prefetch is None else prefetch
+        enough = max(2, -(-_CLIPS_AHEAD * threads // batch_size))
+        keeps_videos = isinstance(order, InOrder | ShuffleVideos)
+        self._prefetch = (2 * enough - 1 if keeps_videos else enough) if prefetch is None else prefetch
+        # Batches planned at once: while they are, the other half is in the making.
+        self._together = (self._prefetch + 1) // 2 if keeps_videos else 1
         if self._prefetch < 1 or gop_cache < 0:
             raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
         self._maker = BatchMaker(
@@ -261,9 +267,11 @@ class VideoLoader:
         since, following, unwaited = time.perf_counter(), 0, 0
         try:
             while following < len(plan) or pending:
-                while following < len(plan) and len(pending) <= self._prefetch:
-                    pending.append(self._start(plan, following, loop))
-                    following += 1
+                while some := range(following, min(following + self._together, len(plan))):
+                    if len(pending) + len(some) > self._prefetch + 1:
+                        break
+                    pending += self._start(plan, some, loop)
+                    following = some.stop
                 asked = time.perf_counter()
                 ready = sum(each.made.done() for each in pending)
                 unwaited = unwaited + 1 if ready else 0
@@ -300,9 +308,9 @@ class VideoLoader:
             if given == len(plan):
                 self.set_epoch(plan.number + 1)
 
-    def _start(self, plan: EpochPlan, batch: int, loop: Stop) -> BatchInMaking:
+    def _start(self, plan: EpochPlan, batches: range, loop: Stop) -> list[BatchInMaking]:
         return self._maker.start(
-            partial(self._plan_batch, plan, batch),
+            [partial(self._plan_batch, plan, batch) for batch in batches],
             partial(self._stand_ins, plan.number),
             partial(clip_rng, self._seed, plan.number, use=_FOR_BATCH),
             loop,
