@@ -104,7 +104,8 @@ class DecodeWorkers:
         self._main = ThreadPoolExecutor(self.num_workers, "videoloader-decode")
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
         self._lock = threading.Lock()
-        self._allowed, self._busy = self.num_workers, 0
+        # Threads that may work on ``_waiting``, and do; threads that help. Each ends when it finds nothing to do.
+        self._allowed, self._working, self._helping = self.num_workers, 0, 0
         self._in_hurry = True
         self._waiting: deque[_Job[Any]] = deque()  # for NVDEC, or all there are where there is none
         self._waiting_for_cpu: deque[_Job[Any]] = deque()
@@ -127,15 +128,27 @@ class DecodeWorkers:
         )
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
-        self._main.submit(self._work)
+        self._start_work()
         self._call_help()
         return job.future
 
+    def _start_work(self) -> None:
+        """Let as many threads work as may and have something to do. To wake one that has not costs as much as a job."""
+        with self._lock:
+            missing = min(self._allowed - self._working, len(self._waiting) + len(self._waiting_for_cpu))
+            self._working += max(missing, 0)
+        for _ in range(missing):
+            self._main.submit(self._work)
+
     def _call_help(self) -> None:
-        if self._beside is not None:
-            # At the interpreter's end no more calls are taken. Jobs that wait are called off, but must come to an end.
-            with suppress(RuntimeError):
-                self._beside.submit(self._help)
+        """Let one more CPU thread help, if there is something that it should do."""
+        with self._lock:
+            if self._beside is None or self._helping >= self.cpu_workers or not self._helps():
+                return
+            self._helping += 1
+        # At the interpreter's end no more calls are taken. Jobs that wait are called off, but must come to an end.
+        with suppress(RuntimeError):
+            self._beside.submit(self._help)
 
     def keep_up(self, ready: int, asked_for: int) -> None:
         """Decode with all threads until half of the batches are ready, with ever fewer from there on.
@@ -146,12 +159,9 @@ class DecodeWorkers:
         """
         missing = asked_for - ready
         with self._lock:
-            before = self._allowed
             self._allowed = max(min(-(-2 * missing * self.num_workers // asked_for), self.num_workers), 1)
             self._in_hurry = 2 * missing >= asked_for
-            more = min(self._allowed - before, len(self._waiting) + len(self._waiting_for_cpu))
-        for _ in range(more):
-            self._main.submit(self._work)
+        self._start_work()
 
     def let_others_run(self) -> None:
         """Called between parts of Python's work that nobody is in a hurry for.
@@ -168,32 +178,37 @@ class DecodeWorkers:
             job.run(self._device, self._decode, in_hurry=self._in_hurry)
             self._nvdec_seconds.add(job, time.perf_counter() - start)
             del job  # see _Job.run
-            with self._lock:
-                self._busy -= 1
             self._call_help()
 
     def _take(self) -> _Job[Any] | None:
-        """The oldest job, unless enough threads are busy: one of them goes on with it."""
+        """The oldest job; None ends the thread: there is none, or the others are enough."""
         with self._lock:
             queue = self._waiting or self._waiting_for_cpu
-            if not queue or self._busy >= self._allowed:
-                return None
-            self._busy += 1
-            return queue.popleft()
+            if queue and self._working <= self._allowed:
+                return queue.popleft()
+            self._working -= 1
+            return None
 
     def _help(self) -> None:
+        while (job := self._take_for_cpu()) is not None:
+            start = time.perf_counter()
+            job.run(self._device, "cpu", in_hurry=True)
+            self._cpu_seconds.add(job, time.perf_counter() - start)
+            del job  # see _Job.run
+
+    def _take_for_cpu(self) -> _Job[Any] | None:
         with self._lock:
-            if self._waiting_for_cpu:
-                job = self._waiting_for_cpu.popleft()
-            elif self._waiting and self._in_hurry and self._pays(self._waiting[-1]):
-                job = self._waiting.pop()
-            else:
-                return
-        start = time.perf_counter()
-        job.run(self._device, "cpu", in_hurry=True)
-        self._cpu_seconds.add(job, time.perf_counter() - start)
-        del job  # see _Job.run
-        self._call_help()
+            if not self._helps():
+                self._helping -= 1
+                return None
+            job = self._waiting_for_cpu.popleft() if self._waiting_for_cpu else self._waiting.pop()
+            self._cpu_seconds.tried.add(job.kind)
+            return job
+
+    def _helps(self) -> bool:
+        """Whether a CPU thread has something to do."""
+        waits_for_nvdec = bool(self._waiting) and self._in_hurry
+        return bool(self._waiting_for_cpu) or (waits_for_nvdec and self._pays(self._waiting[-1]))
 
     def _pays(self, job: _Job[Any]) -> bool:
         """Whether the CPU would end the youngest job before NVDEC does, and with the same pixels."""
@@ -202,18 +217,22 @@ class DecodeWorkers:
         on_cpu, on_nvdec = self._cpu_seconds.of(job), self._nvdec_seconds.of(job)
         if on_nvdec is None:
             return False
-        if on_cpu is None:
-            return self._cpu_seconds.try_once(job)
+        if on_cpu is None:  # one is tried, to see how long it takes
+            return job.kind not in self._cpu_seconds.tried
         before = sum(self._nvdec_seconds.of(other) or on_nvdec for other in self._waiting) - on_nvdec
         return on_cpu < before / self.num_workers + on_nvdec
 
 
 class _Times:
-    """Seconds a packet that each kind of job takes, as a running mean."""
+    """Seconds a packet that each kind of job takes, as a running mean.
+
+    Attributes:
+        tried: kinds of which a job was begun.
+    """
 
     def __init__(self) -> None:
         self._seconds: dict[tuple[str, int], float] = {}
-        self._tried: set[tuple[str, int]] = set()
+        self.tried: set[tuple[str, int]] = set()
 
     def add(self, job: _Job[Any], seconds: float) -> None:
         each = seconds / max(job.packets, 1)
@@ -223,13 +242,6 @@ class _Times:
     def of(self, job: _Job[Any]) -> float | None:
         each = self._seconds.get(job.kind)
         return None if each is None else each * job.packets
-
-    def try_once(self, job: _Job[Any]) -> bool:
-        """Whether nothing of the job's kind was tried before."""
-        if job.kind in self._tried:
-            return False
-        self._tried.add(job.kind)
-        return True
 
 
 # Threads do not survive a fork: a job handed to those of the parent would wait for ever.
