@@ -123,7 +123,7 @@ def main() -> None:
     videos.add_argument("--videos", type=int, default=173)
     videos.add_argument("--sequence", type=int, default=5, help="frames in a clip; 300 of them should divide by it")
     videos.add_argument("--side", type=int, default=0, help="pixels that frames are resized to; 0: not at all")
-    videos.add_argument("--cache-gb", type=int, default=8, help="GPU memory for one of our ways")
+    videos.add_argument("--ahead", type=int, default=119, help="batches in the making, in one of our ways")
     training = parser.add_argument_group("training")
     training.add_argument("--network", default="r2plus1d_18", help="of torchvision.models.video")
     training.add_argument("--batch", type=int, default=8, help="clips in a step")

@@ -90,10 +90,11 @@ def _scaling(decode: str, worlds: Sequence[int]) -> Work:
 def _whole_videos(arguments: argparse.Namespace, worlds: Sequence[int]) -> Work:
     clip = {"sequence": arguments.sequence, "side": arguments.side}
     of_a_video = FRAMES // arguments.sequence
-    cache = arguments.cache_gb << 30
-    # As they are, batches of 8 sequences would decode a GOP several times.
-    ways: tuple[dict[str, Any], ...] = ({"batch": of_a_video, "prefetch": 12},)
-    ways += ({"batch": 8, "gop_cache": cache},) if arguments.device == "cuda" and cache else ({"batch": 8},)
+    # Of so many batches of 8 half are planned at once, which decode a GOP that they share once.
+    ways: tuple[dict[str, Any], ...] = (
+        {"batch": of_a_video, "prefetch": 12},
+        {"batch": 8, "prefetch": arguments.ahead},
+    )
     ours = Entrant("", "ours_loading", "whole_videos", tuple({**clip, **way} for way in ways))
     dali = Entrant("", "dali", "whole_videos", (clip,))
     orders = tuple({**clip, "order": order} for order in ("clips", "videos"))

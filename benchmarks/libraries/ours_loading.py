@@ -43,7 +43,6 @@ def whole_videos(
     side: int,
     batch: int,
     prefetch: int | None = None,
-    gop_cache: int = 0,
 ) -> dict[str, float]:
     """Seconds of an epoch of all frames in sequences, as uint8 on the device.
 
@@ -55,7 +54,7 @@ def whole_videos(
         sequence: frames in a clip.
         side: of the frames that come out, which are square; 0 leaves them as large as they are.
         batch: clips in a batch of the loader; more than BATCH are given on in batches of BATCH.
-        prefetch, gop_cache: see VideoLoader.
+        prefetch: see VideoLoader.
     """
     here = Place(**place)
     begin = time.perf_counter()
@@ -66,7 +65,6 @@ def whole_videos(
         device=here.device,
         transforms=[vl.Resize((side, side))] if side else [],
         prefetch=prefetch,
-        gop_cache=gop_cache,
         shard_id=here.rank,
         num_shards=here.ranks,
         sharding="contiguous",  # the clips of a video to one process
