@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -239,7 +239,10 @@ class BatchMaker:
         """Wait for the decoding jobs, and for others in place of those that failed."""
         reports: list[ClipsReport] = []
         failed: list[BatchRow] = []
-        for job in [*decoding.jobs, *decoding.shared]:
+        jobs = [*decoding.jobs, *decoding.shared]
+        # All at once: this thread would wake up for each, and take Python's lock from those that decode the others.
+        wait([job.report for job in jobs], return_when=FIRST_EXCEPTION)
+        for job in jobs:
             # Raised here, an error that is dealt with would hold this frame, and with it the whole batch.
             if self._on_error == "raise" or not isinstance(job.report.exception(), UNREADABLE):
                 reports.append(job.report.result())
