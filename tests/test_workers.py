@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,7 +24,7 @@ def nvdec_only_h264(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         videoloader.workers, "nvdec_decodes", lambda index, device, decode: index.stream.codec == "h264"
     )
-    monkeypatch.setattr(videoloader.workers, "reader_of_thread", lambda device: SimpleNamespace())
+    monkeypatch.setattr(videoloader.workers, "reader_of_thread", lambda device: None)
 
 
 def workers(num_workers: int, cpu_workers: int) -> DecodeWorkers:
@@ -189,13 +188,6 @@ def test_cores_that_would_idle_leave_a_consumer_alone_who_is_in_no_hurry(nvdec_o
     for future in [pool.submit(work.job(number), INDEX, 10) for number in range(60)]:
         future.result()
     assert sum(decode == "cpu" for _, decode in work.done) > 10
-
-
-def test_readers_are_told_whether_anybody_waits(nvdec_only_h264: None) -> None:
-    pool = workers(1, 0)
-    for ready, in_hurry in ((0, True), (8, False), (4, True)):
-        pool.keep_up(ready, 8)
-        assert pool.submit(lambda reader, decode: reader.in_hurry, INDEX, 1).result(timeout=60) == in_hurry
 
 
 def test_at_the_interpreters_end_the_jobs_that_wait_come_to_an_end(nvdec_only_h264: None) -> None:

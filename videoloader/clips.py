@@ -82,12 +82,7 @@ class ClipReader:
 
     Args:
         device: where the clips are wanted.
-
-    Attributes:
-        in_hurry: whether somebody waits for what is read. If not, NVDEC spares the GPU where that takes longer, too.
     """
-
-    in_hurry = True
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -203,9 +198,7 @@ class ClipReader:
                     elif nvdec is None:
                         packets += decode_run(self._cpu, index, run, read_for_cpu, sink.put_frame)
                     elif cache is None:
-                        packets += nvdec.decode(
-                            index, read(run), sink.put_surface, sink.finish, sparing=not self.in_hurry
-                        )
+                        packets += nvdec.decode(index, read(run), sink.put_surface, sink.finish)
                     else:
                         packets += _decode_and_keep(nvdec, index, read(with_all_frames(index, run)), sink, cache)
                 return packets, index, by_jpeg_engine or nvdec is not None

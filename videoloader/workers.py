@@ -37,12 +37,10 @@ class _Job(Generic[T]):
     packets: int
     future: Future[T] = field(default_factory=Future)
 
-    def run(self, device: torch.device, decode: Decode, *, in_hurry: bool) -> None:
+    def run(self, device: torch.device, decode: Decode) -> None:
         if self.future.set_running_or_notify_cancel():
             try:
-                reader = reader_of_thread(device)
-                reader.in_hurry = in_hurry
-                self.future.set_result(self.make(reader, decode))
+                self.future.set_result(self.make(reader_of_thread(device), decode))
             except BaseException as error:
                 self.future.set_exception(error)
                 # The error's traceback holds this frame and its caller's: while one of them knows the future, which
@@ -58,14 +56,13 @@ class DecodeWorkers:
     the CPU only takes work off a queue that is long enough, and no batch waits longer for it.
 
     All threads share Python's lock with the consumer, who needs it to launch a network's kernels. So a consumer with
-    batches in store says so, and then fewer threads decode, and no CPU thread for NVDEC. The GPU is shared with the
-    consumer, too: without hurry NVDEC takes less of it (``ClipReader.in_hurry``).
+    batches in store says so, and then fewer threads decode, and no CPU thread for NVDEC.
 
     Args:
         device: where frames are wanted.
         decode: which engines may decode; see ``nvdec_decodes``.
-        num_workers: threads that feed NVDEC, or decode where there is no NVDEC. Default: two for each NVDEC
-            engine, or one for each core.
+        num_workers: threads that feed NVDEC, or decode where there is no NVDEC. Default: five for two NVDEC
+            engines, or one for each core.
         cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
             process may use, divided by the processes of this machine (``LOCAL_WORLD_SIZE``).
 
@@ -175,7 +172,7 @@ class DecodeWorkers:
     def _work(self) -> None:
         while (job := self._take()) is not None:
             start = time.perf_counter()
-            job.run(self._device, self._decode, in_hurry=self._in_hurry)
+            job.run(self._device, self._decode)
             self._nvdec_seconds.add(job, time.perf_counter() - start)
             del job  # see _Job.run
             self._call_help()
@@ -192,7 +189,7 @@ class DecodeWorkers:
     def _help(self) -> None:
         while (job := self._take_for_cpu()) is not None:
             start = time.perf_counter()
-            job.run(self._device, "cpu", in_hurry=True)
+            job.run(self._device, "cpu")
             self._cpu_seconds.add(job, time.perf_counter() - start)
             del job  # see _Job.run
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from painted_videos import write_painted
 
 from videoloader.decoding import nvdec
 from videoloader.decoding.capabilities import section_format
 from videoloader.decoding.sessions import SessionError
-from videoloader.indexing import FileSource, build_index
-from videoloader.packets import read_packets
+from videoloader.indexing import FileSource, VideoIndex, build_index
+from videoloader.packets import PacketBytes, read_packets
 from videoloader.planning import plan_frames
 
-WANTED = (30, 34, 38, 42)
+# Of a GOP of 400 frames.
+WANTED = (130, 134, 138, 142)
 
 
 @dataclass
@@ -36,67 +42,162 @@ class Surface:
 
 @dataclass
 class Session:
-    """Holds a few pictures back, and gives them out in the order of their times; notes which it leaves empty."""
+    """Gives pictures as NVDEC's parser was seen to: in display order, with the times of all fed ones in rising order.
 
-    size: int
+    The first picture of a call has the call's time, each after it one that is later by ``step``.
+
+    Attributes:
+        empty: display ranks of the pictures that were left out.
+        times: for each call.
+        sizes: of each call, packets.
+    """
+
+    index: VideoIndex
+    packets: list[PacketBytes]
     late: int = 0
+    step: int = 33
     stream: object = field(default_factory=SimpleNamespace)
-    held: list[int] = field(default_factory=list)
-    calls: list[tuple[int, int]] = field(default_factory=list)
     empty: set[int] = field(default_factory=set)
+    times: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._size = nvdec._layout(section_format(self.index.stream, 0))[1]
+        self._coming = deque(self.packets)
+        self._ranks: list[int] = []
+        self._times: list[int] = []
 
     def feed(self, payload: bytes, *, time: int = 0, seen_from: int = 0) -> list[Surface]:
-        self.calls.append((time, seen_from))
-        if payload:
-            heappush(self.held, time)
-        given = [heappop(self.held) for _ in range(max(len(self.held) - (4 if payload else 0), 0))]
-        self.empty |= {each for each in given if each < seen_from}
-        return [Surface(self.size, each - self.late) for each in given]
+        self.times.append(time)
+        at = count = 0
+        while at < len(payload):
+            packet = self._coming.popleft()
+            assert payload[at : at + len(packet.data)] == packet.data
+            heappush(self._ranks, int(self.index.packet_rank[packet.number]))
+            heappush(self._times, time + count * self.step)
+            at, count = at + len(packet.data), count + 1
+        self.sizes.append(count)
+        given = []
+        while len(self._ranks) > (4 if payload else 0):
+            rank, shown = heappop(self._ranks), heappop(self._times) - self.late
+            if shown < seen_from:
+                self.empty.add(rank)
+            given.append(Surface(self._size, shown))
+        return given
+
+
+Video = tuple[FileSource, VideoIndex]
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> list[Video]:
+    """Of one long GOP with a pyramid of B-frames; of open GOPs; with B-frames that are no references."""
+    folder = tmp_path_factory.mktemp("painted")
+    paths = [write_painted(folder, name) for name in ("h264_long_gop", "h264_open_pyramid", "h264_many_references")]
+    return [(FileSource(path), build_index(path)) for path in paths]
 
 
 @pytest.fixture
-def decode(sample, monkeypatch: pytest.MonkeyPatch):
-    """Decodes some frames of an H.264 video whose pictures pass for large; gives the session and what the sink got."""
-    source, index = FileSource(sample("h264_mp4")), build_index(sample("h264_mp4"))
-    picture = section_format(index.stream, 0)
-
-    def decode(*, leaves_out: bool = True, late: int = 0, frames: tuple[int, ...] = WANTED):
-        (run,) = plan_frames(index, frames).runs
-        session, got = Session(nvdec._layout(picture)[1], late), []
-        packets = read_packets(source, index, run)
-        nvdec._decode_sequence(
-            index, session, picture, packets, lambda number, *_: got.append(number), lambda: None, leaves_out=leaves_out
-        )
-        assert sorted(got) == sorted(index.frame_packet[list(frames)].tolist())
-        return session, {1 + int(index.packet_rank[number]) for number in got}
-
-    return decode
+def video(videos: list[Video]) -> Video:
+    return videos[0]
 
 
-def test_pictures_before_the_next_one_wanted_are_left_out_and_no_other(decode) -> None:
-    session, wanted = decode()
-    assert not session.empty & wanted
-    # All that are shown before the first one wanted, and most of those between two.
-    given = {time for time, _ in session.calls}
-    assert given & set(range(1, min(wanted))) <= session.empty
-    assert len(session.empty) >= 0.7 * len(given - wanted)
+@pytest.fixture(autouse=True)
+def plain_packets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packets are fed as they are in the file."""
+    monkeypatch.setattr(nvdec, "annex_b_headers", lambda codec, config: b"")
+    monkeypatch.setattr(nvdec, "add_annex_b", lambda pieces, data, *_: pieces.append(bytes(data)) or [])
 
 
-def test_a_picture_is_given_by_itself_with_its_place_in_the_video(decode) -> None:
-    session, _ = decode()
-    times = [time for time, _ in session.calls[:-1]]
-    assert len(set(times)) == len(times)
-    assert min(times) >= 1
+def decode(
+    video: Video, frames: tuple[int, ...], *, leaves_out: bool = True, **options: int
+) -> tuple[Session, set[int]]:
+    """The session, and the display ranks of what the sink got."""
+    source, index = video
+    (run,) = plan_frames(index, frames).runs
+    packets = list(read_packets(source, index, run))
+    session, got = Session(index, packets, **options), []
+    nvdec._decode_sequence(
+        index,
+        session,
+        section_format(index.stream, 0),
+        packets,
+        lambda number, *_: got.append(number),
+        lambda: None,
+        leaves_out=leaves_out,
+    )
+    assert sorted(got) == sorted(index.frame_packet[list(frames)].tolist())
+    return session, set(index.packet_rank[got].tolist())
 
 
-@pytest.mark.parametrize("way", [{"leaves_out": False}, {"frames": tuple(range(48))}])
-def test_nothing_is_left_out_where_it_may_not_nor_where_the_first_picture_is_wanted(
-    decode, monkeypatch: pytest.MonkeyPatch, way
+def pictures(monkeypatch: pytest.MonkeyPatch, *, large: bool, most: int = 4) -> None:
+    monkeypatch.setattr(nvdec, "packets_a_call", lambda picture: most)
+    monkeypatch.setattr(nvdec, "_LARGE_A_CALL", most if large else 0)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(
+    which=st.integers(0, 2),
+    frames=st.sets(st.integers(0, 119), min_size=1, max_size=30),
+    large=st.booleans(),
+    most=st.integers(1, 20),
+    step=st.sampled_from([1, 33, 1 << 20]),
+)
+def test_no_wanted_picture_is_left_out(
+    videos: list[Video], which: int, frames: set[int], large: bool, most: int, step: int
 ) -> None:
-    # The session here takes a call for a picture.
-    monkeypatch.setattr(nvdec, "packets_a_call", lambda picture: 1)
-    session, _ = decode(**way)
-    assert set(session.calls) == {(0, 0)}
+    source, index = videos[which]
+    with pytest.MonkeyPatch.context() as patch:
+        pictures(patch, large=large, most=most)
+        for run in plan_frames(index, sorted(frames)).runs:
+            shown = tuple(frame for frame in sorted(frames) if index.frame_packet[frame] in run.wanted)
+            session, got = decode((source, index), shown, step=step)
+            assert not session.empty & got
+
+
+def unwanted_ranks(index: VideoIndex, session: Session, wanted: set[int]) -> np.ndarray:
+    ranks = index.packet_rank[[packet.number for packet in session.packets]]
+    return ranks[~np.isin(ranks, list(wanted))]
+
+
+@pytest.mark.parametrize("frames", [WANTED, (131, 132, 133, 137), tuple(range(160, 190, 3))])
+def test_of_large_pictures_those_that_nobody_looks_at_are_left_out(video, monkeypatch, frames) -> None:
+    pictures(monkeypatch, large=True)
+    session, wanted = decode(video, frames)
+    unwanted = unwanted_ranks(video[1], session, wanted)
+    # A call's pictures have the time of its last one, so some that are fed with the first wanted one's successors stay.
+    assert len(session.empty) >= len(unwanted) - 5
+    assert {rank for rank in unwanted if rank < min(wanted) - 8} <= session.empty
+
+
+def test_of_small_pictures_those_before_the_first_wanted_one_are_left_out(video, monkeypatch) -> None:
+    pictures(monkeypatch, large=False)
+    session, wanted = decode(video, WANTED)
+    before = {rank for rank in unwanted_ranks(video[1], session, wanted) if rank < min(wanted) - 8}
+    assert len(before) > 50
+    assert before <= session.empty
+
+
+def test_small_pictures_take_no_more_calls_than_they_are_fed_in(video, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures(monkeypatch, large=False)
+    leaving, _ = decode(video, WANTED)
+    leaving_none, _ = decode(video, WANTED, leaves_out=False)
+    assert leaving.sizes == leaving_none.sizes
+    assert max(leaving.sizes) == 4
+
+
+def test_large_pictures_are_fed_together_where_none_is_wanted(video, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures(monkeypatch, large=True)
+    session, wanted = decode(video, WANTED)
+    before = sum(video[1].packet_rank[packet.number] < min(wanted) for packet in session.packets)
+    assert len(session.sizes) <= before / 4 + (len(session.packets) - before) + 3
+    assert max(session.sizes) == 4
+
+
+@pytest.mark.parametrize("way", [{"leaves_out": False}, {"frames": tuple(range(0, 48, 3))}])
+def test_nothing_is_left_out_where_it_may_not_nor_where_the_first_picture_is_wanted(video, way) -> None:
+    session, _ = decode(video, **{"frames": WANTED, **way})
+    assert set(session.times) == {0}
     assert not session.empty
 
 
@@ -111,32 +212,22 @@ class Pool:
         yield next(self.sessions)
 
 
-@pytest.mark.parametrize(
-    ("large", "sparing", "late", "leaves_out"),
-    [(True, False, 0, True), (False, False, 0, False), (False, True, 0, True), (True, True, 3, False)],
-    ids=["large pictures", "small ones", "small ones, if asked", "not when it went wrong"],
-)
-def test_of_which_videos_pictures_are_left_out(
-    sample, monkeypatch: pytest.MonkeyPatch, large: bool, sparing: bool, late: int, leaves_out: bool
-) -> None:
-    source, index = FileSource(sample("h264_mp4")), build_index(sample("h264_mp4"))
-    size = nvdec._layout(section_format(index.stream, 0))[1]
-    sessions = [Session(size, late), Session(size)] if late else [Session(size)]
+@pytest.mark.parametrize("late", [0, 8 * nvdec._RANK])
+def test_nothing_is_left_out_any_more_when_it_went_wrong(video, monkeypatch: pytest.MonkeyPatch, late: int) -> None:
+    source, index = video
+    (run,) = plan_frames(index, WANTED).runs
+    packets = list(read_packets(source, index, run))
+    sessions = [Session(index, packets, late), Session(index, packets)][0 if late else 1 :]
     pool = Pool(*sessions)
-    # The sessions here take a call for a picture.
-    monkeypatch.setattr(nvdec, "packets_a_call", lambda picture: 1)
-    monkeypatch.setattr(nvdec, "_LARGE_A_CALL", int(large))
     monkeypatch.setattr(nvdec, "why_not_picture", lambda *_: None)
     monkeypatch.setattr(nvdec, "pool_of", lambda gpu: pool)
+    monkeypatch.setattr(nvdec.NvdecDecoder, "_picture", lambda self, index, packet: section_format(index.stream, 0))
     got = []
-    (run,) = plan_frames(index, WANTED).runs
-    nvdec.NvdecDecoder(gpu=0).decode(
-        index, read_packets(source, index, run), lambda number, *_: got.append(number), sparing=sparing
-    )
-    assert bool(sessions[-1].empty) == leaves_out
+    nvdec.NvdecDecoder(gpu=0).decode(index, iter(packets), lambda number, *_: got.append(number))
+    assert bool(sessions[-1].empty) == (not late)
     assert set(got) == set(index.frame_packet[list(WANTED)].tolist())
 
 
-def test_a_wanted_picture_with_an_earlier_time_is_an_error(decode) -> None:
+def test_a_wanted_picture_with_an_earlier_time_is_an_error(video) -> None:
     with pytest.raises(SessionError, match="time of an earlier one"):
-        decode(late=3)
+        decode(video, WANTED, late=8 * nvdec._RANK)

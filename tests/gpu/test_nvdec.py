@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from truth import planes
 from videoloader.clips import ClipReader
 from videoloader.convert import CudaSurface, OutputSpec, color_spec, convert_surface, full_geometry, upload_frame
 from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
+from videoloader.decoding import nvdec as engine
 from videoloader.errors import DecodeError
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.packets import read_packets
@@ -77,9 +78,13 @@ def decoded_by(decode, index: VideoIndex, source: FileSource, frames: list[int],
     return found
 
 
-@pytest.mark.parametrize("sparing", [False, True])
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("name", FILES)
-def test_samples_are_those_of_the_cpu(name: str, sparing: bool, corpus: Path, sessions: Sessions) -> None:
+def test_samples_are_those_of_the_cpu(
+    name: str, large: bool, corpus: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whatever their size: which pictures are left out depends on it.
+    monkeypatch.setattr(engine, "_LARGE_A_CALL", 16 if large else 0)
     source = FileSource(corpus / name)
     index = build_index(source)
     reason = why_not_nvdec(index, 0)
@@ -88,7 +93,7 @@ def test_samples_are_those_of_the_cpu(name: str, sparing: bool, corpus: Path, se
     frames = chosen_frames(index, random.Random(name))[:60]
     cpu = decoded_by(sessions.cpu.decode, index, source, frames, planes)
     try:
-        nvdec = decoded_by(partial(sessions.nvdec.decode, sparing=sparing), index, source, frames, sessions.samples)
+        nvdec = decoded_by(sessions.nvdec.decode, index, source, frames, sessions.samples)
     except DecodeError as error:
         # Refusing is right where it is loud: such a clip goes to the CPU. It must stay the exception.
         if index.method != "decoded":
@@ -101,6 +106,36 @@ def test_samples_are_those_of_the_cpu(name: str, sparing: bool, corpus: Path, se
         for ours, theirs in zip(nvdec[packet], expected, strict=True):
             assert ours.shape == theirs.shape
             assert np.abs(ours.astype(np.int32) - theirs).max() <= tolerance
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_run_is_decoded_again_for_its_times(
+    name: str, corpus: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = FileSource(corpus / name)
+    index = build_index(source)
+    if index.stream.codec != "h264" or why_not_nvdec(index, 0):
+        pytest.skip("nothing is left out of it")
+    attempts: list[bool] = []
+    decode = NvdecDecoder._decode
+
+    def noted(self: NvdecDecoder, *arguments: Any, new: bool) -> int:
+        attempts.append(new)
+        return decode(self, *arguments, new=new)
+
+    def attempts_with(step: int) -> int:
+        monkeypatch.setattr(engine, "_RANK", step)
+        attempts.clear()
+        middle = len(index) // 2
+        with suppress(DecodeError):
+            decoded_by(sessions.nvdec.decode, index, source, [middle, min(middle + 3, len(index) - 1)], lambda *_: None)
+        return len(attempts)
+
+    monkeypatch.setattr(NvdecDecoder, "_decode", noted)
+    usual = engine._RANK
+    untimed = attempts_with(0)
+    assert attempts_with(usual) == untimed
+    assert attempts_with(1 << 40) == untimed, "times have fewer bits than 64"
 
 
 @pytest.mark.parametrize("name", FILES)

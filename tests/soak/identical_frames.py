@@ -105,7 +105,6 @@ class Engines:
     def __init__(self, *, cuda: bool) -> None:
         self._cpu = CpuDecoder()
         self._nvdec = NvdecDecoder(gpu=0) if cuda else None
-        self._sparing = False
 
     def by_cpu(self, file: File, frames: Sequence[int]) -> tuple[dict[int, Picture], int]:
         """The picture of each wanted packet, and how many packets were decoded for them."""
@@ -139,9 +138,8 @@ class Engines:
         )
 
     def by_nvdec(self, file: File, frames: Sequence[int]) -> tuple[dict[int, Picture], int]:
-        """The same by NVDEC, sparing every other time; it may give a picture again when it had to start anew."""
+        """The same by NVDEC, which may give a packet's picture again when it had to start anew."""
         assert self._nvdec is not None
-        self._sparing = not self._sparing
         found: dict[int, Picture] = {}
 
         def take(packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
@@ -149,8 +147,7 @@ class Engines:
 
         source = FileSource(file.path)
         fed = sum(
-            self._nvdec.decode(index, read_packets(source, index, run), take, sparing=self._sparing)
-            for index, run in _runs(file, frames)
+            self._nvdec.decode(index, read_packets(source, index, run), take) for index, run in _runs(file, frames)
         )
         return found, fed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import chain
 from typing import Any
@@ -27,9 +28,12 @@ _NEVER_REORDERED = ("vp8", "vp9", "av1")
 _WITH_PARAMETER_SETS = ("h264", "hevc")
 # Bytes of a run's packets kept for a second attempt.
 _KEPT_FOR_RETRY = 32 << 20
-_NEVER = 1 << 62
 # Packets that a call has at most where pictures are large.
 _LARGE_A_CALL = 4
+# From the time of one display rank to the next. NVDEC's parser knows one time a call, and gives the call's later
+# pictures slightly later ones: by 33, at 30 frames/s.
+_RANK = 1 << 12
+_NEVER = 1 << 62
 
 Sink = Callable[[int, CudaSurface, torch.cuda.Stream], None]
 # Surfaces are valid until it is called.
@@ -55,8 +59,6 @@ class NvdecDecoder:
         packets: Iterable[PacketBytes],
         sink: Sink,
         finish: Finish = lambda: None,
-        *,
-        sparing: bool = False,
     ) -> int:
         """Decode one run, from a keyframe on, until all wanted frames have come out.
 
@@ -69,8 +71,6 @@ class NvdecDecoder:
             sink: called as ``sink(packet number, surface, stream)`` for each wanted packet, in display order. The
                 surface is valid for work put on that stream until ``finish`` has been called.
             finish: called after each few pictures, so that work on all of them can be put on the stream at once.
-            sparing: whether to leave small pictures that nobody looks at in NVDEC, as large ones always are. That
-                takes a call for each, and so longer than to have the GPU convert and copy them.
 
         Returns:
             Packets fed to the decoder.
@@ -82,13 +82,13 @@ class NvdecDecoder:
         kept = _Kept(packets)
         try:
             try:
-                return self._decode(index, iter(kept), sink, finish, sparing, new=False)
+                return self._decode(index, iter(kept), sink, finish, new=False)
             except SessionError as error:
                 if not kept.whole:
                     raise
                 if error.short_of_resources:
                     pool_of(self._gpu).close_idle()
-            return self._decode(index, kept.again(), sink, finish, sparing, new=True)
+            return self._decode(index, kept.again(), sink, finish, new=True)
         except DecodeError as error:
             if error.source is not None:  # of the packets
                 raise
@@ -100,7 +100,6 @@ class NvdecDecoder:
         packets: Iterator[PacketBytes],
         sink: Sink,
         finish: Finish,
-        sparing: bool,
         *,
         new: bool,
     ) -> int:
@@ -110,10 +109,9 @@ class NvdecDecoder:
         fed = 0
         while packet is not None:
             picture = self._picture(index, packet)
-            leaves_out = not new and (sparing or packets_a_call(picture) <= _LARGE_A_CALL)
             with pool_of(self._gpu).lend(session_key(index.stream.codec, picture), picture, new=new) as session:
                 count, packet = _decode_sequence(
-                    index, session, picture, chain((packet,), packets), sink, finish, leaves_out=leaves_out
+                    index, session, picture, chain((packet,), packets), sink, finish, leaves_out=not new
                 )
             fed += count
         return fed
@@ -188,6 +186,21 @@ def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
     return formats[0]
 
 
+@dataclass(eq=False)
+class _Call:
+    """Packets that are fed together.
+
+    Attributes:
+        pieces: what they consist of.
+        packets: how many they are.
+        latest: the last of their display ranks.
+    """
+
+    pieces: list[bytes | memoryview] = field(default_factory=list)
+    packets: int = 0
+    latest: int = -1
+
+
 def _decode_sequence(
     index: VideoIndex,
     session: Session,
@@ -203,6 +216,7 @@ def _decode_sequence(
     Args:
         leaves_out: whether pictures that nobody looks at may be left unconverted and uncopied, by their times. Copies
             take from the GPU what a network could use: 3 % of a training from 1080p videos, 1.5 % without them (H200).
+            Of small pictures those before the first wanted one are left out, of large ones those in between, too.
 
     Returns:
         How many, and the one that came after them.
@@ -210,15 +224,17 @@ def _decode_sequence(
     codec = index.stream.codec
     order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder(index)
     most = 1 if codec in _NEVER_REORDERED else packets_a_call(picture)
+    large = packets_a_call(picture) <= _LARGE_A_CALL
     layout, size = _layout(picture)
     stream = session.stream
     expected: set[int] = set()
-    pieces: list[bytes | memoryview] = []
+    call = _Call()
     record, length_size, setup = b"", 0, setup_of(picture)
-    fed = gathered = 0
-    # Times, which are display ranks from 1 on: of the packet to be fed, and of the first picture that anybody looks at;
-    # 0 where none is left out.
-    time = seen_from = 0
+    fed = 0
+    leaving = False
+    # Of pictures that are wanted and have not come: their display ranks, a heap; and the first one's time.
+    awaited: list[int] = []
+    seen_from = 0
     following: PacketBytes | None = None
 
     def give(surfaces: list[Any]) -> None:
@@ -235,47 +251,58 @@ def _decode_sequence(
                 if surface.getPTS() < seen_from:
                     raise SessionError(f"NVDEC gave the picture of packet {number} the time of an earlier one")
                 expected.remove(number)
+                if leaving:
+                    heappop(awaited)
                 sink(number, CudaSurface(surface.GetPtrToPlane(0), layout, surface), stream)
         finally:
             finish()
 
     def feed() -> None:
-        nonlocal pieces, gathered, seen_from
-        if time:
-            seen_from = 1 + min((int(index.packet_rank[number]) for number in expected), default=_NEVER)
-        give(session.feed(b"".join(pieces), time=time, seen_from=seen_from))
-        pieces, gathered = [], 0
+        nonlocal call, seen_from
+        time = 0
+        if leaving:
+            # By its latest picture: times come out in rising order, so no picture's is before its rank then.
+            time = _RANK * (1 + call.latest)
+            seen_from = _RANK * (1 + awaited[0]) if awaited else _NEVER
+        payload, call = b"".join(call.pieces), _Call()
+        give(session.feed(payload, time=time, seen_from=seen_from))
 
     for packet in packets:
         if not fed:
             # A run that begins with a picture that nobody looks at mostly has many of them. In other codecs a picture
             # that PyNvVideoCodec takes for one that no other refers to, and then does not decode, may be referred to
             # all the same.
-            if leaves_out and codec == "h264" and not packet.wanted:
-                most, time = 1, 1
+            leaving = leaves_out and codec == "h264" and not packet.wanted
             record = index.stream.codec_configs[index.packet_config[packet.number]]
             length_size = nal_length_size(codec, record)
-            pieces.append(annex_b_headers(codec, record))
+            call.pieces.append(annex_b_headers(codec, record))
+        rank = int(index.packet_rank[packet.number])
+        if leaving and large and packet.wanted and most > 1:
+            # From here on each picture has a time of its own, by which those between two wanted ones are left out.
+            most = 1
+            if call.packets:
+                feed()
         if codec in _WITH_PARAMETER_SETS:
-            before = len(pieces)
-            parameter_sets = add_annex_b(pieces, packet.data, codec, length_size)
+            before = len(call.pieces)
+            parameter_sets = add_annex_b(call.pieces, packet.data, codec, length_size)
             if parameter_sets and setup_of(_announced(codec, parameter_sets)) != setup:
-                del pieces[before:]
+                del call.pieces[before:]
                 following = packet
                 break
         else:
             if reason := contradiction(codec, packet.data, picture):
                 raise DecodeError(f"packet {packet.number} contradicts the stream: {reason}")
-            pieces.append(packet.data)
-        if time:
-            time = 1 + int(index.packet_rank[packet.number])
+            call.pieces.append(packet.data)
         order.feed(packet.number)
         if packet.wanted:
             expected.add(packet.number)
-        fed, gathered = fed + 1, gathered + 1
-        if gathered == most:
+            if leaving:
+                heappush(awaited, rank)
+        call.packets, call.latest = call.packets + 1, max(call.latest, rank)
+        fed += 1
+        if call.packets == most:
             feed()
-    if gathered:
+    if call.packets:
         feed()
     # Always: it makes the session ready for the next video, and the last pictures come out only now.
     feed()
