@@ -73,7 +73,7 @@ class VideoLoader:
             each takes a range of the epoch's order. ``"stick_to_shard"``: each takes a range of the data set, the same
             in every epoch, and the order is within it, so that caches stay warm. ``ByColumn``: each takes what a
             column of the data set gives to its node, such as tars on a local disk.
-        num_workers: threads that feed NVDEC, or decode on the CPU. Default: two for each NVDEC engine, else one
+        num_workers: threads that feed NVDEC, or decode on the CPU. Default: five for two NVDEC engines, else one
             for each core. On the CPU they share Python's lock: with small videos, of which a frame takes a fraction of
             a millisecond, one process keeps some 8 cores busy. ``interop.torch.ClipDataset`` in the processes of a
             DataLoader has no such limit.
