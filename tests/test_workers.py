@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 import torch
@@ -159,6 +160,24 @@ def test_a_consumer_with_batches_in_store_is_left_the_interpreter(
     for future in futures:
         future.result(timeout=60)
     assert crowd.most == threads
+
+
+def test_small_images_of_a_jpeg_engine_are_left_to_few_threads_and_what_follows_them_to_all(
+    nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        videoloader.workers, "jpeg_engine_decodes", lambda index, device, decode: index.stream.codec == "mjpeg"
+    )
+    small = make_index([0], {0}, codec="mjpeg")
+    large = replace(small, stream=replace(small.stream, width=1024, height=1024))
+    pool, crowd = workers(4, 0), Crowd()
+    futures = [pool.submit(crowd.make, index, 1) for index in [small] * 5 + [large] * 6 + [INDEX] * 8]
+    running = [1] * 4 + [3] * 4 + [4] * 8 + [3, 2, 1]
+    for threads in running:
+        crowd.wait_for(threads)
+        crowd.go.release()
+    for future in futures:
+        future.result(timeout=60)
 
 
 def test_all_threads_go_on_with_what_waits_once_the_store_is_empty(nvdec_only_h264: None) -> None:

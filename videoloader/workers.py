@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 # How much the last job counts in the running mean of what jobs take.
 _NEWEST = 0.1
+# Pixels that a JPEG engine decodes in about the time of Python's part of an image (H200).
+_JPEG_PIXELS = 1 << 19
 # Seconds. Long enough that another thread wakes up and takes Python's lock.
 _FOR_OTHERS = 20e-6
 
@@ -35,6 +37,7 @@ class _Job(Generic[T]):
     make: Callable[[ClipReader, Decode], T]
     kind: tuple[str, int]  # jobs of one kind take time in proportion to their packets
     packets: int
+    threads: int  # that may work at once while this is the oldest job
     future: Future[T] = field(default_factory=Future)
 
     def run(self, device: torch.device, decode: Decode) -> None:
@@ -119,10 +122,12 @@ class DecodeWorkers:
         Raises:
             UnsupportedError: NVDEC must decode the video, and cannot.
         """
-        job = _Job(make, (index.stream.codec, (index.stream.width * index.stream.height).bit_length()), packets)
-        for_cpu = self._beside is not None and not (
-            jpeg_engine_decodes(index, self._device, self._decode) or nvdec_decodes(index, self._device, self._decode)
-        )
+        pixels = index.stream.width * index.stream.height
+        by_jpeg_engine = jpeg_engine_decodes(index, self._device, self._decode)
+        for_cpu = self._beside is not None and not (by_jpeg_engine or nvdec_decodes(index, self._device, self._decode))
+        # Small images are mostly Python's work, and two threads hand its lock to and fro with each call that lets go.
+        threads = 1 + pixels // _JPEG_PIXELS if by_jpeg_engine else self.num_workers
+        job = _Job(make, (index.stream.codec, pixels.bit_length()), packets, threads)
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
         self._start_work()
@@ -132,10 +137,17 @@ class DecodeWorkers:
     def _start_work(self) -> None:
         """Let as many threads work as may and have something to do. To wake one that has not costs as much as a job."""
         with self._lock:
-            missing = min(self._allowed - self._working, len(self._waiting) + len(self._waiting_for_cpu))
+            queue = self._waiting or self._waiting_for_cpu
+            may = min(self._allowed, queue[0].threads) if queue else 0
+            missing = min(may - self._working, len(self._waiting) + len(self._waiting_for_cpu))
             self._working += max(missing, 0)
-        for _ in range(missing):
-            self._main.submit(self._work)
+        for started in range(missing):
+            try:
+                self._main.submit(self._work)
+            except RuntimeError:  # at the interpreter's end
+                with self._lock:
+                    self._working -= missing - started
+                raise
 
     def _call_help(self) -> None:
         """Let one more CPU thread help, if there is something that it should do."""
@@ -171,6 +183,8 @@ class DecodeWorkers:
 
     def _work(self) -> None:
         while (job := self._take()) is not None:
+            with suppress(RuntimeError):  # at the interpreter's end this thread does what is left
+                self._start_work()  # more may take the next one
             start = time.perf_counter()
             job.run(self._device, self._decode)
             self._nvdec_seconds.add(job, time.perf_counter() - start)
@@ -181,7 +195,7 @@ class DecodeWorkers:
         """The oldest job; None ends the thread: there is none, or the others are enough."""
         with self._lock:
             queue = self._waiting or self._waiting_for_cpu
-            if queue and self._working <= self._allowed:
+            if queue and self._working <= min(self._allowed, queue[0].threads):
                 return queue.popleft()
             self._working -= 1
             return None
