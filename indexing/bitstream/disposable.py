@@ -37,6 +37,9 @@ def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> boo
 
 
 def _h264_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
+    # Mostly the first unit is a slice.
+    if 0 < length_size < len(payload) and any(payload[:length_size]) and 1 <= payload[length_size] & 31 <= 5:
+        return payload[length_size] & 0x60 == 0
     for start, _ in iterate_nals(payload, length_size):
         if 1 <= payload[start] & 31 <= 5:
             return payload[start] & 0x60 == 0

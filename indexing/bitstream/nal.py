@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 _ANNEX_B_CONFIG = 0  # a NAL length size of zero stands for start codes
 
 
+@lru_cache(256)  # asked for each packet
 def nal_length_size(codec: str, config: bytes) -> int:
     """Bytes of the length before each NAL unit by avcC, hvcC or vvcC (ISO/IEC 14496-15); 0 for start codes."""
     if codec == "h264" and len(config) >= 7 and config[0] == 1:

@@ -149,7 +149,7 @@ class _Kept:
     def __iter__(self) -> Iterator[PacketBytes]:
         for packet in self._coming:
             self._size += len(packet.data)
-            if self.whole:
+            if self._size <= _KEPT_FOR_RETRY:
                 self._kept.append(packet)
             else:
                 self._kept.clear()
@@ -222,26 +222,26 @@ def _decode_sequence(
         How many, and the one that came after them.
     """
     codec = index.stream.codec
-    order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder(index)
+    order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder()
     most = 1 if codec in _NEVER_REORDERED else packets_a_call(picture)
     large = packets_a_call(picture) <= _LARGE_A_CALL
     layout, size = _layout(picture)
     stream = session.stream
-    expected: set[int] = set()
+    ranks = index.packet_rank.data
+    # Wanted pictures that have not come: the number of each one's packet by its display rank.
+    expected: dict[int, int] = {}
     call = _Call()
     record, length_size, setup = b"", 0, setup_of(picture)
     fed = 0
     leaving = False
-    # Of pictures that are wanted and have not come: their display ranks, a heap; and the first one's time.
-    awaited: list[int] = []
-    seen_from = 0
+    seen_from = 0  # the time of the first of those
     following: PacketBytes | None = None
 
     def give(surfaces: list[Any]) -> None:
         try:
             for surface in surfaces:
-                number = order.next_shown()
-                if number not in expected:
+                number = expected.pop(order.next_shown(), None)
+                if number is None:
                     continue
                 if surface.framesize() != size:
                     raise SessionError(
@@ -250,9 +250,6 @@ def _decode_sequence(
                     )
                 if surface.getPTS() < seen_from:
                     raise SessionError(f"NVDEC gave the picture of packet {number} the time of an earlier one")
-                expected.remove(number)
-                if leaving:
-                    heappop(awaited)
                 sink(number, CudaSurface(surface.GetPtrToPlane(0), layout, surface), stream)
         finally:
             finish()
@@ -263,8 +260,8 @@ def _decode_sequence(
         if leaving:
             # By its latest picture: times come out in rising order, so no picture's is before its rank then.
             time = _RANK * (1 + call.latest)
-            seen_from = _RANK * (1 + awaited[0]) if awaited else _NEVER
-        payload, call = b"".join(call.pieces), _Call()
+            seen_from = _RANK * (1 + min(expected)) if expected else _NEVER
+        payload, call = bytearray().join(call.pieces), _Call()
         give(session.feed(payload, time=time, seen_from=seen_from))
 
     for packet in packets:
@@ -276,7 +273,7 @@ def _decode_sequence(
             record = index.stream.codec_configs[index.packet_config[packet.number]]
             length_size = nal_length_size(codec, record)
             call.pieces.append(annex_b_headers(codec, record))
-        rank = int(index.packet_rank[packet.number])
+        rank = ranks[packet.number]
         if leaving and large and packet.wanted and most > 1:
             # From here on each picture has a time of its own, by which those between two wanted ones are left out.
             most = 1
@@ -293,11 +290,9 @@ def _decode_sequence(
             if reason := contradiction(codec, packet.data, picture):
                 raise DecodeError(f"packet {packet.number} contradicts the stream: {reason}")
             call.pieces.append(packet.data)
-        order.feed(packet.number)
+        order.feed(packet.number, rank)
         if packet.wanted:
-            expected.add(packet.number)
-            if leaving:
-                heappush(awaited, rank)
+            expected[rank] = packet.number
         call.packets, call.latest = call.packets + 1, max(call.latest, rank)
         fed += 1
         if call.packets == most:
@@ -312,31 +307,30 @@ def _decode_sequence(
 
 
 class _DisplayOrder:
-    """Ties pictures to packets for codecs that reorder: pictures come out in display order.
+    """Ties pictures to packets, by their display ranks, for codecs that reorder: pictures come out in display order.
 
     So each picture is of the earliest-shown packet that was fed and has not come out, as long as each packet
     becomes a picture. (NVDEC's own timestamps say no more: its parser hands them out in rising order.)
     """
 
-    def __init__(self, index: VideoIndex) -> None:
-        self._rank, self._packets = index.packet_rank, index.packets_in_display_order
+    def __init__(self) -> None:
         self._fed: list[int] = []
 
     @property
     def outstanding(self) -> int:
         return len(self._fed)
 
-    def feed(self, number: int) -> None:
-        heappush(self._fed, int(self._rank[number]))
+    def feed(self, number: int, rank: int) -> None:
+        heappush(self._fed, rank)
 
     def next_shown(self) -> int:
         if not self._fed:
             raise SessionError("NVDEC gave more pictures than packets")
-        return int(self._packets[heappop(self._fed)])
+        return heappop(self._fed)
 
 
 class _DecodeOrder:
-    """Ties pictures to packets first in, first out, for codecs that never reorder; there a packet may show nothing."""
+    """The same for codecs that never reorder: first in, first out; there a packet may show nothing."""
 
     def __init__(self, index: VideoIndex) -> None:
         self._shown = index.packet_has_frame
@@ -346,9 +340,9 @@ class _DecodeOrder:
     def outstanding(self) -> int:
         return len(self._fed)
 
-    def feed(self, number: int) -> None:
+    def feed(self, number: int, rank: int) -> None:
         if self._shown[number]:
-            self._fed.append(number)
+            self._fed.append(rank)
 
     def next_shown(self) -> int:
         if not self._fed:

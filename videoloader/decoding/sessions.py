@@ -25,6 +25,7 @@ _LARGEST_DEFAULT_MEMORY = 4 << 30
 # A session that so many runs had no use for is closed: it was needed in a rare moment, when many of its key were.
 _RUNS_UNUSED = 1000
 _MEBIBYTE = 1 << 20
+_NOTHING = bytearray(1)  # an end has an address, too
 
 
 class SessionError(DecodeError):
@@ -154,8 +155,8 @@ class Session:
         """
         if (self.picture is None and may_interlace(self.key.codec, picture)) or not self.fits(picture):
             self._prepare(PRIMER_PICTURE)
-            self.feed(primer(self.key.codec))
-            self.feed(b"")
+            self.feed(bytearray(primer(self.key.codec)))
+            self.feed(bytearray())
         self._prepare(picture)
 
     def _prepare(self, picture: PictureFormat) -> None:
@@ -172,7 +173,7 @@ class Session:
         except Exception as error:
             raise _refusal(error) from error
 
-    def feed(self, payload: bytes, *, time: int = 0, seen_from: int = 0) -> list[Any]:
+    def feed(self, payload: bytearray, *, time: int = 0, seen_from: int = 0) -> list[Any]:
         """Decode one or several packets, flush with none. The surfaces live until the next call.
 
         Args:
@@ -184,7 +185,7 @@ class Session:
         self._decoder.SetSeekPTS(seen_from)
         packet = self._packet()
         packet.pts = time
-        packet.bsl_data = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value
+        packet.bsl_data = ctypes.addressof(ctypes.c_char.from_buffer(payload or _NOTHING))
         packet.bsl = len(payload)
         try:
             surfaces: list[Any] = self._decoder.Decode(packet)
