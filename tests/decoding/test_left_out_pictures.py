@@ -42,11 +42,12 @@ class Surface:
 
 @dataclass
 class Session:
-    """Gives pictures as NVDEC's parser was seen to: in display order, with the times of all fed ones in rising order.
+    """Gives pictures in display order, with times as NVDEC's parser was seen to give them.
 
-    The first picture of a call has the call's time, each after it one that is later by ``step``.
+    The first picture of a call has the call's time, others that of the picture shown before them and ``step``.
 
     Attributes:
+        rising: whether times come out in rising order, whosever they were, as they did with one packet a call.
         empty: display ranks of the pictures that were left out.
         times: for each call.
         sizes: of each call, packets.
@@ -56,6 +57,7 @@ class Session:
     packets: list[PacketBytes]
     late: int = 0
     step: int = 33
+    rising: bool = False
     stream: object = field(default_factory=SimpleNamespace)
     empty: set[int] = field(default_factory=set)
     times: list[int] = field(default_factory=list)
@@ -64,8 +66,10 @@ class Session:
     def __post_init__(self) -> None:
         self._size = nvdec._layout(section_format(self.index.stream, 0))[1]
         self._coming = deque(self.packets)
-        self._ranks: list[int] = []
+        # (display rank, time of its own) of pictures that are held back, and the times alone, as heaps.
+        self._held: list[tuple[int, int | None]] = []
         self._times: list[int] = []
+        self._last = 0
 
     def feed(self, payload: bytes, *, time: int = 0, seen_from: int = 0) -> list[Surface]:
         self.times.append(time)
@@ -73,16 +77,17 @@ class Session:
         while at < len(payload):
             packet = self._coming.popleft()
             assert payload[at : at + len(packet.data)] == packet.data
-            heappush(self._ranks, int(self.index.packet_rank[packet.number]))
+            heappush(self._held, (int(self.index.packet_rank[packet.number]), None if count else time))
             heappush(self._times, time + count * self.step)
             at, count = at + len(packet.data), count + 1
         self.sizes.append(count)
         given = []
-        while len(self._ranks) > (4 if payload else 0):
-            rank, shown = heappop(self._ranks), heappop(self._times) - self.late
-            if shown < seen_from:
+        while len(self._held) > (4 if payload else 0):
+            (rank, own), rising = heappop(self._held), heappop(self._times)
+            self._last = rising if self.rising else self._last + self.step if own is None else own
+            if self._last - self.late < seen_from:
                 self.empty.add(rank)
-            given.append(Surface(self._size, shown))
+            given.append(Surface(self._size, self._last - self.late))
         return given
 
 
@@ -135,23 +140,24 @@ def pictures(monkeypatch: pytest.MonkeyPatch, *, large: bool, most: int = 4) -> 
     monkeypatch.setattr(nvdec, "_LARGE_A_CALL", most if large else 0)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 @given(
     which=st.integers(0, 2),
     frames=st.sets(st.integers(0, 119), min_size=1, max_size=30),
     large=st.booleans(),
     most=st.integers(1, 20),
     step=st.sampled_from([1, 33, 1 << 20]),
+    rising=st.booleans(),
 )
 def test_no_wanted_picture_is_left_out(
-    videos: list[Video], which: int, frames: set[int], large: bool, most: int, step: int
+    videos: list[Video], which: int, frames: set[int], large: bool, most: int, step: int, rising: bool
 ) -> None:
     source, index = videos[which]
     with pytest.MonkeyPatch.context() as patch:
         pictures(patch, large=large, most=most)
         for run in plan_frames(index, sorted(frames)).runs:
             shown = tuple(frame for frame in sorted(frames) if index.frame_packet[frame] in run.wanted)
-            session, got = decode((source, index), shown, step=step)
+            session, got = decode((source, index), shown, step=step, rising=rising)
             assert not session.empty & got
 
 
@@ -178,11 +184,11 @@ def test_of_small_pictures_those_before_the_first_wanted_one_are_left_out(video,
     assert before <= session.empty
 
 
-def test_small_pictures_take_no_more_calls_than_they_are_fed_in(video, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_pictures_take_one_call_more_at_most(video, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures(monkeypatch, large=False)
     leaving, _ = decode(video, WANTED)
     leaving_none, _ = decode(video, WANTED, leaves_out=False)
-    assert leaving.sizes == leaving_none.sizes
+    assert len(leaving_none.sizes) <= len(leaving.sizes) <= len(leaving_none.sizes) + 1
     assert max(leaving.sizes) == 4
 
 

@@ -30,8 +30,8 @@ _WITH_PARAMETER_SETS = ("h264", "hevc")
 _KEPT_FOR_RETRY = 32 << 20
 # Packets that a call has at most where pictures are large.
 _LARGE_A_CALL = 4
-# From the time of one display rank to the next. NVDEC's parser knows one time a call, and gives the call's later
-# pictures slightly later ones: by 33, at 30 frames/s.
+# From the time of one display rank to the next. NVDEC's parser gives a call's time to the first of its pictures, and to
+# each of the others the time of the picture shown before it and some more: 33, at 30 frames/s.
 _RANK = 1 << 12
 _NEVER = 1 << 62
 
@@ -256,9 +256,9 @@ def _decode_sequence(
 
     def feed() -> None:
         nonlocal call, seen_from
-        time = 0
+        time = seen_from = 0
         if leaving:
-            # By its latest picture: times come out in rising order, so no picture's is before its rank then.
+            # By its latest picture: no picture may have a time before its rank, and take it from one that is wanted.
             time = _RANK * (1 + call.latest)
             seen_from = _RANK * (1 + min(expected)) if expected else _NEVER
         payload, call = bytearray().join(call.pieces), _Call()
@@ -274,11 +274,14 @@ def _decode_sequence(
             length_size = nal_length_size(codec, record)
             call.pieces.append(annex_b_headers(codec, record))
         rank = ranks[packet.number]
-        if leaving and large and packet.wanted and most > 1:
-            # From here on each picture has a time of its own, by which those between two wanted ones are left out.
-            most = 1
+        if leaving and packet.wanted:
             if call.packets:
                 feed()
+            if large:
+                # From here on each picture has a time of its own, by which those between two wanted ones are left out.
+                most = 1
+            else:
+                leaving = False
         if codec in _WITH_PARAMETER_SETS:
             before = len(call.pieces)
             parameter_sets = add_annex_b(call.pieces, packet.data, codec, length_size)
