@@ -178,7 +178,8 @@ class Session:
 
         Args:
             payload: the packets.
-            time: of the picture, if it is one and pictures are to be left out; in the order in which they are shown.
+            time: of the first picture in them, where pictures are to be left out; times rise in the order in which
+                pictures are shown. Each other picture gets the time of the one shown before it and some more.
             seen_from: surfaces of pictures with an earlier time, other than 0, are empty: they are neither converted
                 nor copied, and what no other picture refers to is not decoded.
         """
