@@ -14,7 +14,7 @@ from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import gops_in_common, plan_frames
 from videoloader.sampling import FrameMode, clip_frames
-from videoloader.slots import ClipPart, ClipSlots, split_clips
+from videoloader.slots import ClipPart, ClipSlots, split_clips, whole_clip
 from videoloader.transforms import DrawnView, TransformPlan
 
 # Below that a part of what clips have in common is not worth a decoder of its own.
@@ -88,21 +88,21 @@ class BatchRow:
     Attributes:
         clip: what it shows; another clip may replace one that does not decode.
         frames: its part of the batch, in the loader's layout.
-        slots: the T frames of it, each [3, H, W].
+        slots: the same as [T, 3, H, W].
         corrupt: bool[T], see ``Batch``.
         left_out: whether the clip could not be made and nothing replaces it.
     """
 
     clip: PlannedClip
     frames: torch.Tensor
-    slots: Sequence[torch.Tensor]
+    slots: torch.Tensor
     corrupt: npt.NDArray[np.bool_] = field(init=False)
     left_out: bool = False
 
     def __post_init__(self) -> None:
         self.corrupt = np.zeros(len(self.slots), np.bool_)
 
-    def show(self, clip: PlannedClip, frames: torch.Tensor, slots: Sequence[torch.Tensor]) -> None:
+    def show(self, clip: PlannedClip, frames: torch.Tensor, slots: torch.Tensor) -> None:
         """Show another clip, there."""
         self.clip, self.frames, self.slots = clip, frames, slots
         self.corrupt = np.zeros(len(slots), np.bool_)
@@ -110,12 +110,12 @@ class BatchRow:
     @property
     def shape(self) -> tuple[int, int, int]:
         """(frames, height, width)."""
-        _, height, width = self.slots[0].shape
-        return len(self.slots), height, width
+        length, _, height, width = self.slots.shape
+        return length, height, width
 
     def clip_slots(self) -> ClipSlots:
         """What a decoder is to make of the row."""
-        return ClipSlots(self.clip.frame_numbers, self.clip.drawn.geometry, self.slots)
+        return whole_clip(self.clip.frame_numbers, self.clip.drawn.geometry, self.slots)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ def decode_jobs(rows: Sequence[BatchRow]) -> Iterator[DecodeJob]:
 def _job_of_one(index: VideoIndex, row: BatchRow) -> DecodeJob:
     numbers = row.clip.frame_numbers
     packets = plan_frames(index, numbers[numbers != CONSTANT_FRAME]).packets
-    return DecodeJob(index, packets, [row], [ClipPart(0, np.arange(len(numbers)), row.clip_slots())])
+    return DecodeJob(index, packets, [row], [ClipPart(0, row.clip_slots())])
 
 
 def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:

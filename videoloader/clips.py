@@ -155,7 +155,7 @@ class ClipReader:
             raise DecodeError(error.message, _file_of(source, index, error.packet), error.packet) from None
         for clip in clips:
             for stream in sink.streams:
-                clip.slots[0].record_stream(stream)  # all slots of a clip lie in one allocation
+                clip.slots.record_stream(stream)
         if missing := sorted(sink.packets - sink.done):
             message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
             raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
@@ -198,9 +198,10 @@ class ClipReader:
                     elif nvdec is None:
                         packets += decode_run(self._cpu, index, run, read_for_cpu, sink.put_frame)
                     elif cache is None:
-                        packets += nvdec.decode(index, read(run), sink.put_surface, sink.finish)
+                        packets += nvdec.decode(index, partial(read, run), sink.put_surface, sink.finish)
                     else:
-                        packets += _decode_and_keep(nvdec, index, read(with_all_frames(index, run)), sink, cache)
+                        all_frames = partial(read, with_all_frames(index, run))
+                        packets += _decode_and_keep(nvdec, index, all_frames, sink, cache)
                 return packets, index, by_jpeg_engine or nvdec is not None
             except FalseKeyframeError as false:
                 index = index.without_keyframe(false.packet)
@@ -251,7 +252,7 @@ def _read_stoppable(stop: Stop, read: Callable[[Run], Iterator[PacketBytes]], ru
 
 
 def _decode_and_keep(
-    nvdec: NvdecDecoder, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink, cache: FrameCache
+    nvdec: NvdecDecoder, index: VideoIndex, read: Callable[[], Iterator[PacketBytes]], sink: ClipSink, cache: FrameCache
 ) -> int:
     """Decode a run whose pictures are all wanted, by clips or by the cache."""
     kept: dict[int, CudaSurface] = {}
@@ -263,7 +264,7 @@ def _decode_and_keep(
         if packet in wanted:
             sink.put_surface(packet, surface, stream)
 
-    decoded = nvdec.decode(index, packets, put, sink.finish)
+    decoded = nvdec.decode(index, read, put, sink.finish)
     # Not before all has come: in a run that fails, the wrong picture may have come for a packet.
     if used:
         cache.add(index, kept, used[-1])

@@ -52,9 +52,9 @@ class FrameMemory(NamedTuple):
         """A row that shows a clip in memory of its own shape."""
         return BatchRow(clip, frames, self.slots(frames))
 
-    def slots(self, frames: torch.Tensor) -> Sequence[torch.Tensor]:
-        """The T frames of one clip as [3, H, W], whatever its layout: views."""
-        return frames.permute([self.layout.index(axis) for axis in "TCHW"]).unbind(0)
+    def slots(self, frames: torch.Tensor) -> torch.Tensor:
+        """The frames of one clip as [T, 3, H, W], whatever its layout: a view."""
+        return frames.permute([self.layout.index(axis) for axis in "TCHW"])
 
 
 def decoding_memory(transforms: TransformPlan, layout: Layout, device: torch.device) -> FrameMemory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, compress, islice, pairwise, starmap
 from typing import NamedTuple
 
@@ -135,8 +135,8 @@ def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
         )
 
 
-def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[list[memoryview]]:
-    """The payloads in lists, each of what is read in one piece."""
+def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Iterable[memoryview]]:
+    """The payloads, those that are read in one piece together."""
     offset = index.packet_offset[run.packets]
     size = index.packet_size[run.packets].astype(np.int64)
     if len(offset) == 1:
@@ -163,7 +163,7 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[li
             packets = slice(first[number], last[number])
             starts = offset[packets] - begin[number]
             stops = starts + size[packets]
-            yield [data[at:stop] for at, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+            yield map(data.__getitem__, map(slice, starts.tolist(), stops.tolist()))
 
 
 def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -> None:

@@ -56,7 +56,7 @@ def decode_rows(
         report = reader.read(source, job.index, slots, output, decode=decode, cache=cache, stop=stop)
     video.index = report.index
     for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
-        row.corrupt[part.positions] = corrupt
+        row.corrupt[part.slots.positions] = corrupt
     return report
 
 
@@ -73,9 +73,6 @@ def submit_rows(
         workers: who decode.
         rows: of the batch.
         output, cache, stop: as for ``ClipReader.read``.
-
-    Raises:
-        UnsupportedError: NVDEC must decode a video, and cannot.
     """
     submitted = []
     for job in decode_jobs(rows):

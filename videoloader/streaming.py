@@ -17,7 +17,7 @@ from videoloader.convert import Geometry, OutputSpec
 from videoloader.decoding import UnsureError, decode_in_threads
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.planning import Run
-from videoloader.slots import ClipSink, ClipSlots
+from videoloader.slots import ClipSink, whole_clip
 
 
 def stream_in_threads(
@@ -60,7 +60,7 @@ def stream_in_threads(
                 if packet != expected:  # an edit list goes back
                     raise UnsureError
                 pixels = torch.empty((3, *geometry.size), dtype=output.dtype)
-                sink = ClipSink(index, [ClipSlots(np.array([frame]), geometry, [pixels])], output, None)
+                sink = ClipSink(index, [whole_clip(np.array([frame]), geometry, pixels[None])], output, None)
                 making.append((pixels, conversion_threads().submit(sink.put_frame, packet, picture), shown))
                 if len(making) >= ahead:
                     yield from _made(making)

@@ -21,7 +21,7 @@ from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import plan_frames, split_at_keyframes
 from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
-from videoloader.slots import ClipPart, ClipSlots, split_clips
+from videoloader.slots import ClipPart, ClipSlots, split_clips, whole_clip
 from videoloader.stopping import Stop
 from videoloader.streaming import stream_in_threads
 from videoloader.workers import share_of_cores, workers_of_device
@@ -250,7 +250,7 @@ class Video:
             reports = self._do_jobs(jobs, cores)
         for (_, parts), report in zip(jobs, reports, strict=True):
             for part, damaged in zip(parts, report.corrupt, strict=True):
-                corrupt[part.clip][part.positions] = damaged
+                corrupt[part.clip][part.slots.positions] = damaged
         self._accept(reports, [pixels for pixels, _ in made])
         return [(pixels, damaged) for (pixels, _), damaged in zip(made, corrupt, strict=True)]
 
@@ -276,7 +276,7 @@ class Video:
         """Memory for frames, and the same as slots."""
         height, width = self.index.stream.display_size
         pixels = allocate((len(numbers), 3, height, width), torch.uint8, self.device)
-        return pixels, ClipSlots(numbers, Geometry((0, 0, height, width), (height, width)), pixels.unbind(0))
+        return pixels, whole_clip(numbers, Geometry((0, 0, height, width), (height, width)), pixels)
 
     def _decode_job(
         self, clips: list[ClipSlots], stop: Stop, reader: ClipReader, decode: Decode, threads: int = 1

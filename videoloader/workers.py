@@ -118,9 +118,6 @@ class DecodeWorkers:
             make: called with a thread's reader and the engine to use.
             index: of the video to decode.
             packets: that will be decoded, about.
-
-        Raises:
-            UnsupportedError: NVDEC must decode the video, and cannot.
         """
         pixels = index.stream.width * index.stream.height
         by_jpeg_engine = jpeg_engine_decodes(index, self._device, self._decode)
@@ -137,9 +134,7 @@ class DecodeWorkers:
     def _start_work(self) -> None:
         """Let as many threads work as may and have something to do. To wake one that has not costs as much as a job."""
         with self._lock:
-            queue = self._waiting or self._waiting_for_cpu
-            may = min(self._allowed, queue[0].threads) if queue else 0
-            missing = min(may - self._working, len(self._waiting) + len(self._waiting_for_cpu))
+            missing = min(self._may_work() - self._working, len(self._waiting) + len(self._waiting_for_cpu))
             self._working += max(missing, 0)
         for started in range(missing):
             try:
@@ -194,11 +189,15 @@ class DecodeWorkers:
     def _take(self) -> _Job[Any] | None:
         """The oldest job; None ends the thread: there is none, or the others are enough."""
         with self._lock:
-            queue = self._waiting or self._waiting_for_cpu
-            if queue and self._working <= min(self._allowed, queue[0].threads):
-                return queue.popleft()
+            if self._working <= self._may_work():
+                return (self._waiting or self._waiting_for_cpu).popleft()
             self._working -= 1
             return None
+
+    def _may_work(self) -> int:
+        """How many threads may work on the oldest job and those after it."""
+        queue = self._waiting or self._waiting_for_cpu
+        return min(self._allowed, queue[0].threads) if queue else 0
 
     def _help(self) -> None:
         while (job := self._take_for_cpu()) is not None:

@@ -26,7 +26,7 @@ _PIXELS: dict[str, Any] = {"transforms": [vl.Resize((SIDE, SIDE)), vl.Normalize(
 def every_frame(files: list[str], seconds: float, warmup: float) -> dict[str, float]:
     """Frames a second of whole files, by NVDEC alone."""
     mode = vl.EveryWindow(FRAMES)
-    with loading(files * 16, mode, device="cuda", decode="nvdec", batch_size=2, prefetch=8) as (loader, batches):
+    with loading(files * 16, mode, device="cuda", decode="nvdec", batch_size=2) as (loader, batches):
         frames = rate(lambda: next(batches).frames.shape[0] * FRAMES, seconds, warmup)
         return {"frames/s": frames, "packets/frame": _cost(loader)}
 

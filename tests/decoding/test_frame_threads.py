@@ -24,7 +24,7 @@ from videoloader.decoding import UnsureError, decode_in_threads, suits_threads
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.packets import read_packets
 from videoloader.planning import plan_frames
-from videoloader.slots import ClipSlots
+from videoloader.slots import whole_clip
 
 # Of these packets lose their second half.
 DAMAGED = ("h264_mp4", "hevc_mkv", "mpeg2_mkv", "mpeg4_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")
@@ -62,7 +62,7 @@ def pixels_of(source, index, frames, threads):
     """(pixels, marks of damage) of a read, or its error."""
     size = index.stream.display_size
     pixels = torch.zeros((len(frames), 3, *size), dtype=torch.uint8)
-    slots = ClipSlots(np.array(frames), Geometry((0, 0, *size), size), pixels.unbind(0))
+    slots = whole_clip(np.array(frames), Geometry((0, 0, *size), size), pixels)
     try:
         report = ClipReader(torch.device("cpu")).read(source, index, [slots], OutputSpec(), threads=threads)
     except vl.VideoLoaderError as error:

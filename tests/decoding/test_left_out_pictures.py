@@ -229,7 +229,7 @@ def test_nothing_is_left_out_any_more_when_it_went_wrong(video, monkeypatch: pyt
     monkeypatch.setattr(nvdec, "pool_of", lambda gpu: pool)
     monkeypatch.setattr(nvdec.NvdecDecoder, "_picture", lambda self, index, packet: section_format(index.stream, 0))
     got = []
-    nvdec.NvdecDecoder(gpu=0).decode(index, iter(packets), lambda number, *_: got.append(number))
+    nvdec.NvdecDecoder(gpu=0).decode(index, lambda: iter(packets), lambda number, *_: got.append(number))
     assert bool(sessions[-1].empty) == (not late)
     assert set(got) == set(index.frame_packet[list(WANTED)].tolist())
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,9 @@ from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
 from videoloader.decoding import nvdec as engine
 from videoloader.errors import DecodeError
 from videoloader.indexing import FileSource, VideoIndex, build_index
-from videoloader.packets import read_packets
+from videoloader.packets import PacketBytes, read_packets
 from videoloader.planning import plan_frames
-from videoloader.slots import ClipSlots
+from videoloader.slots import whole_clip
 
 pytestmark = pytest.mark.gpu
 cupy = pytest.importorskip("cupy")
@@ -43,6 +45,10 @@ class Sessions:
     def __init__(self) -> None:
         self.nvdec = NvdecDecoder(gpu=0)
         self.cpu = CpuDecoder()
+
+    def by_cpu(self, index: VideoIndex, read: Callable[[], Iterable[PacketBytes]], sink: Callable[..., None]) -> None:
+        """As ``nvdec.decode``."""
+        self.cpu.decode(index, read(), sink)
 
     def samples(self, surface: CudaSurface, stream: torch.cuda.Stream) -> list[np.ndarray]:
         """Y, Cb, Cr as the CPU engine has them."""
@@ -74,7 +80,8 @@ def sessions() -> Sessions:
 def decoded_by(decode, index: VideoIndex, source: FileSource, frames: list[int], convert) -> dict[int, Any]:
     found: dict[int, Any] = {}
     for run in plan_frames(index, frames).runs:
-        decode(index, read_packets(source, index, run), lambda packet, *frame: found.update({packet: convert(*frame)}))
+        read = partial(read_packets, source, index, run)
+        decode(index, read, lambda packet, *frame: found.update({packet: convert(*frame)}))
     return found
 
 
@@ -91,7 +98,7 @@ def test_samples_are_those_of_the_cpu(
     if reason:
         pytest.skip(reason)
     frames = chosen_frames(index, random.Random(name))[:60]
-    cpu = decoded_by(sessions.cpu.decode, index, source, frames, planes)
+    cpu = decoded_by(sessions.by_cpu, index, source, frames, planes)
     try:
         nvdec = decoded_by(sessions.nvdec.decode, index, source, frames, sessions.samples)
     except DecodeError as error:
@@ -163,7 +170,7 @@ def test_the_same_pixels_whoever_decoded(name: str, corpus: Path, sessions: Sess
         return convert(surface, uploads)
 
     frames = chosen_frames(index, random.Random(name))[:20]
-    cpu = decoded_by(sessions.cpu.decode, index, source, frames, upload)
+    cpu = decoded_by(sessions.by_cpu, index, source, frames, upload)
     nvdec = decoded_by(sessions.nvdec.decode, index, source, frames, convert)
     torch.cuda.synchronize()
     assert all(torch.equal(nvdec[packet], cpu[packet]) for packet in cpu)
@@ -186,7 +193,7 @@ def test_colours_are_those_of_the_cpu(
     outputs = []
     for reader in readers:
         slots = torch.full((len(frames), 3, *geometry.size), 77, dtype=torch.uint8, device=reader.device)
-        reader.read(source, index, [ClipSlots(frames, geometry, slots.unbind(0))], OutputSpec())
+        reader.read(source, index, [whole_clip(frames, geometry, slots)], OutputSpec())
         torch.cuda.synchronize()
         outputs.append(slots.cpu().to(torch.int16))
     difference = (outputs[0] - outputs[1]).abs()

@@ -45,7 +45,7 @@ def assert_same(sessions: Sessions, source: ByteSource, index: VideoIndex, round
     choices += [sorted(rng.sample(range(len(index)), 5)) for _ in range(rounds)]
     tolerance = IDCT_TOLERANCE.get(index.stream.codec, 0)
     for frames in choices:
-        expected = decoded_by(sessions.cpu.decode, index, source, frames, planes)
+        expected = decoded_by(sessions.by_cpu, index, source, frames, planes)
         found = decoded_by(sessions.nvdec.decode, index, source, frames, sessions.samples)
         assert found.keys() == expected.keys()
         for packet, samples in expected.items():
@@ -123,7 +123,7 @@ def test_a_session_that_fails_once_is_replaced(
 
     monkeypatch.setattr(pool_module.Session, "feed", failing)
     frames = list(range(48))
-    expected = decoded_by(sessions.cpu.decode, index, source, frames, planes)
+    expected = decoded_by(sessions.by_cpu, index, source, frames, planes)
     found = decoded_by(sessions.nvdec.decode, index, source, frames, sessions.samples)
     assert calls[-1] is not calls[0]
     assert found.keys() == expected.keys()

@@ -17,7 +17,7 @@ from videoloader.decoding import default_workers
 from videoloader.decoding.capabilities import pynvvideocodec
 from videoloader.decoding.sessions import pool_of
 from videoloader.indexing import FileSource, build_index
-from videoloader.slots import ClipSlots
+from videoloader.slots import whole_clip
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
@@ -52,7 +52,7 @@ def test_frames_are_right_in_any_order_of_videos(videos: list[Path], seed: int) 
         pictures = []
         for reader in (cpu, gpu):
             slots = torch.empty((12, 3, *geometry.size), dtype=torch.uint8, device=reader.device)
-            reader.read(source, index, [ClipSlots(frames, geometry, slots.unbind(0))], OutputSpec())
+            reader.read(source, index, [whole_clip(frames, geometry, slots)], OutputSpec())
             torch.cuda.synchronize()
             pictures.append(slots.cpu().int())
         assert (pictures[0] - pictures[1]).abs().max() <= 2, path.name

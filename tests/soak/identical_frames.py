@@ -147,7 +147,8 @@ class Engines:
 
         source = FileSource(file.path)
         fed = sum(
-            self._nvdec.decode(index, read_packets(source, index, run), take) for index, run in _runs(file, frames)
+            self._nvdec.decode(index, partial(read_packets, source, index, run), take)
+            for index, run in _runs(file, frames)
         )
         return found, fed
 

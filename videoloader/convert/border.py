@@ -43,9 +43,9 @@ class Border:
         return replace(self, top=self.bottom, bottom=self.top)
 
     def picture(self, slot: torch.Tensor) -> torch.Tensor:
-        """The picture in an output [C, H, W]: a view."""
-        _, height, width = slot.shape
-        return slot[:, self.top : height - self.bottom, self.left : width - self.right]
+        """The picture in an output [..., H, W]: a view."""
+        *_, height, width = slot.shape
+        return slot[..., self.top : height - self.bottom, self.left : width - self.right]
 
 
 def fill_border(slot: torch.Tensor, border: Border, pixel: torch.Tensor) -> None:

@@ -100,7 +100,7 @@ def convert_surface(
             layout contradicts itself or the colours.
         UnsupportedError: Y'CbCr is wanted of an RGB picture.
     """
-    convert_surfaces([surface], color, rotation, mirrored, geometry, output, [slot], stream)
+    convert_surfaces([surface], color, rotation, mirrored, geometry, output, slot[None], [0], stream)
 
 
 def convert_surfaces(
@@ -110,7 +110,8 @@ def convert_surfaces(
     mirrored: bool,
     geometry: Geometry,
     output: OutputSpec,
-    slots: Sequence[torch.Tensor],
+    slots: torch.Tensor,
+    positions: Sequence[int],
     stream: int,
 ) -> None:
     """``convert_surface`` for several pictures of one video, by one kernel for each sixteen.
@@ -119,33 +120,35 @@ def convert_surfaces(
 
     Args:
         surfaces: of one layout.
-        slots: one for each, of one shape, with the same strides.
+        slots: [N, 3, H, W], of any strides.
+        positions: which of them is each surface's.
 
     Raises:
-        ConfigurationError: as by ``convert_surface``, or surfaces or slots differ.
+        ConfigurationError: as by ``convert_surface``, or surfaces differ.
     """
-    layout, slot = surfaces[0].layout, slots[0]
-    shape, strides = slot.shape, slot.stride()
-    key = (layout, color, rotation, mirrored, geometry, output, shape, strides, slot.dtype, slot.device)
+    layout, shape = surfaces[0].layout, slots.shape[1:]
+    step, *strides = slots.stride()
+    key = (layout, color, rotation, mirrored, geometry, output, shape, strides, slots.dtype, slots.device)
     if key != _recent.key:  # the same objects frame after frame: to compare them is cheaper than to hash them
-        if shape != (3, *geometry.picture_size) or slot.dtype != output.dtype or slot.device.type != "cuda":
+        if shape != (3, *geometry.picture_size) or slots.dtype != output.dtype or slots.device.type != "cuda":
             raise ConfigurationError(
-                f"slot is {slot.dtype} {list(slot.shape)} on {slot.device}, "
+                f"slot is {slots.dtype} {list(shape)} on {slots.device}, "
                 f"not {output.dtype} {[3, *geometry.picture_size]} on a CUDA device"
             )
-        _recent.launch = _launch(layout, color, rotation, mirrored, geometry, output, strides, slot.device.index)
+        _recent.launch = _launch(
+            layout, color, rotation, mirrored, geometry, output, tuple(strides), slots.device.index
+        )
         _recent.key = key
     launch, pictures = _recent.launch, _recent.pictures
     arguments = _Arguments(ctypes.addressof(pictures), launch.plan_address)
     columns, rows = launch.grid
+    start, step = slots.data_ptr(), step * slots.element_size()
     for first in range(0, len(surfaces), _MAX_PICTURES):
         count = 0
-        for surface, target in zip(surfaces[first : first + _MAX_PICTURES], slots[first:], strict=False):
-            if surface.layout != layout or target.shape != shape or target.stride() != strides:
-                raise ConfigurationError(
-                    "surfaces that are converted at once differ in their layout, or their slots do"
-                )
-            pictures[count], pictures[_MAX_PICTURES + count] = surface.pointer, target.data_ptr()
+        for surface, position in zip(surfaces[first : first + _MAX_PICTURES], positions[first:], strict=False):
+            if surface.layout != layout:
+                raise ConfigurationError("surfaces that are converted at once differ in their layout")
+            pictures[count], pictures[_MAX_PICTURES + count] = surface.pointer, start + position * step
             count += 1
         error = cuda_driver().cuLaunchKernel(
             launch.function, columns, rows, count, _THREADS, 1, 1, 0, stream, arguments, None

@@ -26,8 +26,6 @@ from videoloader.packets import PacketBytes
 
 _NEVER_REORDERED = ("vp8", "vp9", "av1")
 _WITH_PARAMETER_SETS = ("h264", "hevc")
-# Bytes of a run's packets kept for a second attempt.
-_KEPT_FOR_RETRY = 32 << 20
 # Packets that a call has at most where pictures are large.
 _LARGE_A_CALL = 4
 # From the time of one display rank to the next. NVDEC's parser gives a call's time to the first of its pictures, and to
@@ -56,18 +54,18 @@ class NvdecDecoder:
     def decode(
         self,
         index: VideoIndex,
-        packets: Iterable[PacketBytes],
+        read: Callable[[], Iterable[PacketBytes]],
         sink: Sink,
         finish: Finish = lambda: None,
     ) -> int:
         """Decode one run, from a keyframe on, until all wanted frames have come out.
 
-        A run on which a session fails is decoded once more on a new one, unless it is longer than 32 MiB. The
-        sink is then called again for the frames it had; what it was given before is not to be trusted.
+        A run on which a session fails is read again and decoded once more on a new one. The sink is then called again
+        for the frames it had; what it was given before is not to be trusted.
 
         Args:
             index: of the video.
-            packets: of the run, in decode order; all of one configuration record.
+            read: gives the run's packets in decode order; all of one configuration record.
             sink: called as ``sink(packet number, surface, stream)`` for each wanted packet, in display order. The
                 surface is valid for work put on that stream until ``finish`` has been called.
             finish: called after each few pictures, so that work on all of them can be put on the stream at once.
@@ -79,16 +77,13 @@ class NvdecDecoder:
             DecodeError: NVDEC refuses the stream, gives out pictures of another size than the stream's, or
                 not one for each packet. Frames given to the sink before that may be wrong.
         """
-        kept = _Kept(packets)
         try:
             try:
-                return self._decode(index, iter(kept), sink, finish, new=False)
+                return self._decode(index, iter(read()), sink, finish, new=False)
             except SessionError as error:
-                if not kept.whole:
-                    raise
                 if error.short_of_resources:
                     pool_of(self._gpu).close_idle()
-            return self._decode(index, kept.again(), sink, finish, new=True)
+            return self._decode(index, iter(read()), sink, finish, new=True)
         except DecodeError as error:
             if error.source is not None:  # of the packets
                 raise
@@ -132,31 +127,6 @@ class NvdecDecoder:
         if reason := why_not_picture(stream.codec, picture, self._gpu):
             raise DecodeError(reason)
         return picture
-
-
-class _Kept:
-    """Packets on their way to the decoder, kept for a second attempt as long as they are not too many."""
-
-    def __init__(self, packets: Iterable[PacketBytes]) -> None:
-        self._coming = iter(packets)
-        self._kept: list[PacketBytes] = []
-        self._size = 0
-
-    @property
-    def whole(self) -> bool:
-        return self._size <= _KEPT_FOR_RETRY
-
-    def __iter__(self) -> Iterator[PacketBytes]:
-        for packet in self._coming:
-            self._size += len(packet.data)
-            if self._size <= _KEPT_FOR_RETRY:
-                self._kept.append(packet)
-            else:
-                self._kept.clear()
-            yield packet
-
-    def again(self) -> Iterator[PacketBytes]:
-        return chain(self._kept, self._coming)
 
 
 def _check_start(index: VideoIndex, packet: PacketBytes) -> None:
@@ -223,8 +193,10 @@ def _decode_sequence(
     """
     codec = index.stream.codec
     order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder()
-    most = 1 if codec in _NEVER_REORDERED else packets_a_call(picture)
-    large = packets_a_call(picture) <= _LARGE_A_CALL
+    most = packets_a_call(picture)
+    large = most <= _LARGE_A_CALL
+    if codec in _NEVER_REORDERED:
+        most = 1
     layout, size = _layout(picture)
     stream = session.stream
     ranks = index.packet_rank.data

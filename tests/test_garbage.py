@@ -1,0 +1,53 @@
+"""What lives as long as a clip is not there once for each frame: Python's garbage collector would look at all of it."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from painted_videos import write_painted
+
+from videoloader.clips import ClipReader
+from videoloader.convert import Geometry, OutputSpec
+from videoloader.indexing import build_index, open_source
+from videoloader.slots import ClipSink, whole_clip
+
+
+def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch, repeats: int) -> float:
+    """How many more the collector knows while a whole video is read than before, for each picture."""
+    source = open_source(path)
+    index = build_index(source)
+    size = index.stream.display_size
+    frames = np.repeat(np.arange(len(index)), repeats)
+    pixels = torch.empty((len(frames), 3, *size), dtype=torch.uint8, device=device)
+    clip = whole_clip(frames, Geometry((0, 0, *size), size), pixels)
+    living: list[int] = []
+
+    def count() -> None:
+        gc.collect()
+        living.append(len(gc.get_objects()))
+
+    put = ClipSink.put_frame if device.type == "cpu" else ClipSink.put_surface
+
+    def put_and_count(sink: ClipSink, *picture: object) -> None:
+        put(sink, *picture)  # type: ignore[arg-type]
+        if len(sink.done) % 40 == 1:
+            count()
+
+    reader = ClipReader(device)
+    reader.read(source, index, [clip], OutputSpec(), decode="nvdec" if device.type == "cuda" else "cpu")
+    monkeypatch.setattr(ClipSink, put.__name__, put_and_count)
+    count()
+    reader.read(source, index, [clip], OutputSpec())
+    before, *while_read = living
+    assert len(while_read) > 4
+    return (max(while_read) - before) / len(index)
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_clip_has_no_objects_for_each_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repeats: int) -> None:
+    path = write_painted(tmp_path, "h264_long_gop")
+    assert most_objects(path, torch.device("cpu"), monkeypatch, repeats) < 0.6
