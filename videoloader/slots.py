@@ -130,10 +130,8 @@ class ClipSink:
             constant = np.flatnonzero(clip.frame_numbers == CONSTANT_FRAME).tolist()
             if constant:
                 self._fill(number, constant)
-        # Which clip's which frame each picture is, by packets; and for each packet where in these lists. No objects of
-        # Python's that live as long as the clip for each frame: the garbage collector goes through all there are in the
-        # process, with everybody waiting, whenever so many have lived for a while (0.1 s for each 100 clips of 300
-        # frames, a sixteenth of the time that NVDEC takes for small ones).
+        # Which frame of which clip each picture is, ordered by packets, and where a packet's begin and end in these
+        # lists. A list for each packet would be what Python's garbage collector counts: see docs/architecture.md.
         clip_of = np.repeat(np.arange(len(clips)), [len(clip.frame_numbers) for clip in clips])
         frame_of = np.concatenate([np.arange(len(clip.frame_numbers)) for clip in clips])
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
