@@ -1,0 +1,36 @@
+"""A Ray cluster on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def local_cluster(folder: Path, **resources: int) -> Iterator[None]:
+    """Ray as long as the block lasts; its workers find the package where this process does.
+
+    Args:
+        folder: an empty one. Ray has its workers import from the current folder first: in a checkout ``videoloader``
+            there lacks its parts.
+        resources: that it has, as for ``ray.init``.
+    """
+    import ray
+
+    import videoloader
+
+    before = Path.cwd()
+    path = os.pathsep.join([str(Path(videoloader.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    os.chdir(folder)
+    try:
+        ray.init(
+            include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": path}}, log_to_driver=False, **resources
+        )
+    finally:
+        os.chdir(before)
+    try:
+        yield
+    finally:
+        ray.shutdown()
