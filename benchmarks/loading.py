@@ -118,6 +118,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="WORK", default=[""], help="works whose names begin so")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--gpus", type=int, help="at most; with --device cpu: processes in their place")
+    parser.add_argument(
+        "--worlds", type=int, nargs="+", default=[1, 2, 4, 8], metavar="GPUS", help="as many GPUs as take part, in turn"
+    )
     add_arguments(parser, seconds=6)
     videos = parser.add_argument_group("whole-videos")
     videos.add_argument("--videos", type=int, default=173)
@@ -137,7 +140,9 @@ def main() -> None:
         arguments.gpus = min(arguments.gpus or 64, len((machine()["gpu"] or "").splitlines()))
         if not arguments.gpus:
             parser.error("nvidia-smi tells of no GPU; --device cpu tries the program without")
-    all_works = works(arguments, arguments.gpus)
+    if not (worlds := [world for world in arguments.worlds if 1 <= world <= arguments.gpus]):
+        parser.error(f"there are {arguments.gpus} GPUs")
+    all_works = works(arguments, worlds)
     chosen = {name: work for name, work in all_works.items() if name.startswith(tuple(arguments.only))}
     if not all(any(name.startswith(each) for name in all_works) for each in arguments.only):
         parser.error(f"works are {', '.join(all_works)}")

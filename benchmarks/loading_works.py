@@ -59,9 +59,8 @@ def together(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return joined
 
 
-def works(arguments: argparse.Namespace, gpus: int) -> dict[str, Work]:
-    """All of them, for a machine of so many GPUs."""
-    worlds = [world for world in (1, 2, 4, 8) if world <= gpus]
+def works(arguments: argparse.Namespace, worlds: Sequence[int]) -> dict[str, Work]:
+    """All of them; those of several GPUs with as many as each of ``worlds`` says."""
     decodes = ("nvdec", "auto") if arguments.device == "cuda" else ("cpu",)
     return {
         **{f"scaling-{decode}": _scaling(decode, worlds) for decode in decodes},
@@ -83,7 +82,7 @@ def _scaling(decode: str, worlds: Sequence[int]) -> Work:
         "1080p-h264",
         COPIES,
         tuple(Team(entrant._replace(label=_label("ours", world)), world) for world in worlds),
-        tuple(Times(_label("ours", world), (_label("ours", 1),), 0.95) for world in worlds[1:]),
+        tuple(Times(_label("ours", world), (_label("ours", worlds[0]),), 0.95) for world in worlds[1:]),
     )
 
 

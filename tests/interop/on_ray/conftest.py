@@ -10,7 +10,7 @@ from local_cluster import local_cluster
 
 @pytest.fixture(scope="session", autouse=True)
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A local one of two workers."""
+    """A local one of two workers, and two GPUs that are not there."""
     pytest.importorskip("ray")
-    with local_cluster(tmp_path_factory.mktemp("driver"), num_cpus=2):
+    with local_cluster(tmp_path_factory.mktemp("driver"), num_cpus=2, num_gpus=2):
         yield

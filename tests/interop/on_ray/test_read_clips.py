@@ -194,6 +194,26 @@ def test_what_is_skipped_is_put_down(damaged: VideoDataset) -> None:
         assert all("gone.mp4" in error for _, error in others)
 
 
+@pytest.mark.parametrize(("hidden", "devices"), [(True, ["cuda:0", "cuda:0"]), (False, ["cuda:0", "cuda:1"])])
+def test_workers_take_the_gpu_that_ray_gave_them(hidden: bool, devices: list[str]) -> None:
+    """Not the one that a launcher gave the driver, and also where Ray does not hide the GPUs of others."""
+    import ray
+
+    from videoloader.interop.ray.clips import own_device
+
+    class Worker:
+        def device(self) -> str:
+            return own_device()
+
+    variables = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}
+    if not hidden:
+        variables["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"] = "1"
+    started = ray.remote(num_cpus=0, runtime_env={"env_vars": variables})(Worker)
+    workers = [started.options(num_gpus=1).remote() for _ in devices]
+    assert sorted(ray.get([worker.device.remote() for worker in workers])) == devices
+    assert ray.get(started.remote().device.remote()) == "cpu"
+
+
 def test_wrong_arguments_are_refused(data: VideoDataset) -> None:
     from videoloader.interop.ray import read_clips
 

@@ -139,7 +139,6 @@ def read_clips(
         num_gpus=num_gpus,
         fn_constructor_kwargs={
             "recipe": ray.put(recipe),  # once for a node, not for each actor
-            "device": "cuda" if num_gpus else "cpu",
             "cores": max(int(num_cpus), 1),
             "batch_size": batch_size,
             "skip_unreadable": skip_unreadable,
@@ -150,13 +149,25 @@ def read_clips(
     return clips
 
 
+def own_device() -> str:
+    """Of this worker: the first GPU that Ray gave it, or the CPU.
+
+    The variables of a launcher that started the driver, which workers inherit, say nothing here.
+    """
+    given = ray.get_gpu_ids()
+    if not given:
+        return "cpu"
+    # A worker sees its own GPUs alone, unless RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES is set.
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return f"cuda:{seen.split(',').index(str(given[0])) if seen else given[0]}"
+
+
 class _Decoder:
     """An actor of the pool."""
 
     def __init__(
         self,
         recipe: ray.ObjectRef[ClipRecipe],
-        device: str,
         cores: int,
         batch_size: int,
         skip_unreadable: bool,
@@ -168,7 +179,7 @@ class _Decoder:
         self._batch_size, self._attempts = batch_size, attempts
         # One at a time, so that what an actor dies of is known.
         self._decoding = threading.Lock()
-        self._maker = ClipMaker(ray.get(recipe), device, cores, skip_unreadable=skip_unreadable, skipped=skipped)
+        self._maker = ClipMaker(ray.get(recipe), own_device(), cores, skip_unreadable=skip_unreadable, skipped=skipped)
 
     def __call__(self, block: dict[str, Column]) -> Iterator[dict[str, Column]]:
         for clips in np.array_split(block["clip"], -(-len(block["clip"]) // self._batch_size)):
