@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from videoloader import (
@@ -212,6 +213,17 @@ def test_workers_take_the_gpu_that_ray_gave_them(hidden: bool, devices: list[str
     workers = [started.options(num_gpus=1).remote() for _ in devices]
     assert sorted(ray.get([worker.device.remote() for worker in workers])) == devices
     assert ray.get(started.remote().device.remote()) == "cpu"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: see tests/gpu")
+def test_actors_with_a_gpu_decode_there_or_not_at_all(data: VideoDataset) -> None:
+    import ray
+
+    from videoloader.interop.ray import read_clips
+
+    clips = read_clips(data, MODE, num_gpus=1, concurrency=1)
+    with pytest.raises(ray.exceptions.ActorDiedError, match="device is 'cuda:0', but torch finds no CUDA device"):
+        clips.take_all()
 
 
 def test_wrong_arguments_are_refused(data: VideoDataset) -> None:

@@ -88,11 +88,14 @@ def read_clips(
         ConfigurationError: an argument has no such value, the data set gives no clips, or has a column of a name
             that is taken.
         VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``). Using the rows raises
-            what comes up later as a ``ray.exceptions.RayTaskError`` of the same class.
+            what comes up later as a ``ray.exceptions.RayTaskError`` of the same class, or, where an actor cannot even
+            begin (its GPU cannot be used), as a ``ray.exceptions.ActorDiedError``.
 
     Example:
         >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])  # doctest: +SKIP
-        >>> clips.map_batches(Embed, compute=ray.data.ActorPoolStrategy(size=2), num_gpus=1)  # doctest: +SKIP
+        >>> clips.map_batches(  # doctest: +SKIP
+        ...     Embed, batch_size=16, compute=ray.data.ActorPoolStrategy(size=2), num_gpus=1
+        ... )
         ...     .drop_columns(["frames"]).write_parquet("embeddings")
     """
     plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
@@ -123,12 +126,14 @@ def read_clips(
         skipped.set_files(table.unreadable)
     recipe = ClipRecipe(table, mode, plan, layout, seed, epoch)
     least, most = concurrency if isinstance(concurrency, tuple) else (concurrency or 1, concurrency)
-    blocks = np.array_split(np.arange(len(table)), min(-(-len(table) // batch_size), _MOST_BLOCKS))
-    # Blocks that are there already: tasks that make them would need a core, which actors may hold all of.
+    # Of whole batches: to fill up a batch Ray would wait for another block, and have one actor make both.
+    of_a_block = batch_size * -(-len(table) // (batch_size * _MOST_BLOCKS))
+    blocks = np.split(np.arange(len(table)), range(of_a_block, len(table), of_a_block))
+    # They are there already: tasks that make them would need a core, which actors may hold all of.
     numbers = ray.data.from_blocks([pyarrow.table({"clip": block}) for block in blocks])
     clips: ray.data.Dataset = numbers.map_batches(
         _Decoder,
-        batch_size=None,
+        batch_size=batch_size,
         compute=ray.data.ActorPoolStrategy(
             min_size=least,
             max_size=most,
@@ -140,7 +145,6 @@ def read_clips(
         fn_constructor_kwargs={
             "recipe": ray.put(recipe),  # once for a node, not for each actor
             "cores": max(int(num_cpus), 1),
-            "batch_size": batch_size,
             "skip_unreadable": skip_unreadable,
             "skipped": skipped,
             "attempts": Attempts(),
@@ -169,22 +173,20 @@ class _Decoder:
         self,
         recipe: ray.ObjectRef[ClipRecipe],
         cores: int,
-        batch_size: int,
         skip_unreadable: bool,
         skipped: SkippedClips | None,
         attempts: Attempts,
     ) -> None:
         # Torch's own threads would take the cores of other actors.
         torch.set_num_threads(cores)
-        self._batch_size, self._attempts = batch_size, attempts
+        self._attempts = attempts
         # One at a time, so that what an actor dies of is known.
         self._decoding = threading.Lock()
         self._maker = ClipMaker(ray.get(recipe), own_device(), cores, skip_unreadable=skip_unreadable, skipped=skipped)
 
-    def __call__(self, block: dict[str, Column]) -> Iterator[dict[str, Column]]:
-        for clips in np.array_split(block["clip"], -(-len(block["clip"]) // self._batch_size)):
-            if rows := self._make(clips.tolist()):
-                yield rows
+    def __call__(self, batch: dict[str, Column]) -> Iterator[dict[str, Column]]:
+        if rows := self._make(batch["clip"].tolist()):
+            yield rows
 
     def _make(self, clips: list[int]) -> dict[str, Column]:
         with self._decoding:
