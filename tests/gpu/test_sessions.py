@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from videoloader.clips import ClipReader
 from videoloader.convert import OutputSpec, full_geometry
 from videoloader.decoding import default_workers
 from videoloader.decoding.capabilities import pynvvideocodec
+from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
 from videoloader.decoding.sessions import pool_of
 from videoloader.indexing import FileSource, build_index
 from videoloader.slots import whole_clip
@@ -83,13 +85,26 @@ def test_a_loader_keeps_to_the_memory_it_was_given(videos: list[Path]) -> None:
         vl.set_decoder_memory(4 << 30, device="cuda:0")
 
 
+@pytest.mark.parametrize(
+    ("codec", "chroma", "bit_depth"), [("H264", "420", 8), ("HEVC", "444", 10), ("VP8", "420", 8), ("AV1", "420", 10)]
+)
+def test_capabilities_are_those_that_pynvvideocodec_tells(codec: str, chroma: str, bit_depth: int) -> None:
+    nvc = pynvvideocodec()
+    numbers = getattr(nvc.cudaVideoCodec, codec), getattr(nvc.cudaVideoChromaFormat, chroma)
+    told = nvc.GetDecoderCaps(gpuid=0, codec=numbers[0], chromaformat=numbers[1], bitdepth=bit_depth)
+    seen: list[Capabilities] = []
+    thread = Thread(target=lambda: seen.append(ask_capabilities(0, int(numbers[0]), int(numbers[1]), bit_depth)))
+    thread.start()  # in which no CUDA context is current yet
+    thread.join()
+    (own,) = seen
+    assert own.supported == told["supported"]
+    assert own.num_engines == told["num_decoder_engines"]
+    assert (own.min_width, own.min_height) == (told["width_min"], told["height_min"])
+    assert (own.max_width, own.max_height) == (told["width_max"], told["height_max"])
+    assert own.max_blocks == told["mb_num_max"]
+
+
 def test_there_are_more_than_two_workers_for_each_engine_and_fewer_than_three() -> None:
     nvc = pynvvideocodec()
-    caps = nvc.GetDecoderCaps(
-        gpuid=0,
-        codec=nvc.cudaVideoCodec.H264,
-        chromaformat=getattr(nvc.cudaVideoChromaFormat, "420"),
-        bitdepth=8,
-    )
-    engines = caps["num_decoder_engines"]
+    engines = ask_capabilities(0, int(nvc.cudaVideoCodec.H264), 1, 8).num_engines
     assert 2 * engines < default_workers(0) < 3 * engines

@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-import torch
-
 from videoloader.decoding.annexb import sequence_parameter_sets
+from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
 from videoloader.decoding.primer import can_begin_whole, may_interlace
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format, picture_format
@@ -33,18 +32,10 @@ def pynvvideocodec() -> Any:
 
 
 @cache
-def _capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> dict[str, int]:
-    """GetDecoderCaps, which takes 0.15 s."""
+def _capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> Capabilities:
     nvc = pynvvideocodec()
-    with torch.cuda.device(gpu):
-        return dict(
-            nvc.GetDecoderCaps(
-                gpuid=gpu,
-                codec=getattr(nvc.cudaVideoCodec, CODEC_NAMES[codec]),
-                chromaformat=getattr(nvc.cudaVideoChromaFormat, chroma),
-                bitdepth=bit_depth,
-            )
-        )
+    codec_number = int(getattr(nvc.cudaVideoCodec, CODEC_NAMES[codec]))
+    return ask_capabilities(gpu, codec_number, int(getattr(nvc.cudaVideoChromaFormat, chroma)), bit_depth)
 
 
 def default_workers(gpu: int) -> int:
@@ -60,7 +51,7 @@ def default_workers(gpu: int) -> int:
     Returns:
         18 on an H200, which has seven engines; as many as CPU cores where the GPU has none.
     """
-    engines = _capabilities(gpu, "h264", "420", 8)["num_decoder_engines"]
+    engines = _capabilities(gpu, "h264", "420", 8).num_engines
     return -(-5 * engines // 2) or os.cpu_count() or 1
 
 
@@ -125,12 +116,12 @@ def why_not_picture(codec: str, picture: PictureFormat, gpu: int) -> str:
     if picture.chroma not in ("420", "444") or not picture.bit_depth:
         return f"{codec} with {picture.chroma} chroma is not for NVDEC"
     caps = _capabilities(gpu, codec, picture.chroma, picture.bit_depth)
-    if not caps["supported"]:
+    if not caps.supported:
         return f"this GPU's NVDEC does not decode {codec} {picture.chroma} {picture.bit_depth} bit"
-    small = picture.width < caps["width_min"] or picture.height < caps["height_min"]
-    large = picture.width > caps["width_max"] or picture.height > caps["height_max"]
+    small = picture.width < caps.min_width or picture.height < caps.min_height
+    large = picture.width > caps.max_width or picture.height > caps.max_height
     blocks = (picture.width + 15) // 16 * ((picture.height + 15) // 16)
-    if small or large or blocks > caps["mb_num_max"]:
+    if small or large or blocks > caps.max_blocks:
         return f"{picture.width}×{picture.height} is outside what this GPU's NVDEC takes for {codec}"
     if any(picture.cut_off):
         return "PyNvVideoCodec cuts pictures wrongly that begin right of or below the coded ones"
