@@ -274,7 +274,8 @@ KINDS = ["VideoLoader", "DecodingLoader"]
 
 
 def start(script: str, path: Path, kind: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(vl.__file__).absolute().parents[1])}
+    places = [str(Path(vl.__file__).absolute().parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     command = [sys.executable, "-P", "-c", script, str(path), kind]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, env=environment, text=True, **pipes)

@@ -265,8 +265,9 @@ def test_an_error_of_the_data_set_comes_after_the_batches_before_it(paths: list[
 
 def run(script: str, paths: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """A program of its own, which must come to an end."""
-    places = [Path(vl.__file__).absolute().parents[1], Path(__file__).absolute().parent]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
+    places = [*map(str, (Path(vl.__file__).absolute().parents[1], Path(__file__).absolute().parent))]
+    places.append(os.environ.get("PYTHONPATH", ""))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     command = [sys.executable, "-c", script, *paths]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
