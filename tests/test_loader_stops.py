@@ -25,6 +25,14 @@ Sample = Callable[[str], Path]
 OWN_THREADS = ("videoloader-decode", "videoloader-plan", "videoloader-batch")
 
 
+@pytest.fixture(autouse=True)
+def hears_ctrl_c() -> Iterator[None]:
+    """Here and in programs started from here: a shell's background jobs, and what they start, have it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def data(sample: Sample) -> vl.VideoDataset:
     return vl.VideoDataset.from_paths([sample(name) for name in ("h264_mp4", "hevc_mp4", "vp9_webm")] * 4)
