@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from child_environment import child_environment
 from sample_videos import RECIPES, Recipe, write_video
 
 import videoloader as vl
@@ -282,11 +283,9 @@ KINDS = ["VideoLoader", "DecodingLoader"]
 
 
 def start(script: str, path: Path, kind: str) -> subprocess.Popen[str]:
-    places = [str(Path(vl.__file__).absolute().parents[1]), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     command = [sys.executable, "-P", "-c", script, str(path), kind]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env=environment, text=True, **pipes)
+    return subprocess.Popen(command, env=child_environment(), text=True, **pipes)
 
 
 def end_of(process: subprocess.Popen[str], longest: float) -> tuple[int, str]:

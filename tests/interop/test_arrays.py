@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
 import textwrap
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from child_environment import child_environment
 
 import videoloader as vl
 from videoloader.interop.arrays import to_cupy
@@ -67,10 +67,8 @@ def test_other_frameworks(sample: Callable[[str], Path], tmp_path: Path, package
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"needs {package}")
     script = BATCHES + textwrap.indent(use, " " * 8)
-    places = [str(Path(vl.__file__).absolute().parents[1]), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     command = [sys.executable, "-c", script, str(sample("h264_mp4"))]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env=child_environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from child_environment import child_environment
 from sample_videos import RECIPES, Recipe, write_video
 from torch.utils.data import DataLoader, DistributedSampler
 from torch_datasets import Captioned, Failing, Streamed, as_they_are
@@ -265,9 +265,7 @@ def test_an_error_of_the_data_set_comes_after_the_batches_before_it(paths: list[
 
 def run(script: str, paths: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """A program of its own, which must come to an end."""
-    places = [*map(str, (Path(vl.__file__).absolute().parents[1], Path(__file__).absolute().parent))]
-    places.append(os.environ.get("PYTHONPATH", ""))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    environment = child_environment(Path(__file__).absolute().parent)
     command = [sys.executable, "-c", script, *paths]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 

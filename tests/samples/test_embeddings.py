@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from child_environment import child_environment
 
 import videoloader as vl
 
@@ -19,11 +20,10 @@ SAMPLE = Path(__file__).parents[2] / "samples" / "embeddings" / "embed.py"
 
 
 def test_every_clip_has_its_embedding(tmp_path: Path) -> None:
-    path = os.pathsep.join([str(Path(vl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     ran = subprocess.run(
         [sys.executable, SAMPLE, "out", "--frames", "8", "--stride", "4"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+        env={**child_environment(), "PYTHONSAFEPATH": "1"},
         capture_output=True,
         text=True,
         timeout=300,

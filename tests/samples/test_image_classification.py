@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-import videoloader
+from child_environment import child_environment
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "image_classification" / "train.py"
 
 
 def test_it_learns_four_patterns(tmp_path: Path) -> None:
-    path = os.pathsep.join([str(Path(videoloader.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     ran = subprocess.run(
         [sys.executable, SAMPLE, "--device", "cpu", "--workers", "2", "--require-accuracy", "0.8"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+        env={**child_environment(), "PYTHONSAFEPATH": "1"},
         capture_output=True,
         text=True,
         timeout=300,
