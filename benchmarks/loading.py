@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--gpus", type=int, help="at most; with --device cpu: processes in their place")
     parser.add_argument(
-        "--worlds", type=int, nargs="+", default=[1, 2, 4, 8], metavar="GPUS", help="as many GPUs as take part, in turn"
+        "--worlds", type=int, nargs="+", default=[1, 2, 4, 8], metavar="GPUS", help="on how many, one after the other"
     )
     add_arguments(parser, seconds=6)
     videos = parser.add_argument_group("whole-videos")
@@ -141,7 +141,7 @@ def main() -> None:
         if not arguments.gpus:
             parser.error("nvidia-smi tells of no GPU; --device cpu tries the program without")
     if not (worlds := [world for world in arguments.worlds if 1 <= world <= arguments.gpus]):
-        parser.error(f"there are {arguments.gpus} GPUs")
+        parser.error(f"--worlds: none of these is from 1 to {arguments.gpus}, the GPUs that may take part")
     all_works = works(arguments, worlds)
     chosen = {name: work for name, work in all_works.items() if name.startswith(tuple(arguments.only))}
     if not all(any(name.startswith(each) for name in all_works) for each in arguments.only):

@@ -93,10 +93,10 @@ def read_clips(
 
     Example:
         >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])  # doctest: +SKIP
-        >>> clips.map_batches(  # doctest: +SKIP
+        >>> embedded = clips.map_batches(  # doctest: +SKIP
         ...     Embed, batch_size=16, compute=ray.data.ActorPoolStrategy(size=2), num_gpus=1
         ... )
-        ...     .drop_columns(["frames"]).write_parquet("embeddings")
+        >>> embedded.drop_columns(["frames"]).write_parquet("embeddings")  # doctest: +SKIP
     """
     plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
     if plan.output.dtype == torch.bfloat16:
