@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -35,7 +35,13 @@ class StreamInfo:
         reorder_depth: frames a decoder must hold back to give them out in display order.
         size_varies: whether pictures are known to come in several sizes; then width and height are the first's.
         encrypted: whether packets are encrypted, so that decoders make noise of them.
-        codec_tag, pixel_format: what libavcodec needs to open codecs that carry no header of their own.
+        codec_tag, pixel_format, bits_per_coded_sample: what libavcodec needs to open codecs that carry no header of
+            their own.
+        palettes: the palette in force with each record of ``codec_configs``, as libavformat attaches it to packets
+            (1024 bytes), ``b""`` without one; empty where no record has one.
+        container_size: (width, height) that the container states, where libavcodec cuts H.264 pictures to it;
+            else (0, 0).
+        stream_number: libavformat's number of the stream in the file, counted from zero over all kinds of streams.
     """
 
     codec: str
@@ -58,6 +64,10 @@ class StreamInfo:
     encrypted: bool = False
     codec_tag: str = ""
     pixel_format: str = ""
+    bits_per_coded_sample: int = 0
+    palettes: tuple[bytes, ...] = ()
+    container_size: tuple[int, int] = (0, 0)
+    stream_number: int = 0
 
     @property
     def display_size(self) -> tuple[int, int]:
@@ -80,6 +90,21 @@ class TransportLayout:
     first: int
 
 
+def _not_given() -> npt.NDArray[np.int32]:
+    return np.empty(0, np.int32)
+
+
+def starts_by_times(key: npt.NDArray[np.bool_], pts: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """int32[P]: the last keyframe at or before each packet in decode and in display order; 0 where none is."""
+    keys = np.flatnonzero(key)
+    if not len(keys):
+        return np.zeros(len(key), np.int32)
+    candidate = np.cumsum(key) - 1
+    while np.any(leading := (candidate >= 0) & (pts[keys[np.maximum(candidate, 0)]] > pts)):
+        candidate = candidate - leading
+    return np.where(candidate >= 0, keys[np.maximum(candidate, 0)], 0).astype(np.int32)
+
+
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
     """Where every packet and every frame of a video is. Immutable, plain numpy arrays.
@@ -98,14 +123,21 @@ class VideoIndex:
         packet_pts: int64[P], timestamp in the packets' own timeline, for comparing display order.
         packet_key: bool[P], decoding can start here.
         packet_disposable: uint8[P], one of DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES.
-        packet_config: uint8[P], number of the packet's record in ``stream.codec_configs``.
+        packet_config: uint8[P], number of the record in ``stream.codec_configs`` that is in force at the packet. What a
+            keyframe brings along is in force from that keyframe on.
         frame_packet: int32[N], the packet each frame is decoded from.
-        frame_pts: int64[N], presentation timestamp in ``stream.time_base`` units, never decreasing.
+        frame_pts: int64[N], presentation timestamp in ``stream.time_base`` units, as libavformat gives it. It falls
+            where a stream starts anew; ``clock`` never does.
         byte_ranges: whether a packet is exactly the bytes ``[offset, offset + size)`` of the source; if not,
             packets must come from a demuxer, or by ``transport``.
         stream: facts of the stream.
         transport: of packets cut into the packets of a transport stream; ``packet_offset`` is then where the
             first byte of each stands, and ``packet_size`` counts its own bytes only.
+        start_time: microseconds, when the earliest stream of the file begins, as libavformat's ``start_time``.
+        keys_from: what says that decoding can start at the packets of ``packet_key``: the packets' own ``"headers"``,
+            a ``"decoder"`` that was asked, or only the ``"container"``, whose word is checked when a clip is read.
+        packet_start: int32[P], the packet that decoding must start at for each packet's picture. By default the last
+            keyframe at or before it in decode order that is not shown after it.
     """
 
     source: str
@@ -122,8 +154,13 @@ class VideoIndex:
     byte_ranges: bool
     stream: StreamInfo
     transport: TransportLayout | None = None
+    start_time: int = 0
+    keys_from: Literal["headers", "decoder", "container"] = "container"
+    packet_start: npt.NDArray[np.int32] = field(default_factory=_not_given)
 
     def __post_init__(self) -> None:
+        if len(self.packet_start) != len(self.packet_key):
+            object.__setattr__(self, "packet_start", starts_by_times(self.packet_key, self.packet_pts))
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -213,7 +250,7 @@ class VideoIndex:
         return gops
 
     def start_packet(self, frames: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Where decoding must start to get each frame: the last keyframe at or before it in decode *and* display order.
+        """Where decoding must start to get each frame; see ``packet_start``.
 
         A frame shown before its keyframe but coded after it (a leading frame of an open GOP) needs the
         keyframe before that one. Where no keyframe fits, decoding starts with the first packet.
@@ -229,21 +266,17 @@ class VideoIndex:
         """
         wanted = np.asarray(frames, np.int64)
         self.check_range(wanted)
-        keys = self._key_packets
-        if not len(keys):
-            return np.zeros_like(wanted)
-        packets = self.frame_packet[wanted]
-        pts = self.packet_pts[packets]
-        candidate = np.searchsorted(keys, packets, "right") - 1
-        while np.any(leading := (candidate >= 0) & (self.packet_pts[keys[np.maximum(candidate, 0)]] > pts)):
-            candidate = candidate - leading
-        return np.where(candidate >= 0, keys[np.maximum(candidate, 0)], 0)
+        return self.packet_start[self.frame_packet[wanted]].astype(np.int64)
 
     def without_keyframe(self, packet: int) -> VideoIndex:
         """The same index where decoding does not start at this packet: what the container calls one may not be one."""
         key = self.packet_key.copy()
         key[packet] = False
-        return replace(self, packet_key=key)
+        return self.with_keyframes(key)
+
+    def with_keyframes(self, key: npt.NDArray[np.bool_]) -> VideoIndex:
+        """The same index with other keyframes, bool[P]; where decoding starts follows from them."""
+        return replace(self, packet_key=key, packet_start=_not_given())
 
     def check_range(self, frames: npt.NDArray[np.int64]) -> None:
         """Raise FrameRangeError unless all frame numbers are in ``[0, len(self))``."""

@@ -46,7 +46,8 @@ def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
     kept = safe | np.isin(index.frame_packet, list(came_out))
     key = index.packet_key.copy()
     key[false_keyframes] = False
-    return replace(index, packet_key=key, frame_packet=index.frame_packet[kept], frame_pts=index.frame_pts[kept])
+    index = replace(index, frame_packet=index.frame_packet[kept], frame_pts=index.frame_pts[kept])
+    return index.with_keyframes(key)
 
 
 def _first_true_keyframe(index: VideoIndex, source: ByteSource) -> tuple[int, list[int]]:

@@ -19,6 +19,7 @@ STRATEGIES = {
     int: NUMBERS,
     bool: st.booleans(),
     Fraction: st.builds(Fraction, st.integers(0, 2**40), st.integers(1, 2**40)),
+    tuple[int, int]: st.tuples(NUMBERS, NUMBERS),
     tuple[bytes, ...]: st.lists(st.binary(max_size=40), min_size=1, max_size=3).map(tuple),
 }
 STREAMS = st.builds(StreamInfo, **{n: STRATEGIES[t] for n, t in typing.get_type_hints(StreamInfo).items()})
@@ -62,6 +63,8 @@ def any_indexes(draw: st.DrawFn) -> VideoIndex:
         byte_ranges=draw(st.booleans()),
         stream=stream,
         transport=draw(st.none() | LAYOUTS),
+        start_time=draw(NUMBERS),
+        keys_from=draw(st.sampled_from(["headers", "decoder", "container"])),
     )
 
 

@@ -1,12 +1,12 @@
 """A VideoIndex as bytes: a blob of its own columns, and a record of all that videos of one making have in common.
 
-The record holds every field that is no array (codec, configuration, size, …) but the frame rate; many videos share
-one, so a store keeps each record once. The blob holds the frame rate and the arrays, each as its difference to what
-the arrays before it make likely (a packet starts where the one before ends) and then as ``columns`` packs it: about
-3 to 4 bytes a frame.
+The record holds every field that is no array (codec, configuration, size, …) but the frame rate and the start time;
+many videos share one, so a store keeps each record once. The blob holds these two and the arrays, each array as its
+difference to what the arrays before it make likely (a packet starts where the one before ends) and then as ``columns``
+packs it: about 3 to 4 bytes a frame.
 
 Blob: version, CRC-32 (of record and rest, little-endian), which columns were predicted (bit mask), the frame rate's
-numerator and denominator, the columns in the order that the record names.
+numerator and denominator, the start time, the columns in the order that the record names.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.index import StreamInfo, TransportLayout, VideoIndex
+from videoloader.indexing.index import StreamInfo, TransportLayout, VideoIndex, starts_by_times
 from videoloader.indexing.store.columns import Integers, pack_column, pack_number, unpack_column, unpack_number
 
-BLOB_VERSION = 1
+BLOB_VERSION = 2
 _HEAD = 5
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -63,9 +63,14 @@ def _packet_times_of_frames(columns: Columns) -> Integers:
     return predicted
 
 
+def _starts_by_times(columns: Columns) -> Integers:
+    return starts_by_times(columns["packet_key"].astype(np.bool_), columns["packet_pts"]).astype(np.int64)
+
+
 _PREDICTIONS: dict[str, Callable[[Columns], Integers]] = {
     "packet_offset": _offsets_without_gaps,
     "packet_pts": _packet_times_of_frames,
+    "packet_start": _starts_by_times,
 }
 
 
@@ -133,7 +138,7 @@ def pack_index(index: VideoIndex) -> PackedIndex:
     common = {
         field.name: getattr(index, field.name)
         for field in fields(index)
-        if field.name not in _TYPES and field.name != "source"
+        if field.name not in _TYPES and field.name not in ("source", "start_time")
     }
     common["stream"] = replace(index.stream, frame_rate=Fraction(0))
     record = json.dumps({"columns": list(_TYPES), "index": common}, default=_to_json, separators=(",", ":")).encode()
@@ -147,7 +152,8 @@ def pack_index(index: VideoIndex) -> PackedIndex:
             values = values - _PREDICTIONS[name](columns)
             predicted |= 1 << number
         packed.append(pack_column(values))
-    rest = pack_number(predicted) + pack_number(rate.numerator) + pack_number(rate.denominator) + b"".join(packed)
+    numbers = (predicted, rate.numerator, rate.denominator, index.start_time)
+    rest = b"".join(map(pack_number, numbers)) + b"".join(packed)
     check = zlib.crc32(rest, zlib.crc32(record))
     return PackedIndex(record, bytes([BLOB_VERSION]) + check.to_bytes(4, "little") + rest)
 
@@ -178,6 +184,7 @@ def _unpack(names: tuple[str, ...], common: Mapping[str, Any], blob: bytes, sour
     predicted, at = unpack_number(blob, _HEAD)
     numerator, at = unpack_number(blob, at)
     denominator, at = unpack_number(blob, at)
+    start_time, at = unpack_number(blob, at)
     columns: dict[str, npt.NDArray[Any]] = {}
     for number, name in enumerate(names):
         values, at = unpack_column(blob, at)
@@ -188,7 +195,7 @@ def _unpack(names: tuple[str, ...], common: Mapping[str, Any], blob: bytes, sour
     if at != len(blob):
         raise ValueError(f"{len(blob) - at} bytes too many")
     stream = replace(common["stream"], frame_rate=Fraction(numerator, denominator))
-    return VideoIndex(source=source, **{**common, **columns, "stream": stream})
+    return VideoIndex(source=source, **{**common, **columns, "stream": stream, "start_time": start_time})
 
 
 def _check(columns: Columns, configs: int) -> None:
@@ -200,3 +207,6 @@ def _check(columns: Columns, configs: int) -> None:
         raise ValueError("frames of packets that are not there")
     if len(packets) and columns["packet_config"].max() >= configs:
         raise ValueError("configuration records that are not there")
+    starts = columns["packet_start"]
+    if ((starts < 0) | (starts > np.arange(len(starts)))).any():
+        raise ValueError("decoding that starts behind the packet it is for")
