@@ -8,6 +8,7 @@ from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
 from videoloader.indexing.avi import index_avi
 from videoloader.indexing.images import index_images
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.libav import index_by_demuxing
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
@@ -61,7 +62,7 @@ def build_index(source: Openable) -> VideoIndex:
     if index is not None and index.stream.encrypted:
         warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
     elif index is not None and index.method == "tables":
-        index = without_lost_frames(index, opened)
+        index = without_lost_frames(with_keyframes_read(index, opened), opened)
     if index is None:
         index = index_by_demuxing(opened)
     if not len(index):

@@ -35,7 +35,7 @@ def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
         DecodeError: a packet does not decode.
     """
     keyframe, false_keyframes = _first_true_keyframe(index, source)
-    if not len(index) or (keyframe <= index.frame_packet.min() and _shown_first(index, keyframe)):
+    if not len(index) or ((not keyframe or keyframe <= index.frame_packet.min()) and _shown_first(index, keyframe)):
         return index
     last = index.packet_pts[: keyframe + 1].max() if keyframe < len(index.packet_pts) else index.packet_pts.max()
     if index.stream.codec in ("hevc", "vvc") and keyframe <= index.frame_packet.min():
@@ -52,6 +52,8 @@ def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
 
 def _first_true_keyframe(index: VideoIndex, source: ByteSource) -> tuple[int, list[int]]:
     """The first packet that decoding can start at, and those before it that are called so wrongly."""
+    if index.keys_from != "container":
+        return index.first_keyframe, []
     false: list[int] = []
     looked_at = 0
     for packet in map(int, index.packet_key.nonzero()[0]):

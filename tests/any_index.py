@@ -64,6 +64,7 @@ def any_indexes(draw: st.DrawFn) -> VideoIndex:
         stream=stream,
         transport=draw(st.none() | LAYOUTS),
         start_time=draw(NUMBERS),
+        other_starts=draw(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=3).map(tuple)),
         keys_from=draw(st.sampled_from(["headers", "decoder", "container"])),
     )
 

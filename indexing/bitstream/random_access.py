@@ -22,7 +22,7 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
     if codec == "h264":
         for start, stop in iterate_nals(payload, nal_length_size(codec, config)):
             kind = payload[start] & 31
-            if kind == 5 or (kind == 6 and _recovers_at_once(bytes(payload[start + 1 : stop]))):
+            if kind == 5 or (kind == 6 and recovers_at_once(bytes(payload[start + 1 : stop]))):
                 return True
             if kind == 1:
                 return False
@@ -95,7 +95,7 @@ def _av1_starts_with_key(payload: bytes | memoryview) -> bool:
 _FIRST_FRAME_IS_KEY = {"vp8": _vp8_starts_with_key, "vp9": _vp9_starts_with_key, "av1": _av1_starts_with_key}
 
 
-def _recovers_at_once(sei: bytes) -> bool:
+def recovers_at_once(sei: bytes) -> bool:
     """Whether an H.264 SEI NAL holds a recovery point message with recovery_frame_cnt 0."""
     for kind, message in iterate_messages(sei):
         if kind == 6:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.index import StreamInfo, TransportLayout, VideoIndex, starts_by_times
+from videoloader.indexing.index import StreamInfo, TransportLayout, VideoIndex
 from videoloader.indexing.store.columns import Integers, pack_column, pack_number, unpack_column, unpack_number
 
 BLOB_VERSION = 2
@@ -63,14 +63,9 @@ def _packet_times_of_frames(columns: Columns) -> Integers:
     return predicted
 
 
-def _starts_by_times(columns: Columns) -> Integers:
-    return starts_by_times(columns["packet_key"].astype(np.bool_), columns["packet_pts"]).astype(np.int64)
-
-
 _PREDICTIONS: dict[str, Callable[[Columns], Integers]] = {
     "packet_offset": _offsets_without_gaps,
     "packet_pts": _packet_times_of_frames,
-    "packet_start": _starts_by_times,
 }
 
 
@@ -108,7 +103,11 @@ def _to_json(value: object) -> object:
 
 
 def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return {name: _with_tuple(value) for name, value in values.items()}
+
+
+def _with_tuple(value: object) -> object:
+    return tuple(map(_with_tuple, value)) if isinstance(value, list) else value
 
 
 def _from_json(value: dict[str, Any]) -> object:
@@ -207,6 +206,3 @@ def _check(columns: Columns, configs: int) -> None:
         raise ValueError("frames of packets that are not there")
     if len(packets) and columns["packet_config"].max() >= configs:
         raise ValueError("configuration records that are not there")
-    starts = columns["packet_start"]
-    if ((starts < 0) | (starts > np.arange(len(starts)))).any():
-        raise ValueError("decoding that starts behind the packet it is for")

@@ -1,0 +1,211 @@
+"""What a decoder keeps from packet to packet besides pictures: parameter sets, and what stands for them in MPEG.
+
+H.264 (ITU-T H.264, 7.4.1.2.1) and HEVC (ITU-T H.265, 7.4.2.4.2) know a set by its kind and number; a later one takes
+the place of an earlier one of the same kind and number. MPEG-1, 2 and 4 have one header that each later one replaces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.hevc_parameter_sets import read_profile_tier_level
+from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
+
+# Kind and number of a set.
+SetName = tuple[int, int]
+Sets = Mapping[SetName, bytes]
+
+WITH_PARAMETER_SETS = ("h264", "hevc")
+# Where the headers of a sequence begin, and what comes after them: a group of pictures, a picture or its plane.
+_SEQUENCE = {
+    **dict.fromkeys(
+        ("mpeg1video", "mpeg2video"), re.compile(rb"\x00\x00\x01\xb3.*?(?=\x00\x00\x01[\x00\xb8]|$)", re.DOTALL)
+    ),
+    "mpeg4": re.compile(rb"\x00\x00\x01[\x00-\x2f\xb0\xb2\xb5].*?(?=\x00\x00\x01[\xb3\xb6]|$)", re.DOTALL),
+}
+WITH_HEADERS = (*WITH_PARAMETER_SETS, *_SEQUENCE)
+_SPS, _PPS, _SPS_EXTENSION, _SUBSET_SPS = 7, 8, 13, 15  # nal_unit_type of ITU-T H.264, table 7-1
+_HEVC_VPS, _HEVC_SPS, _HEVC_PPS = 32, 33, 34  # nal_unit_type of ITU-T H.265, table 7-1
+# Numbers of sets in an avcC record have five and eight bits (ISO/IEC 14496-15, 5.3.3.1).
+_MOST_SPS, _MOST_PPS = 31, 255
+_HVCC_HEAD = 22
+# Headers of MPEG stand within these first bytes of a packet.
+_LONGEST_HEADERS = 4096
+_OF_SEQUENCE: SetName = (0, 0)
+
+
+def sets_in_packet(codec: str, length_size: int, payload: bytes | memoryview) -> list[bytes]:
+    """The parameter sets that a packet of H.264 or HEVC brings along, header bytes included; mostly none.
+
+    Where units have start codes, those before the first slice: a set behind a slice begins another packet.
+
+    Args:
+        codec: one of ``WITH_PARAMETER_SETS``.
+        length_size: from ``nal_length_size``.
+        payload: the packet.
+    """
+    found: list[bytes] = []
+    if length_size:
+        position, size = 0, len(payload)
+        if codec == "h264":
+            while position + length_size < size:
+                start = position + length_size
+                position = start + int.from_bytes(payload[position:start], "big")
+                if 7 <= payload[start] & 31 <= 15 and start < position <= size and is_set(codec, payload[start]):
+                    found.append(bytes(payload[start:position]))
+            return found
+        while position + length_size < size:
+            start = position + length_size
+            position = start + int.from_bytes(payload[position:start], "big")
+            if 64 <= payload[start] & 0x7E <= 68 and start < position <= size:
+                found.append(bytes(payload[start:position]))
+        return found
+    for unit in _leading_units(codec, payload):
+        if is_set(codec, unit[0]):
+            found.append(unit)
+    return found
+
+
+def is_set(codec: str, first: int) -> bool:
+    """Whether a NAL unit of H.264 or HEVC is a parameter set, by the first byte of its header."""
+    if codec == "h264":
+        return first & 31 in (_SPS, _PPS, _SPS_EXTENSION, _SUBSET_SPS)
+    return _HEVC_VPS <= first >> 1 & 63 <= _HEVC_PPS
+
+
+def is_slice(codec: str, first: int) -> bool:
+    """Whether a NAL unit of H.264 or HEVC is a part of a picture, by the first byte of its header."""
+    return 1 <= first & 31 <= 5 if codec == "h264" else first & 0x7E < 64
+
+
+def _leading_units(codec: str, payload: bytes | memoryview) -> Iterable[bytes]:
+    """The units of a packet with start codes up to its first slice, which is the last one given; that one cut off."""
+    head = 1 << 10
+    while True:
+        data = bytes(payload[:head])
+        units: list[bytes] = []
+        start = data.find(b"\0\0\1") + 3
+        while 2 < start < len(data):
+            if is_slice(codec, data[start]):
+                return units
+            following = data.find(b"\0\0\1", start)
+            if following < 0 and len(data) < len(payload):
+                break
+            units.append(data[start : following if following >= 0 else len(data)].rstrip(b"\0"))
+            start = following + 3
+        if len(data) == len(payload):
+            return [unit for unit in units if unit]
+        head *= 8
+
+
+def sequence_headers(codec: str, payload: bytes | memoryview) -> bytes:
+    """The headers of a sequence in a packet or a record of MPEG-1, 2 or 4; empty where it has none."""
+    found = _SEQUENCE[codec].search(bytes(payload[:_LONGEST_HEADERS]))
+    return found[0] if found else b""
+
+
+@lru_cache(1024)
+def sets_of_record(codec: str, record: bytes) -> Sets:
+    """The sets that a decoder has that was opened with a configuration record.
+
+    Args:
+        codec: one of ``WITH_HEADERS``.
+        record: avcC, hvcC, or headers with start codes.
+    """
+    if codec not in WITH_PARAMETER_SETS:
+        headers = sequence_headers(codec, record)
+        return MappingProxyType({_OF_SEQUENCE: headers} if headers else {})
+    return named_sets(codec, parameter_sets(codec, record))
+
+
+def named_sets(codec: str, units: Iterable[bytes]) -> Sets:
+    """Sets by kind and number, of several with the same ones the last."""
+    if codec not in WITH_PARAMETER_SETS:
+        last = [unit for unit in units if unit][-1:]
+        return MappingProxyType(dict.fromkeys((_OF_SEQUENCE,), last[0]) if last else {})
+    units = (unit.rstrip(b"\0") for unit in units)
+    return MappingProxyType({_name(codec, unit): unit for unit in units if unit and is_set(codec, unit[0])})
+
+
+@lru_cache(1024)
+def _name(codec: str, unit: bytes) -> SetName:
+    """Kind and number of a set; one that cannot be read has a number that no other has."""
+    try:
+        if codec == "h264":
+            kind = unit[0] & 31
+            # profile_idc, constraint flags and level_idc stand before the number of an SPS (7.3.2.1.1).
+            return kind, BitReader(unit[4:12] if kind in (_SPS, _SUBSET_SPS) else unit[1:9]).ue()
+        # Sets of other layers (nuh_layer_id) have numbers of their own.
+        kind = (unit[0] >> 1 & 63) | (unit[0] & 1) << 11 | unit[1] >> 3 << 6
+        if unit[0] >> 1 & 63 == _HEVC_VPS:
+            return kind, unit[2] >> 4
+        if unit[0] >> 1 & 63 == _HEVC_PPS:
+            return kind, BitReader(unit[2:10]).ue()
+        bits = BitReader(unit[2:])
+        bits.u(4)
+        layers = bits.u(3)
+        bits.u(1)
+        read_profile_tier_level(bits, layers)
+        return kind, bits.ue()
+    except (ValueError, IndexError):
+        return -1, hash(unit)
+
+
+def record_with_sets(codec: str, record: bytes, sets: Sets) -> bytes:
+    """A configuration record that gives a decoder these sets and no others.
+
+    Args:
+        codec: one of ``WITH_HEADERS``.
+        record: the stream's own, which says whether units have lengths or start codes.
+        sets: all that are in force.
+
+    Raises:
+        ValueError: a record has no room for so many, or for one so long.
+    """
+    if codec not in WITH_PARAMETER_SETS:
+        # What else the stream's record says stays in force: of MPEG-4 the encoder's name, by which it is decoded.
+        return record + sets.get(_OF_SEQUENCE, b"")
+    if max(map(len, sets.values()), default=0) > 0xFFFF:
+        raise ValueError("a parameter set is longer than a record can say")
+    if not nal_length_size(codec, record):
+        kinds = sorted(sets, key=lambda name: name[0])
+        return b"".join(b"\0\0\0\1" + sets[name] for name in kinds)
+    if codec == "hevc":
+        return _hvcc(record, sets)
+    sps = [unit for (kind, _), unit in sets.items() if kind == _SPS]
+    pps = [unit for (kind, _), unit in sets.items() if kind != _SPS]
+    if len(sps) > _MOST_SPS or len(pps) > _MOST_PPS:
+        raise ValueError("more parameter sets than a record can hold")
+    head = record[:5] + bytes([0xE0 | len(sps)])
+    return head + _with_lengths(sps) + bytes([len(pps)]) + _with_lengths(pps)
+
+
+def _hvcc(record: bytes, sets: Sets) -> bytes:
+    """HEVCDecoderConfigurationRecord (ISO/IEC 14496-15, 8.3.3.1) with an array for each kind of set."""
+    kinds = sorted({unit[0] >> 1 & 63 for unit in sets.values()})
+    arrays = []
+    for kind in kinds:
+        units = [unit for unit in sets.values() if unit[0] >> 1 & 63 == kind]
+        arrays.append(bytes([kind]) + len(units).to_bytes(2, "big") + _with_lengths(units))
+    return record[:_HVCC_HEAD] + bytes([len(kinds)]) + b"".join(arrays)
+
+
+def _with_lengths(units: list[bytes]) -> bytes:
+    return b"".join(len(unit).to_bytes(2, "big") + unit for unit in units)
+
+
+def merged_sets(sets: Sets, later: Sets) -> Sets:
+    """The sets in force once later ones have come, too."""
+    return MappingProxyType({**sets, **later}) if later else sets
+
+
+def units_of(codec: str, record: bytes, payload: bytes | memoryview) -> list[bytes]:
+    """The sets in a packet, whatever the codec: see ``sets_in_packet`` and ``sequence_headers``."""
+    if codec in WITH_PARAMETER_SETS:
+        return sets_in_packet(codec, nal_length_size(codec, record), payload)
+    headers = sequence_headers(codec, payload)
+    return [headers] if headers else []

@@ -1,0 +1,89 @@
+"""Which configuration is in force at each packet: the container's records, and what packets bring along themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from videoloader.indexing.bitstream.parameter_sets import (
+    WITH_HEADERS,
+    Sets,
+    merged_sets,
+    named_sets,
+    record_with_sets,
+    sets_of_record,
+)
+from videoloader.indexing.index import VideoIndex
+
+# Packets name their configuration by a byte.
+_MOST_CONFIGURATIONS = 256
+
+# For some packets the sets that each brings along.
+Brought = Mapping[int, Iterable[bytes]]
+
+
+def with_configurations(index: VideoIndex, brought: Brought) -> VideoIndex:
+    """The index where each packet's configuration is the one in force when decoding starts there.
+
+    Sets stay in force until others of their kind and number come, as decoders keep them: over changes of the
+    container's record, too. What a packet brings along counts from that packet on.
+
+    Args:
+        index: whose packets name the container's records.
+        brought: parameter sets in packets (``units_of``): of all packets, or of those that were looked at. In MPEG-1, 2
+            and 4 only of keyframes without headers of their own, and then the last headers before them.
+    """
+    codec, records = index.stream.codec, index.stream.codec_configs
+    if codec not in WITH_HEADERS or (not brought and len(records) == 1):
+        return index
+    switched = np.flatnonzero(np.diff(index.packet_config)) + 1
+    if not len(switched) and all(_are_known(codec, records[0], units) for units in brought.values()):
+        return index
+    configs: dict[bytes, int] = {}
+    palettes = [*index.stream.palettes] if len(index.stream.palettes) == len(records) else []
+    kept: list[bytes] = []
+    column = np.zeros(len(index.packet_config), np.uint8)
+    key = index.packet_key.copy()
+    sets: Sets = {}
+    events = sorted({0, *switched.tolist(), *brought})
+    for packet, following in zip(events, [*events[1:], len(column)], strict=True):
+        number = int(index.packet_config[packet])
+        record = records[number]
+        if packet == 0 or packet in switched:
+            sets = merged_sets(sets, sets_of_record(codec, record))
+        sets = merged_sets(sets, named_sets(codec, brought.get(packet, ())))
+        config = _record_of(codec, record, sets)
+        if config not in configs and len(configs) < _MOST_CONFIGURATIONS:
+            configs[config] = len(configs)
+            kept += palettes[number : number + 1]
+        if config in configs:
+            column[packet:following] = configs[config]
+        else:
+            # More than the column can name: decoding starts before them, and meets them in their order.
+            key[packet:following] = False
+    stream = replace(index.stream, codec_configs=tuple(configs), palettes=tuple(kept))
+    index = replace(index, packet_config=column, stream=stream)
+    return index if (key == index.packet_key).all() else index.with_keyframes(key)
+
+
+def brings_others(index: VideoIndex, packet: int, units: Iterable[bytes]) -> bool:
+    """Whether a packet of H.264 or HEVC has sets that the index does not say are in force there."""
+    codec = index.stream.codec
+    return not _are_known(codec, index.stream.codec_configs[index.packet_config[packet]], units)
+
+
+def _are_known(codec: str, record: bytes, units: Iterable[bytes]) -> bool:
+    known = sets_of_record(codec, record)
+    return all(known.get(name) == unit for name, unit in named_sets(codec, units).items())
+
+
+def _record_of(codec: str, record: bytes, sets: Sets) -> bytes:
+    if sets_of_record(codec, record) == sets:
+        return record
+    try:
+        return record_with_sets(codec, record, sets)
+    except ValueError:
+        # What a record cannot hold comes along with the packets; without it decoders refuse them, loudly.
+        return record

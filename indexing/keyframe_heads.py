@@ -1,0 +1,128 @@
+"""The first bytes of keyframes: whether decoding can start there, and which parameter sets they bring along."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import (
+    WITH_HEADERS,
+    WITH_PARAMETER_SETS,
+    is_set,
+    is_slice,
+    units_of,
+)
+from videoloader.indexing.bitstream.random_access import is_random_access, recovers_at_once
+from videoloader.indexing.configurations import with_configurations
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.sources import ByteSource
+
+# Bytes that mostly hold all that comes before a picture, and those tried where they do not.
+_HEAD, _LONG_HEAD = 1 << 10, 16 << 10
+# Codecs whose keyframes tell by their headers that they are.
+_WITH_KEYFRAME_HEADERS = (*WITH_HEADERS, "vvc", "vp8", "vp9", "av1")
+# Keyframes that are looked at when a video is indexed, where a read costs a system call or where it costs a request.
+# Those of videos with more are looked at when a clip is read, each when decoding starts there.
+_MOST_NEAR, _MOST_FAR = 2000, 8
+_NEAR = 64 << 10  # ByteSource.read_through
+_IDR, _SEI = 5, 6  # nal_unit_type of ITU-T H.264, table 7-1
+
+
+class Head(NamedTuple):
+    """What the first bytes of a packet say.
+
+    Attributes:
+        starts: whether decoding can start there.
+        units: the parameter sets in it, header bytes included, or its sequence headers.
+    """
+
+    starts: bool
+    units: list[bytes]
+
+
+def with_keyframes_read(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """The index with what the keyframes themselves say: which of them are some, and the parameter sets from each on.
+
+    Args:
+        index: of packets that are byte ranges, with the container's word for its keyframes.
+        source: of the same video.
+
+    Raises:
+        SourceError: the source cannot be read.
+    """
+    codec, configs = index.stream.codec, index.stream.codec_configs
+    keys = index.packet_key.nonzero()[0].tolist()
+    most = _MOST_NEAR if source.read_through <= _NEAR else _MOST_FAR
+    if codec not in _WITH_KEYFRAME_HEADERS or index.stream.encrypted or len(keys) > most:
+        return index
+    false: list[int] = []
+    brought: dict[int, list[bytes]] = {}
+    headers = b""
+    for packet in keys:
+        head = _head(source, codec, configs[index.packet_config[packet]], index.packet_range(packet))
+        if not head.starts:
+            false.append(packet)
+        elif codec in WITH_PARAMETER_SETS:
+            if head.units:
+                brought[packet] = head.units
+        elif codec in WITH_HEADERS:
+            if headers and not head.units:
+                brought[packet] = [headers]
+            headers = head.units[0] if head.units else headers
+    if false:
+        key = index.packet_key.copy()
+        key[false] = False
+        index = index.with_keyframes(key)
+    return with_configurations(index.known_by("headers"), brought)
+
+
+def _head(source: ByteSource, codec: str, record: bytes, packet: tuple[int, int]) -> Head:
+    """What the first bytes of a packet say, which lies at this offset and has this size."""
+    offset, size = packet
+    for most in (_HEAD, _LONG_HEAD, size):
+        if head := read_head(codec, record, source.read(offset, min(size, most)), size):
+            return head
+    return Head(False, [])  # the file ends before the packet does
+
+
+def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -> Head | None:
+    """What a packet's first bytes say of it as a place to start decoding at.
+
+    Args:
+        codec: of the stream, one whose keyframes tell by their headers that they are.
+        record: the packet's configuration record.
+        start: its first bytes.
+        size: of the whole packet.
+
+    Returns:
+        None where more of the packet must be seen.
+    """
+    cut = len(start) < size
+    if codec not in WITH_PARAMETER_SETS:
+        starts = bool(is_random_access(codec, record, start))
+        if cut and not (starts and (codec not in WITH_HEADERS or _reaches_picture(start))):
+            return None
+        return Head(starts, units_of(codec, record, start) if codec in WITH_HEADERS else [])
+    units: list[bytes] = []
+    messages: list[bytes] = []
+    for begin, end in iterate_nals(start, nal_length_size(codec, record)):
+        first = start[begin]
+        if is_slice(codec, first):
+            if codec == "hevc":
+                return Head(16 <= first >> 1 & 63 <= 23, units)
+            return Head(first & 31 == _IDR or any(map(recovers_at_once, messages)), units)
+        if is_set(codec, first):
+            if cut and end >= len(start):
+                return None
+            units.append(bytes(start[begin:end]))
+        elif codec == "h264" and first & 31 == _SEI:
+            if cut and end >= len(start):
+                return None
+            messages.append(bytes(start[begin + 1 : end]))
+    return None if cut else Head(any(map(recovers_at_once, messages)), units)
+
+
+def _reaches_picture(start: bytes | memoryview) -> bool:
+    """Whether a picture of MPEG-1, 2 or 4 begins in these bytes."""
+    data = bytes(start)
+    return b"\0\0\1\0" in data or b"\0\0\1\xb6" in data
