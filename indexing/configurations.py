@@ -24,48 +24,48 @@ _MOST_CONFIGURATIONS = 256
 Brought = Mapping[int, Iterable[bytes]]
 
 
-def with_configurations(index: VideoIndex, brought: Brought) -> VideoIndex:
+def with_configurations(index: VideoIndex, brought: Brought, since: int | None = None) -> VideoIndex:
     """The index where each packet's configuration is the one in force when decoding starts there.
 
     Sets stay in force until others of their kind and number come, as decoders keep them: over changes of the
     container's record, too. What a packet brings along counts from that packet on.
 
     Args:
-        index: whose packets name the container's records.
+        index: whose packets name the container's records; with ``since`` one that was made here.
         brought: parameter sets in packets (``units_of``): of all packets, or of those that were looked at. In MPEG-1, 2
             and 4 only of keyframes without headers of their own, and then the last headers before them.
+        since: the packet from which on an index is to be corrected, because its sets were not known.
     """
     codec, records = index.stream.codec, index.stream.codec_configs
     if codec not in WITH_HEADERS or (not brought and len(records) == 1):
         return index
-    switched = np.flatnonzero(np.diff(index.packet_config)) + 1
-    if not len(switched) and all(_are_known(codec, records[0], units) for units in brought.values()):
+    first = since or 0
+    switched = first + 1 + np.flatnonzero(np.diff(index.packet_config[first:]))
+    if since is None and not len(switched) and all(_are_known(codec, records[0], each) for each in brought.values()):
         return index
-    configs: dict[bytes, int] = {}
-    palettes = [*index.stream.palettes] if len(index.stream.palettes) == len(records) else []
-    kept: list[bytes] = []
-    column = np.zeros(len(index.packet_config), np.uint8)
-    key = index.packet_key.copy()
-    sets: Sets = {}
-    events = sorted({0, *switched.tolist(), *brought})
+    configs: dict[bytes, int] = {} if since is None else {record: number for number, record in enumerate(records)}
+    palettes = dict(zip(records, index.stream.palettes, strict=False))
+    column, key = index.packet_config.copy(), index.packet_key.copy()
+    record = records[column[first]]
+    sets = sets_of_record(codec, record)
+    events = sorted({first, *switched.tolist(), *brought})
     for packet, following in zip(events, [*events[1:], len(column)], strict=True):
-        number = int(index.packet_config[packet])
-        record = records[number]
-        if packet == 0 or packet in switched:
-            sets = merged_sets(sets, sets_of_record(codec, record))
+        before, record = record, records[index.packet_config[packet]]
+        if record != before:
+            known = {} if since is None else sets_of_record(codec, before)
+            changed = {name: unit for name, unit in sets_of_record(codec, record).items() if known.get(name) != unit}
+            sets = merged_sets(sets, changed)
         sets = merged_sets(sets, named_sets(codec, brought.get(packet, ())))
         config = _record_of(codec, record, sets)
-        if config not in configs and len(configs) < _MOST_CONFIGURATIONS:
-            configs[config] = len(configs)
-            kept += palettes[number : number + 1]
-        if config in configs:
-            column[packet:following] = configs[config]
+        if config in configs or len(configs) < _MOST_CONFIGURATIONS:
+            column[packet:following] = configs.setdefault(config, len(configs))
+            palettes.setdefault(config, palettes.get(record, b""))
         else:
             # More than the column can name: decoding starts before them, and meets them in their order.
             key[packet:following] = False
-    stream = replace(index.stream, codec_configs=tuple(configs), palettes=tuple(kept))
-    index = replace(index, packet_config=column, stream=stream)
-    return index if (key == index.packet_key).all() else index.with_keyframes(key)
+    kept = tuple(palettes.get(config, b"") for config in configs)
+    stream = replace(index.stream, codec_configs=tuple(configs), palettes=kept if any(kept) else ())
+    return replace(index, packet_config=column, packet_key=key, stream=stream)
 
 
 def brings_others(index: VideoIndex, packet: int, units: Iterable[bytes]) -> bool:

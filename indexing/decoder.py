@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import av
 import av.error
@@ -12,10 +12,17 @@ import av.video.codeccontext
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.index import VideoIndex
 
+if TYPE_CHECKING:
+    from av.packet import PktSideDataT
+
 # libavcodec's decoder of the codec's own name cannot decode on a CPU; this one can.
 _DECODER_NAMES = {"av1": "libdav1d"}
 # Codecs whose packets do not tell the picture's size.
 _WITHOUT_SIZE = ("ffv1",)
+# Their decoders need nothing but the record and the packets, whatever container they come from.
+WELL_KNOWN_CODECS = (
+    "h264", "hevc", "vvc", "vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg",
+)  # fmt: skip
 # libavcodec ends the process when told of more.
 _DEEPEST_H264_REORDERING = 16
 
@@ -56,18 +63,50 @@ def open_decoder(index: VideoIndex, config: int, threads: int = 1) -> av.video.c
         context.codec_tag = stream.codec_tag
     if stream.codec in _WITHOUT_SIZE or stream.pixel_format:
         context.width, context.height = stream.width, stream.height
+    if stream.container_size != (0, 0):
+        context.width, context.height = stream.container_size
     if stream.pixel_format:
         context.pix_fmt = stream.pixel_format
+    if stream.bits_per_coded_sample:
+        context.bits_per_coded_sample = stream.bits_per_coded_sample
     return context
 
 
-def make_packet(data: bytes | memoryview, number: int, is_keyframe: bool) -> av.packet.Packet[Any]:
-    """A packet for the decoder, whose frame comes out with ``number`` as its pts."""
+def make_packet(
+    index: VideoIndex, data: bytes | memoryview, number: int, previous: int | None
+) -> av.packet.Packet[Any]:
+    """A packet for the decoder, whose frame comes out with ``number`` as its pts.
+
+    Args:
+        index: of the video.
+        data: the packet's bytes.
+        number: of the packet in the index.
+        previous: number of the packet that the same decoder was given before in this run; None for the first. Where
+            another configuration is in force since then, the packet tells the decoder of it.
+    """
     # Made by size, the packet has the zeros after its end that decoders read on into; a packet
     # made around our buffer would show them the bytes that happen to follow.
     packet: av.packet.Packet[Any] = av.Packet(len(data))
     packet.update(data)  # type: ignore[arg-type]  # any buffer will do
     packet.pts = number
     # Some decoders (PNG's) take packets without the mark for differences to the last picture.
-    packet.is_keyframe = is_keyframe
+    packet.is_keyframe = bool(index.packet_key[number])
+    stream = index.stream
+    if stream.palettes or len(stream.codec_configs) > 1:
+        config = int(index.packet_config[number])
+        before = None if previous is None else int(index.packet_config[previous])
+        _attach(packet, "palette", stream.palettes, config, before)
+        if before is not None:  # else the decoder was opened with it
+            _attach(packet, "new_extradata", stream.codec_configs, config, before)
     return packet
+
+
+def _attach(
+    packet: av.packet.Packet[Any], kind: PktSideDataT, contents: tuple[bytes, ...], config: int, before: int | None
+) -> None:
+    """Put what is in force with a configuration beside a packet, unless the decoder has it from the packet before."""
+    content = contents[config] if contents else b""
+    if content and (before is None or contents[before] != content):
+        beside = av.packet.PacketSideData(av.packet.packet_sidedata_type_from_literal(kind), len(content))
+        beside.update(content)
+        packet.set_sidedata(beside)

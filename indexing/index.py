@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -107,7 +108,8 @@ class VideoIndex:
         packet_size: int32[P], bytes.
         packet_pts: int64[P], timestamp in the packets' own timeline, for comparing display order.
         packet_key: bool[P], decoding can start here.
-        packet_disposable: uint8[P], one of DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES.
+        packet_disposable: uint8[P], one of DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES, by the packets' own
+            headers. What containers say of it is wrong too often.
         packet_config: uint8[P], number of the record in ``stream.codec_configs`` that is in force at the packet. What a
             keyframe brings along is in force from that keyframe on.
         frame_packet: int32[N], the packet each frame is decoded from.
@@ -188,6 +190,11 @@ class VideoIndex:
         units = np.asarray(seconds, np.float64) / base + slack
         frames: npt.NDArray[np.int64] = np.searchsorted(self.frame_pts, np.floor(units), "right") - 1
         return np.maximum(frames, 0)
+
+    @cached_property
+    def content(self) -> int:
+        """A number that other videos of the same name hardly have: a checksum of the packets' sizes."""
+        return zlib.crc32(self.packet_size.tobytes())
 
     @cached_property
     def packets_in_display_order(self) -> npt.NDArray[np.int64]:

@@ -76,6 +76,27 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> VideoIndex:
     return with_configurations(index.known_by("headers"), brought)
 
 
+def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: list[bytes]) -> VideoIndex:
+    """The index of H.264 or HEVC, corrected by parameter sets that were found in a packet.
+
+    They stay in force in the GOPs that follow, but for what their keyframes bring along.
+
+    Args:
+        index: of packets that are byte ranges.
+        source: of the same video.
+        packet: whose sets are other ones than the index says.
+        units: these sets.
+    """
+    brought = {packet: units}
+    configs = index.stream.codec_configs
+    following = index.packet_key.nonzero()[0]
+    for number in following[following > packet].tolist() if index.byte_ranges else []:
+        record = configs[index.packet_config[number]]
+        if found := _head(source, index.stream.codec, record, index.packet_range(number)).units:
+            brought[number] = found
+    return with_configurations(index, brought, since=packet)
+
+
 def _head(source: ByteSource, codec: str, record: bytes, packet: tuple[int, int]) -> Head:
     """What the first bytes of a packet say, which lies at this offset and has this size."""
     offset, size = packet

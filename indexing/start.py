@@ -105,7 +105,7 @@ def _decode_until(index: VideoIndex, source: ByteSource, last_pts: int) -> set[i
             fed += len(data)
             if fed > source.size:
                 raise IndexingError(f"its first {number + 1} packets are more bytes than the file has", index.source)
-            frames = context.decode(make_packet(data, number, bool(index.packet_key[number])))
+            frames = context.decode(make_packet(index, data, number, number - 1 if number else None))
             numbers = [frame.pts for frame in frames if frame.pts is not None]
             came_out.update(numbers)
             if any(index.packet_pts[number] > last_pts for number in numbers):

@@ -16,6 +16,7 @@ from videoloader.planning import Run, plan_frames
 
 # One NAL unit after its length: a picture that others refer to, and one that none does.
 REFERENCE, DISPOSABLE = b"\0\0\0\2\x41\x9a", b"\0\0\0\2\x01\x9a"
+IDR = b"\0\0\0\2\x65\x88"
 AVCC = bytes([1, 100, 0, 10, 0xFF, 0xE1, 0])
 
 
@@ -44,12 +45,12 @@ def test_packets_are_their_bytes_in_decode_order(layout, gaps, data):
     [
         (DISPOSABLE, DISPOSABLE_UNKNOWN, "tables", False),
         (REFERENCE, DISPOSABLE_UNKNOWN, "tables", True),
-        (DISPOSABLE, DISPOSABLE_NO, "tables", True),  # the container knows better
+        (DISPOSABLE, DISPOSABLE_NO, "tables", True),  # the index knows more of it than its first slice
         (REFERENCE, DISPOSABLE_YES, "tables", False),
         (DISPOSABLE, DISPOSABLE_UNKNOWN, "decoded", True),  # it may carry a part of another frame
     ],
 )
-def test_disposable_packets_are_told_by_the_container_then_by_their_own_bytes(payload, said, method, kept):
+def test_disposable_packets_are_told_by_the_index_then_by_their_own_bytes(payload, said, method, kept):
     index = make_index([0, 1, 2], {0}, disposable=[DISPOSABLE_UNKNOWN, said, DISPOSABLE_UNKNOWN], method=method)
     index = replace(
         index,
@@ -57,7 +58,7 @@ def test_disposable_packets_are_told_by_the_container_then_by_their_own_bytes(pa
         packet_size=np.full(3, 6, np.int32),
         stream=replace(index.stream, codec_configs=(AVCC,)),
     )
-    source = MemorySource(REFERENCE + payload + DISPOSABLE)
+    source = MemorySource(IDR + payload + DISPOSABLE)
     (run,) = plan_frames(index, [2]).runs
     assert [packet.number for packet in read_packets(source, index, run)] == ([0, 1, 2] if kept else [0, 2])
     (run,) = plan_frames(index, [1, 2]).runs

@@ -62,8 +62,7 @@ def test_only_packets_that_nothing_wanted_depends_on_are_left_out(drawn):
     for run in plan_frames(index, frames).runs:
         first, last = int(run.packets[0]), int(run.packets[-1])
         for packet in set(range(first, last + 1)) - set(run.packets.tolist()):
-            leading = index.method != "decoded" and index.packet_pts[packet] < index.packet_pts[first]
-            assert index.packet_disposable[packet] == DISPOSABLE_YES or leading
+            assert index.packet_disposable[packet] == DISPOSABLE_YES
             assert packet not in run.wanted
 
 
@@ -73,10 +72,7 @@ def test_a_plan_costs_no_more_than_each_frame_alone_and_the_delays_of_the_seeks_
     plan = plan_frames(index, frames)
     alone = sum(plan_frames(index, [frame]).packets for frame in set(frames))
     seeks_saved = plan.frames_wanted - len(plan.runs)
-    # A run that goes on over a keyframe of HEVC decodes its leading frames, which one that starts there need not.
-    pts, keys = index.packet_pts, np.flatnonzero(index.packet_key)
-    leading = sum(int((pts[key:] < pts[key]).sum()) for key in keys) if index.stream.codec == "hevc" else 0
-    assert plan.packets <= alone + index.stream.reorder_depth * seeks_saved + leading
+    assert plan.packets <= alone + index.stream.reorder_depth * seeks_saved
 
 
 def test_a_gap_longer_than_the_reordering_delay_is_skipped():
@@ -113,18 +109,16 @@ def test_leading_frames_need_the_keyframe_before_their_own():
     assert packets_of(index, [2]) == [[0, 1, 2, 3]]
 
 
-def test_leading_frames_of_the_first_keyframe_stay_where_others_may_refer_to_them():
-    index = make_index([0, 1, 4, 2, 3, 5], {0, 2}, codec="mpeg2video")
+def test_leading_frames_of_the_first_keyframe_are_left_out_when_their_packets_have_been_read():
+    index = make_index([0, 1, 4, 2, 3, 5], {0, 2})
     assert packets_of(index, [5]) == [[2, 3, 4, 5]]
-    index = make_index([0, 1, 4, 2, 3, 5], {0, 2}, method="decoded")
-    assert packets_of(index, [5]) == [[2, 3, 4, 5]]
-
-
-@pytest.mark.parametrize("codec", ["h264", "hevc"])
-def test_leading_frames_of_the_first_keyframe_are_left_out_in_h264_and_hevc(codec):
-    index = make_index([0, 1, 4, 2, 3, 5], {0, 2}, codec=codec)
-    assert packets_of(index, [5]) == [[2, 5]]
     assert packets_of(index, [2]) == [[0, 1, 2, 3]]
+
+
+def test_decoding_starts_where_the_packets_were_found_to_need_it():
+    index = replace(make_index([0, 1, 2, 3, 4, 5], {0, 2}), other_starts=((3, 0),))
+    assert packets_of(index, [3]) == [[0, 1, 2, 3]]
+    assert packets_of(index, [4]) == [[2, 3, 4]]
 
 
 def test_a_packet_shown_twice_is_decoded_once():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,10 @@ from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
 from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
-from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.packets import PacketBytes, read_packets
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import Run, plan_frames, with_all_frames
+from videoloader.run_start import IndexCorrection
 from videoloader.slots import ClipSink, ClipSlots
 from videoloader.stopping import Stop
 
@@ -64,17 +64,6 @@ class ClipsReport:
     ready: list[torch.cuda.Event]
     seconds: float
     by_gpu: bool
-
-
-class FalseKeyframeError(Exception):
-    """The container calls a packet a keyframe, and it is none.
-
-    Attributes:
-        packet: its number.
-    """
-
-    def __init__(self, packet: int) -> None:
-        self.packet = packet
 
 
 class ClipReader:
@@ -187,7 +176,7 @@ class ClipReader:
             remaining = frames[~np.isin(index.frame_packet[frames], list(sink.done))]
         while True:
             try:
-                read = partial(read_checked, source, index)
+                read = partial(read_packets, source, index)
                 read_for_cpu = partial(_read_stoppable, stop, read)
                 for run in plan_frames(index, remaining).runs:
                     stop.check()
@@ -203,8 +192,8 @@ class ClipReader:
                         all_frames = partial(read, with_all_frames(index, run))
                         packets += _decode_and_keep(nvdec, index, all_frames, sink, cache)
                 return packets, index, by_jpeg_engine or nvdec is not None
-            except FalseKeyframeError as false:
-                index = index.without_keyframe(false.packet)
+            except IndexCorrection as found:
+                index = found.index
             except UnsureError:
                 threads, packets = 1, 0
                 sink.start_again()
@@ -274,22 +263,6 @@ def _decode_and_keep(
 def _file_of(source: ByteSource, index: VideoIndex, packet: int) -> str:
     """The file that a packet lies in, for messages."""
     return source.file_at(int(index.packet_offset[packet])) if isinstance(source, FolderSource) else index.source
-
-
-def read_checked(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[PacketBytes]:
-    """The packets of a run; see ``read_packets``.
-
-    Raises:
-        FalseKeyframeError: the first is none, although the container says so.
-    """
-    packets = read_packets(source, index, run)
-    for first in islice(packets, 1):
-        if first.number == run.packets[0] and index.packet_key[first.number]:
-            config = index.stream.codec_configs[index.packet_config[first.number]]
-            if not is_random_access(index.stream.codec, config, first.data):
-                raise FalseKeyframeError(first.number)
-        yield first
-    yield from packets
 
 
 def warn_of_hdr(index: VideoIndex) -> None:

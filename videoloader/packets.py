@@ -10,14 +10,25 @@ import numpy as np
 
 from videoloader.errors import DecodeError, SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.nal import nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import (
+    WITH_HEADERS,
+    WITH_PARAMETER_SETS,
+    may_have_sequence_headers,
+    sequence_headers,
+    sets_in_packet,
+)
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
+from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.images import is_cut_off
-from videoloader.indexing.index import DISPOSABLE_UNKNOWN, VideoIndex
+from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
+from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.planning import Run
+from videoloader.run_start import IndexCorrection, from_keyframe
 
 _LARGEST_READ = 16 << 20
 # Bytes of packets held in memory to see which of them are needed.
@@ -25,15 +36,25 @@ _LONGEST_LOOK_AHEAD = 64 << 20
 
 
 class PacketBytes(NamedTuple):
-    """One packet: its number in the index, its payload, and whether its frame is wanted."""
+    """One packet of a run.
+
+    Attributes:
+        number: in the index.
+        data: its payload.
+        wanted: whether its frame is wanted.
+        headers: whether it brings along parameter sets or sequence headers, which stay in force behind it.
+    """
 
     number: int
     data: bytes | memoryview
     wanted: bool
+    headers: bool = False
 
 
 def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[PacketBytes]:
     """The run's packets in decode order, without those that nothing wanted depends on.
+
+    Only what the packets themselves say decides what is left out, and whether decoding can start where the index says.
 
     Args:
         source: of the video.
@@ -41,30 +62,61 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
         run: from a plan made with this index.
 
     Raises:
+        IndexCorrection: decoding cannot start at the first packet for all that is wanted, or a packet brings along
+            parameter sets that the index does not know.
         SourceError: the source has become shorter than its index says, or a folder holds other files.
         DecodeError: an image file is cut off.
     """
     if isinstance(source, FolderSource):
         _check_files(source, index, run)
+    codec = index.stream.codec
     all_wanted = len(run.wanted) == len(run.packets)
     wanted = [True] * len(run.packets)
     if not all_wanted:
         wanted = np.isin(run.packets, run.wanted, assume_unique=True).tolist()
     parts = zip(run.packets.tolist(), _read(source, index, run), wanted, strict=True)
     packets: Iterator[PacketBytes] = starmap(PacketBytes, parts)
-    if index.stream.codec == "h264" and run.packets[0]:
-        packets = _with_x264_version(source, index, packets)
-    if index.container == "images" and index.stream.codec == "mjpeg":
+    if index.container == "images" and codec == "mjpeg":
         return _whole_jpegs(source, packets)
-    if index.method == "decoded" or index.stream.encrypted or all_wanted:
+    if index.stream.encrypted:
+        return packets
+    if codec in WITH_HEADERS:
+        packets = _with_headers_told(source, index, packets)
+    if index.packet_key[run.packets[0]]:
+        packets = from_keyframe(index, packets)
+    if codec == "h264" and run.packets[0]:
+        packets = _with_x264_version(source, index, packets)
+    if index.method == "decoded" or all_wanted:
         # A packet of an index that was decoded may carry a part of another's frame.
         return packets
     if run.packets[0] < index.first_keyframe:
         # Which frames come out at such a start, a decoder guesses from all the packets that it is given.
         return packets
-    if names_references(index.stream.codec):
+    if names_references(codec):
         return _referenced(index, run, packets)
     return _without_disposable(index, run, packets)
+
+
+def _with_headers_told(source: ByteSource, index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The packets, those marked that bring along headers. All of these must be known to the index."""
+    codec, configs = index.stream.codec, index.stream.codec_configs
+    config = -1
+    record, length_size = b"", 0
+    with_sets = codec in WITH_PARAMETER_SETS
+    for packet in packets:
+        if index.packet_config[packet.number] != config:
+            config = int(index.packet_config[packet.number])
+            record = configs[config]
+            length_size = nal_length_size(codec, record)
+        if not with_sets:
+            own = bool(may_have_sequence_headers(packet.data) and sequence_headers(codec, packet.data))
+            yield packet._replace(headers=True) if own else packet
+        elif units := sets_in_packet(codec, length_size, packet.data):
+            if brings_others(index, packet.number, units):
+                raise IndexCorrection(with_sets_found(index, source, packet.number, units))
+            yield packet._replace(headers=True)
+        else:
+            yield packet
 
 
 def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | memoryview]:
@@ -102,11 +154,11 @@ def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator
 
 def _without_disposable(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]]
-    unknown = (index.packet_disposable[run.packets] == DISPOSABLE_UNKNOWN).tolist()
+    needed = set(run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO].tolist())
     return (
         packet
-        for packet, is_unknown in zip(packets, unknown, strict=True)
-        if packet.wanted or not (is_unknown and is_disposable(codec, config, packet.data))
+        for packet in packets
+        if packet.wanted or packet.headers or packet.number in needed or not is_disposable(codec, config, packet.data)
     )
 
 

@@ -11,10 +11,6 @@ import numpy.typing as npt
 
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
-# Codecs in which nothing shown after a packet that decoding can start at refers to what is shown before it: HEVC (ITU-T
-# H.265, 3.69 "leading picture" and 8.3.2), and H.264, by what its recovery point promises (H.264, D.2.8).
-_LEADING_ALONE = ("h264", "hevc")
-
 _FIRST_PACKET = np.zeros(1, np.int64)
 _FIRST_PACKET.flags.writeable = False
 
@@ -24,8 +20,8 @@ class Run:
     """Packets to decode in one go, without a seek.
 
     Attributes:
-        packets: int64[P], packet numbers in decode order; the first is where decoding starts. Packets that
-            the container calls disposable and that nobody wants are left out already, if that is a keyframe.
+        packets: int64[P], packet numbers in decode order; the first is where decoding starts. Unwanted packets that
+            the index knows to be disposable are left out already, if that is a keyframe.
         wanted: int64[W], the packets among them whose frames are wanted.
     """
 
@@ -168,26 +164,13 @@ def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]
     if start < index.first_keyframe:
         return Run(np.arange(start, stop), wanted)
     needed = index.packet_disposable[start:stop] != DISPOSABLE_YES
-    if _leading_alone(index, start):
-        needed &= index.packet_pts[start:stop] >= index.packet_pts[start]
-    needed[0] = True  # some containers call keyframes disposable
+    needed[0] = True
     needed[wanted - start] = True
     return Run(start + np.flatnonzero(needed), wanted)
-
-
-def _leading_alone(index: VideoIndex, start: int) -> bool:
-    """Whether what is shown before the packet that decoding starts at should be left out.
-
-    Such pictures refer to what comes before that packet. Decoders skip them, and NVDEC then gives their timestamps
-    to other pictures. Where a packet may be half a frame, it cannot be told which they are.
-    """
-    return index.stream.codec in _LEADING_ALONE and index.method != "decoded" and bool(index.packet_key[start])
 
 
 def with_all_frames(index: VideoIndex, run: Run) -> Run:
     """The run with all packets up to its end, and all frames that come out of it wanted."""
     packets = np.arange(run.packets[0], run.packets[-1] + 1)
-    from_start = index.packet_pts[packets] >= index.packet_pts[packets[0]]
-    wanted = from_start & index.packet_has_frame[packets]
-    kept = from_start if _leading_alone(index, int(packets[0])) else np.ones_like(from_start)
-    return Run(packets[kept], packets[wanted])
+    wanted = (index.packet_start[packets] >= packets[0]) & index.packet_has_frame[packets]
+    return Run(packets, packets[wanted])

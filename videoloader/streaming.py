@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.clips import read_checked, warn_of_hdr
+from videoloader.clips import warn_of_hdr
 from videoloader.conversion_threads import conversion_threads
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.decoding import UnsureError, decode_in_threads
 from videoloader.indexing import ByteSource, VideoIndex
+from videoloader.packets import read_packets
 from videoloader.planning import Run
 from videoloader.slots import ClipSink, whole_clip
 
@@ -43,7 +44,7 @@ def stream_in_threads(
     Raises:
         UnsureError: see ``decode_in_threads``; or frames are shown in another order than they lie in the video. Those
             up to there are right.
-        FalseKeyframeError: see ``read_checked``; likewise.
+        IndexCorrection: see ``read_packets``; likewise.
     """
     warn_of_hdr(index)
     geometry = Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
@@ -55,7 +56,7 @@ def stream_in_threads(
     due = zip(frames[first].tolist(), packet_of[first].tolist(), times, strict=True)
     try:
         for run in runs:
-            for packet, picture in decode_in_threads(index, read_checked(source, index, run), threads):
+            for packet, picture in decode_in_threads(index, read_packets(source, index, run), threads):
                 frame, expected, shown = next(due, (0, -1, 0))
                 if packet != expected:  # an edit list goes back
                     raise UnsureError

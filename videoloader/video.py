@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.clips import ClipReader, ClipsReport, FalseKeyframeError, reader_of_thread
+from videoloader.clips import ClipReader, ClipsReport, reader_of_thread
 from videoloader.convert import Geometry, OutputSpec, fill_color
 from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, resolve_device
@@ -20,6 +20,7 @@ from videoloader.errors import FrameRangeError, UnsupportedError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import plan_frames, split_at_keyframes
+from videoloader.run_start import IndexCorrection
 from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
 from videoloader.slots import ClipPart, ClipSlots, split_clips, whole_clip
 from videoloader.stopping import Stop
@@ -199,7 +200,9 @@ class Video:
                         yield frame
                         given += 1
                 return
-            except (UnsureError, FalseKeyframeError, UnsupportedError):
+            except IndexCorrection as found:
+                self.index, numbers = found.index, numbers[given:]
+            except (UnsureError, UnsupportedError):
                 numbers = numbers[given:]
         yield from self._stream_in_parts(numbers, most)
 

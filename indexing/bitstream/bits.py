@@ -25,6 +25,11 @@ class BitReader:
         reader._value, reader._left = int.from_bytes(payload, "big"), len(payload) * 8
         return reader
 
+    @property
+    def left(self) -> int:
+        """Bits that have not been read."""
+        return self._left
+
     def u(self, bits: int) -> int:
         self._left -= bits
         if self._left < 0:

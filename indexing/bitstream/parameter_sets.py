@@ -102,6 +102,11 @@ def _leading_units(codec: str, payload: bytes | memoryview) -> Iterable[bytes]:
         head *= 8
 
 
+def may_have_sequence_headers(payload: bytes | memoryview) -> bool:
+    """Whether a packet of MPEG-1, 2 or 4 may have such headers. Most begin with their picture at once."""
+    return len(payload) > 3 and payload[3] not in (0, 0xB6)
+
+
 def sequence_headers(codec: str, payload: bytes | memoryview) -> bytes:
     """The headers of a sequence in a packet or a record of MPEG-1, 2 or 4; empty where it has none."""
     found = _SEQUENCE[codec].search(bytes(payload[:_LONGEST_HEADERS]))

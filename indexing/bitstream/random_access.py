@@ -55,6 +55,11 @@ def is_skipped_leading(codec: str, config: bytes, payload: bytes | memoryview) -
     return _picture_type(codec, config, payload) in ((8, 9) if codec == "hevc" else (3,))
 
 
+def is_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
+    """Whether a picture of HEVC or VVC is shown before the keyframe that it follows: RADL and RASL pictures."""
+    return _picture_type(codec, config, payload) in ((6, 7, 8, 9) if codec == "hevc" else (2, 3))
+
+
 def _picture_type(codec: str, config: bytes, payload: bytes | memoryview) -> int:
     """nal_unit_type of the first slice (ITU-T H.265, 7.4.2.2; ITU-T H.266, 7.4.2.2); -1 without any."""
     for start, stop in iterate_nals(payload, nal_length_size(codec, config)):

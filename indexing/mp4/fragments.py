@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from videoloader.errors import IndexingError
 from videoloader.indexing.mp4.boxes import Box, FileBox, iterate_boxes
-from videoloader.indexing.mp4.samples import DISPOSABLE_FROM_DEPENDED_ON, Samples
+from videoloader.indexing.mp4.samples import Samples
 from videoloader.indexing.sources import ByteSource
 
 # Flags of tfhd, then of trun; sample flags.
@@ -195,7 +195,6 @@ def _samples_of(runs: list[_Run], head: Samples, time_offset: int, source: ByteS
         dts,
         composition + _shifts(runs, run_of, np.where(of_track, composition, 0)),
         (sample_flags & (_NOT_SYNC | _DEPENDS_ON_OTHERS)) == 0,
-        DISPOSABLE_FROM_DEPENDED_ON[(sample_flags >> 22) & 3],
         description[run_of],
         # A fragment that goes back in time repeats what was shown already.
         dts <= last_time[run_of],

@@ -11,7 +11,7 @@ import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.picture import picture_format
-from videoloader.indexing.index import DISPOSABLE_NO, StreamInfo, VideoIndex
+from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, read_descriptions
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
@@ -159,13 +159,10 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
     packet_pts = samples.dts + samples.composition
     order = packet_pts.argsort(kind="stable")
     frame_packet, frame_pts = shown_frames(samples, packet_pts, order, track.edits)
-    key, disposable = samples.key, samples.disposable
+    key = samples.key
     if description.facts["encrypted"]:
         # What a decoder makes of noise depends on all that it decoded before.
-        key, disposable = np.arange(count) == 0, np.full(count, DISPOSABLE_NO, np.uint8)
-    elif description.codec == "av1":
-        # Writers copy an AV1 encoder's own idea of "disposable" into sdtp; frames do depend on such packets.
-        disposable = np.zeros(count, np.uint8)
+        key = np.arange(count) == 0
     span = int(samples.dts[-1] - samples.dts[0])
     stream = StreamInfo(
         codec=description.codec,
@@ -191,7 +188,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
         packet_size=samples.size,
         packet_pts=packet_pts,
         packet_key=key,
-        packet_disposable=disposable,
+        packet_disposable=np.zeros(count, np.uint8),
         packet_config=np.minimum(samples.config, min(len(track.descriptions), 256) - 1),
         frame_packet=frame_packet.astype(np.int32),
         frame_pts=frame_pts,

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
 from videoloader.indexing.mp4.boxes import Box
 
 
@@ -24,15 +23,9 @@ class Samples(NamedTuple):
     dts: npt.NDArray[np.int64]
     composition: npt.NDArray[np.int64]
     key: npt.NDArray[np.bool_]
-    disposable: npt.NDArray[np.uint8]
     config: npt.NDArray[np.uint8]
     discarded: npt.NDArray[np.bool_]
 
-
-# sample_is_depended_on of sdtp and of a fragment's sample flags: 0 unknown, 1 others depend on it, 2 none does.
-DISPOSABLE_FROM_DEPENDED_ON = np.array(
-    [DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES, DISPOSABLE_UNKNOWN], np.uint8
-)
 
 _UINT32, _INT64 = np.dtype(">u4"), np.dtype(">i8")
 _TIME_TO_SAMPLE = np.dtype([("count", ">u4"), ("value", ">i4")])
@@ -184,14 +177,6 @@ def _key_mask(data: bytes, stbl: dict[bytes, Box], count: int) -> npt.NDArray[np
     return key
 
 
-def _disposable(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.uint8]:
-    column = np.zeros(count, np.uint8)
-    if box is not None:
-        flags = np.frombuffer(data[box.start + 4 : min(box.start + 4 + count, box.stop)], np.uint8)
-        column[: len(flags)] = DISPOSABLE_FROM_DEPENDED_ON[(flags >> 2) & 3]
-    return column
-
-
 def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str) -> Samples:
     """All samples that the tables in moov tell of; none for a purely fragmented track.
 
@@ -215,7 +200,6 @@ def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str)
             none,
             none.astype(np.bool_),
             none.astype(np.uint8),
-            none.astype(np.uint8),
             none.astype(np.bool_),
         )
     offset, config = _chunk_layout(data, stbl, sizes, name)
@@ -225,7 +209,6 @@ def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str)
         _decode_times(data, stbl.get(b"stts"), count),
         _composition_offsets(data, stbl.get(b"ctts"), count),
         _key_mask(data, stbl, count),
-        _disposable(data, stbl.get(b"sdtp"), count),
         config,
         np.zeros(count, np.bool_),
     )

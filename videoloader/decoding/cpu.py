@@ -4,30 +4,63 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 
 import av
 import av.error
 import av.video.codeccontext
 
 from videoloader.errors import DecodeError
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import (
+    WITH_HEADERS,
+    WITH_PARAMETER_SETS,
+    sequence_headers,
+    units_of,
+)
 from videoloader.indexing.bitstream.x264_version import demands_version
+from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.images import has_own_tables
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
 
 _OPEN_CONTEXTS = 8
+# Codecs whose decoders keep nothing over a flush that the next keyframe does not set anew, but for the parameter sets
+# and headers that are followed here. Of all others each run gets a new context.
+_WITH_CLEAN_START = (*WITH_HEADERS, "mjpeg", "vp8", "vp9", "av1")
+
+# Of JPEG (ITU-T T.81, table B.1). What comes before a scan stands within so many bytes.
+_QUANTISATION, _HUFFMAN_TABLES = b"\xff\xdb", b"\xff\xc4"
+_LONGEST_HEADER = 16 << 10
 
 Sink = Callable[[int, av.VideoFrame], None]
 _ContextKey = tuple[Hashable, ...]
 
 
+@dataclass(eq=False)
+class _Open:
+    """A context that stays open.
+
+    Attributes:
+        context: libavcodec's.
+        key: what it was opened for; None where it serves one run only.
+        headers: the sequence headers that it has, MPEG-1, 2 and 4; the tables of JPEG, where it was given any.
+    """
+
+    context: av.video.codeccontext.VideoCodecContext
+    key: _ContextKey | None
+    headers: bytes
+
+
 class CpuDecoder:
-    """A decoder for one thread. Its libavcodec contexts stay open from clip to clip, one a configuration record."""
+    """A decoder for one thread. Its libavcodec contexts stay open from clip to clip.
+
+    What a run does to a context is never seen by another run. Contexts of H.264 and HEVC belong to one configuration,
+    and are closed when packets brought along another one; a context in which anything went wrong is closed, too.
+    """
 
     def __init__(self) -> None:
-        self._contexts: OrderedDict[_ContextKey, av.video.codeccontext.VideoCodecContext] = OrderedDict()
+        self._contexts: OrderedDict[_ContextKey, _Open] = OrderedDict()
 
     def decode(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink) -> int:
         """Decode one run, from a keyframe on, until all wanted frames have come out.
@@ -37,7 +70,7 @@ class CpuDecoder:
 
         Args:
             index: of the video.
-            packets: of the run, in decode order; all of one configuration record.
+            packets: of the run, in decode order.
             sink: called as ``sink(packet number, frame)`` for each wanted packet, in display order. The
                 frame is the sink's to keep.
 
@@ -48,68 +81,116 @@ class CpuDecoder:
             DecodeError: libavcodec refuses a packet before all wanted frames came out.
             UnsupportedError: there is no decoder for the codec.
         """
-        context: av.video.codeccontext.VideoCodecContext | None = None
+        opened: _Open | None = None
         expected: set[int] = set()
-        keys = index.packet_key
+        clean = True
         fed = number = 0
+        configs, codec = index.packet_config, index.stream.codec
+        config = -1
+        previous: int | None = None
         try:
-            for number, data, wanted in packets:
-                if context is None:
-                    context = self._context(index, number, data)
-                    context.flush_buffers()
+            for number, data, wanted, headers in packets:
+                if opened is None:
+                    opened = self._take(index, number, data)
+                    context = opened.context
+                    config = int(configs[number])
                 if wanted:
                     expected.add(number)
+                if configs[number] != config or (headers and _brings_others(index, number, data)):
+                    clean = False
+                if headers or codec == "mjpeg":
+                    opened.headers = _headers(codec, data) or opened.headers
                 fed += 1
-                for frame in context.decode(make_packet(data, number, bool(keys[number]))):
+                for frame in context.decode(make_packet(index, data, number, previous)):
+                    clean = clean and not frame.is_corrupt
                     if frame.pts in expected:
                         expected.remove(frame.pts)
                         sink(frame.pts, frame)
+                previous = number
             # What is held back is asked for only while something wanted is.
-            for frame in context.decode(None) if context is not None and expected else ():
+            for frame in context.decode(None) if opened is not None and expected else ():
+                clean = clean and not frame.is_corrupt
                 if frame.pts in expected:
                     expected.remove(frame.pts)
                     sink(frame.pts, frame)
         except av.error.FFmpegError as error:
             raise DecodeError(f"packet {number} does not decode: {error.strerror}", index.source, number) from None
+        if opened is not None and opened.key is not None and clean and not expected:
+            self._give_back(opened)
         return fed
 
-    def _context(
-        self, index: VideoIndex, packet: int, data: bytes | memoryview
-    ) -> av.video.codeccontext.VideoCodecContext:
-        """The context for the run that begins with this packet."""
+    def _take(self, index: VideoIndex, packet: int, data: bytes | memoryview) -> _Open:
+        """A context for the run that begins with this packet. It is given back when the run has ended well."""
         config = int(index.packet_config[packet])
+        codec, record = index.stream.codec, index.stream.codec_configs[config]
         key = _context_key(index, config, data)
-        context = self._contexts.get(key)
-        if context is not None:
-            self._contexts.move_to_end(key)
-            return context
-        context = open_decoder(index, config)
-        self._contexts[key] = context
+        if key is not None and (opened := self._contexts.pop(key, None)) and _may_serve(opened, codec, record, data):
+            opened.context.flush_buffers()
+            return opened
+        return _Open(open_decoder(index, config), key, _headers(codec, record))
+
+    def _give_back(self, opened: _Open) -> None:
+        assert opened.key is not None
+        self._contexts[opened.key] = opened
         if len(self._contexts) > _OPEN_CONTEXTS:
             self._contexts.popitem(last=False)
-        return context
 
 
-def _context_key(index: VideoIndex, config: int, first_packet: bytes | memoryview) -> _ContextKey:
-    """What a context depends on. Videos of one making share it, and with it the memory of its frames; JPEG files, too.
+def _headers(codec: str, data: bytes | memoryview) -> bytes:
+    """What stays in force in a context behind a packet or a record, where that is not a configuration of its own."""
+    if codec == "mjpeg":
+        return _HUFFMAN_TABLES if _HUFFMAN_TABLES in _jpeg_header(data) else b""
+    if codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS:
+        return sequence_headers(codec, data)
+    return b""
 
-    But not those whose packets bring parameter sets along: they replace the ones of the record for good. Nor those of
-    4:4:4, which are decoded as their encoder's version demands: a context keeps that, too.
+
+def _brings_others(index: VideoIndex, packet: int, data: bytes | memoryview) -> bool:
+    """Whether a packet of H.264 or HEVC has other parameter sets than the configuration at it."""
+    codec = index.stream.codec
+    if codec not in WITH_PARAMETER_SETS:
+        return False
+    record = index.stream.codec_configs[index.packet_config[packet]]
+    return brings_others(index, packet, units_of(codec, record, data))
+
+
+def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryview) -> bool:
+    """Whether what a context has taken over from earlier runs means nothing to one that begins with this packet."""
+    if codec == "mjpeg":
+        header = _jpeg_header(data)
+        # A decoder has Huffman tables of its own, until it is given others.
+        return _QUANTISATION in header and (_HUFFMAN_TABLES in header or not opened.headers)
+    return opened.headers == _headers(codec, record) or _headers(codec, data) != b""
+
+
+def _jpeg_header(data: bytes | memoryview) -> bytes:
+    head = bytes(data[:_LONGEST_HEADER])
+    return head[: head.find(b"\xff\xda")]
+
+
+def _context_key(index: VideoIndex, config: int, first_packet: bytes | memoryview) -> _ContextKey | None:
+    """What a context depends on; None where it must not serve another run.
+
+    H.264 and HEVC videos of one making share a context, and with it the memory of its frames; JPEG files, too. But not
+    those of H.264 4:4:4, which are decoded as their encoder's version demands: a context keeps that.
     """
     stream = index.stream
     if index.container == "images" and stream.codec == "mjpeg" and has_own_tables(first_packet):
         return ("mjpeg",)
+    if stream.codec not in _WITH_CLEAN_START:
+        return None
     record = stream.codec_configs[config]
-    facts = (stream.codec, stream.codec_tag, stream.width, stream.height, stream.pixel_format, stream.reorder_depth)
-    shared = stream.codec in ("h264", "hevc") and record and not _has_parameter_sets(stream.codec, record, first_packet)
+    facts = (
+        stream.codec,
+        stream.codec_tag,
+        stream.width,
+        stream.height,
+        stream.container_size,
+        stream.pixel_format,
+        stream.bits_per_coded_sample,
+        stream.reorder_depth,
+    )
+    shared = stream.codec in WITH_PARAMETER_SETS and bool(record)
     if stream.codec == "h264" and demands_version(record, first_packet):
         shared = False
-    return record, facts, "" if shared else index.source
-
-
-def _has_parameter_sets(codec: str, record: bytes, packet: bytes | memoryview) -> bool:
-    """nal_unit_type of ITU-T H.264, table 7-1: 7 and 8; of ITU-T H.265, table 7-1: 32 to 34."""
-    units = iterate_nals(packet, nal_length_size(codec, record))
-    if codec == "h264":
-        return any(packet[start] & 31 in (7, 8) for start, _ in units)
-    return any(32 <= packet[start] >> 1 & 63 <= 34 for start, _ in units)
+    return record, facts, None if shared else (index.source, index.content)

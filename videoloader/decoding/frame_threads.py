@@ -70,28 +70,32 @@ def decode_in_threads(
     if (first := next(coming, None)) is None:
         return
     expected: set[int] = set()
+    previous: int | None = None
     with _decoder(index, int(index.packet_config[first.number]), threads) as decoder:
         # To the last frame that is held back, since what is wanted may refer to it.
         for packet in chain((first,), coming, (None,)):
             if packet is not None and packet.wanted:
                 expected.add(packet.number)
-            for frame in _decode(decoder, index, packet):
+            for frame in _decode(decoder, index, packet, previous):
                 if frame.is_corrupt:
                     raise UnsureError
                 if frame.pts in expected:
                     expected.remove(frame.pts)
                     yield frame.pts, frame
+            previous = packet and packet.number
     if expected:
         raise UnsureError
 
 
 def _decode(
-    decoder: av.video.codeccontext.VideoCodecContext, index: VideoIndex, packet: PacketBytes | None
+    decoder: av.video.codeccontext.VideoCodecContext,
+    index: VideoIndex,
+    packet: PacketBytes | None,
+    previous: int | None,
 ) -> list[av.VideoFrame]:
     """The frames that come out after a packet, or of all that is held back."""
-    key = packet is not None and bool(index.packet_key[packet.number])
     try:
-        return decoder.decode(packet and make_packet(packet.data, packet.number, key))
+        return decoder.decode(packet and make_packet(index, packet.data, packet.number, previous))
     except av.error.FFmpegError:
         raise UnsureError from None
 

@@ -15,7 +15,6 @@ from mp4_writing import box, table
 
 from videoloader.errors import IndexingError
 from videoloader.indexing import MemorySource
-from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
 from videoloader.indexing.mp4.boxes import iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.samples import Samples, read_samples
 
@@ -185,17 +184,9 @@ def test_sync_samples_that_do_not_exist_are_ignored():
     assert samples.key.tolist() == [False, True, False]
 
 
-@given(st.lists(st.integers(0, 255), min_size=1, max_size=20), st.integers(0, 5))
-def test_disposable_is_what_sdtp_says_nothing_depends_on(flags, missing):
-    count = len(flags) + missing
-    names = {0: DISPOSABLE_UNKNOWN, 1: DISPOSABLE_NO, 2: DISPOSABLE_YES, 3: DISPOSABLE_UNKNOWN}
-    samples = read(sizes_box([1] * count), one_chunk(count), box(b"sdtp", bytes(4) + bytes(flags)))
-    assert samples.disposable.tolist() == [names[flag >> 2 & 3] for flag in flags] + [DISPOSABLE_UNKNOWN] * missing
-
-
 def test_a_track_without_sizes_has_no_samples():
     samples = read(table(b"stts", "II", []), table(b"stsc", "III", []), table(b"stco", "I", []))
-    assert [len(column) for column in samples] == [0] * 8
+    assert [len(column) for column in samples] == [0] * 7
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,320 @@
+"""In which order a decoder gives out the pictures it is fed, from the headers of one packet after the other.
+
+Containers tell when pictures are shown, and some tell it wrongly. Decoders go by picture order counts (ITU-T H.264,
+8.2.1; ITU-T H.265, 8.3.1), or by the kinds of pictures (ISO/IEC 13818-2, 6.1.1.11; ISO/IEC 14496-2, 6.1.3.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.h264_parameter_sets import Pps, Sps, read_pps, read_sps
+from videoloader.indexing.bitstream.hevc_parameter_sets import (
+    PictureParameters,
+    SequenceParameters,
+    read_picture_parameters,
+    read_sequence_parameters,
+)
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import Sets, is_set, is_slice, named_sets, sets_of_record
+
+# Keys of one coded video sequence lie above all of the one before it, whatever order counts it has.
+_SEQUENCE = 1 << 34
+_MIDDLE = 1 << 33
+# Bytes of a slice header that hold its order count.
+_SLICE_HEAD = 12
+_LONG_SLICE_HEAD = 48
+_MOST_NUMBER_BITS = 16  # of frame_num and pic_order_cnt_lsb (ITU-T H.264, 7.4.2.1.1)
+_LARGEST_ORDER = 1 << 32
+_I, _P, _B = 1, 2, 3  # picture_coding_type of ISO/IEC 13818-2, table 6-12
+
+
+class DisplayOrder(Protocol):
+    """Follows a run of packets from where decoding starts."""
+
+    def key(self, payload: bytes | memoryview) -> int:
+        """Take in the next packet: its picture is given out after all those with smaller keys.
+
+        Raises:
+            ValueError: that cannot be told.
+        """
+        ...
+
+
+def display_order(codec: str, record: bytes) -> DisplayOrder | None:
+    """What tells the order of a run's pictures; None for codecs that are not read here.
+
+    Args:
+        codec: of the stream.
+        record: the configuration in force where the run starts.
+    """
+    return _ORDERS[codec](record) if codec in _ORDERS else None
+
+
+class _Slices:
+    """Parameter sets of H.264 or HEVC by number, as they come along."""
+
+    _codec: str
+
+    def __init__(self, record: bytes) -> None:
+        self._length_size = nal_length_size(self._codec, record)
+        self._take(sets_of_record(self._codec, record))
+
+    def _take(self, sets: Sets) -> None:
+        raise NotImplementedError
+
+    def _find_slice(self, payload: bytes | memoryview) -> int:
+        """Where the first slice of a packet begins; sets before it are taken in."""
+        found = -1
+        units: list[bytes] = []
+        for start, stop in iterate_nals(payload, self._length_size):
+            if self._codec == "hevc" and (stop - start < 3 or is_of_layer(payload, start)):
+                continue
+            if is_slice(self._codec, payload[start]):
+                found = start
+                break
+            if is_set(self._codec, payload[start]):
+                units.append(bytes(payload[start:stop]))
+        if units:
+            self._take(named_sets(self._codec, units))
+        if found < 0:
+            raise ValueError("a packet has no picture")
+        return found
+
+
+class _Beginning(NamedTuple):
+    """What the first bits of slice headers that begin alike lead to: how many they are, and the sets they name."""
+
+    used: int
+    sps: Sps
+    pps: Pps
+
+
+class _H264Order(_Slices):
+    _codec = "h264"
+
+    def __init__(self, record: bytes) -> None:
+        self._sps: dict[int, Sps] = {}
+        self._pps: dict[int, Pps] = {}
+        self._beginnings: dict[int, _Beginning] = {}
+        super().__init__(record)
+        self._sequence = self._fed = 0
+        self._msb = self._lsb = 0
+        self._frame_num = -1
+        self._cycles = 0
+
+    def _take(self, sets: Sets) -> None:
+        self._beginnings.clear()
+        for (kind, _), unit in sets.items():
+            # One that cannot be read is missed where a slice names it.
+            with suppress(ValueError):
+                if kind == 7:
+                    sps = read_sps(unit[1:])
+                    self._sps[sps.number] = sps
+                elif kind == 8:
+                    pps = read_pps(unit[1:])
+                    self._pps[pps.number] = pps
+
+    def key(self, payload: bytes | memoryview) -> int:
+        start = self._length_size
+        if not start or payload[start] & 31 not in (1, 5):
+            start = self._find_slice(payload)
+        first = payload[start]
+        is_idr, is_reference = first & 31 == 5, first & 0x60 != 0
+        head = bytes(payload[start + 1 : start + 1 + _SLICE_HEAD])
+        if len(head) < _SLICE_HEAD or b"\0\0\3" in head:
+            head = bytes(payload[start + 1 : start + 1 + _LONG_SLICE_HEAD]).replace(b"\0\0\3", b"\0\0")
+            head = head[:_SLICE_HEAD].ljust(_SLICE_HEAD, b"\0")
+        value = int.from_bytes(head, "big")
+        beginning = self._beginnings.get(value >> 80) or self._begin(value)
+        sps = beginning.sps
+        left = 96 - beginning.used - sps.frame_num_bits
+        frame_num = value >> left & (1 << sps.frame_num_bits) - 1
+        if not sps.frames_only:
+            left -= 1
+            if value >> left & 1:
+                left -= 1  # bottom_field_flag
+        if is_idr:
+            # idr_pic_id, an Exp-Golomb code (9.1).
+            zeros = left - (value & (1 << left) - 1).bit_length()
+            left -= 2 * zeros + 1
+            self._sequence += 1
+            self._msb = self._lsb = self._cycles = 0
+        elif self._frame_num >= 0 and frame_num != self._frame_num:
+            if frame_num != (self._frame_num + 1) & (1 << sps.frame_num_bits) - 1:
+                # Pictures are missing, or memory management operation 5 starts the counts anew (7.4.3).
+                raise ValueError("frame numbers do not follow each other")
+            if frame_num < self._frame_num:
+                self._cycles += 1 << sps.frame_num_bits
+        first_of_run = self._frame_num < 0
+        if is_reference or first_of_run:
+            self._frame_num = frame_num
+        if sps.order_type == 0:
+            order = self._by_lsb(sps, value, left, is_reference, starts=first_of_run and not is_idr)
+        elif sps.order_type == 2:
+            self._fed += 1
+            order = self._fed
+        else:
+            order = self._by_cycle(sps, value, left, self._cycles + frame_num, is_reference)
+        return self._sequence * _SEQUENCE + _MIDDLE + order
+
+    def _begin(self, value: int) -> _Beginning:
+        """Read the first three numbers of a slice header; those that take more bits than usual every time."""
+        bits = BitReader.raw(value.to_bytes(_SLICE_HEAD, "big"))
+        if bits.ue():
+            raise ValueError("a picture does not begin with its first macroblock")
+        bits.ue()
+        pps = self._pps.get(bits.ue())
+        sps = self._sps.get(pps.sps) if pps else None
+        if pps is None or sps is None:
+            raise ValueError("a slice names a parameter set that is not there")
+        if max(sps.frame_num_bits, sps.order_bits) > _MOST_NUMBER_BITS:
+            raise ValueError("a sequence parameter set has numbers that cannot be")
+        used = 8 * _SLICE_HEAD - bits.left
+        beginning = _Beginning(used + 2 * sps.separate_planes, sps, pps)
+        if used <= 16:
+            self._beginnings[value >> 80] = beginning
+        return beginning
+
+    def _by_lsb(self, sps: Sps, value: int, left: int, is_reference: bool, *, starts: bool) -> int:
+        """Picture order count of type 0 (8.2.1.1), of the top field or the only one."""
+        size = 1 << sps.order_bits
+        left -= sps.order_bits
+        if left < 0:
+            raise ValueError("a slice header ends too early")
+        lsb = value >> left & size - 1
+        if starts:
+            self._lsb = lsb
+        msb, before = self._msb, self._lsb
+        if lsb < before and before - lsb >= size >> 1:
+            msb += size
+        elif lsb > before and lsb - before > size >> 1:
+            msb -= size
+        if is_reference:
+            self._msb, self._lsb = msb, lsb
+        return msb + lsb
+
+    def _by_cycle(self, sps: Sps, value: int, left: int, number: int, is_reference: bool) -> int:
+        """Picture order count of type 1 (8.2.1.2), of the top field or the only one."""
+        length = len(sps.offset_for_ref)
+        expected = 0
+        if length:
+            cycles, rest = divmod(number - (not is_reference and number > 0), length)
+            expected = cycles * sum(sps.offset_for_ref) + sum(sps.offset_for_ref[:rest])
+        if not is_reference:
+            expected += sps.offset_for_non_ref
+        if sps.order_deltas:
+            bits = BitReader.raw(value.to_bytes(_SLICE_HEAD, "big"))
+            bits.u(96 - left)
+            expected += bits.se()
+        if abs(expected) >= _LARGEST_ORDER:
+            raise ValueError("a picture order count that cannot be")
+        return expected
+
+
+class _HevcOrder(_Slices):
+    _codec = "hevc"
+
+    def __init__(self, record: bytes) -> None:
+        self._sps: dict[int, SequenceParameters] = {}
+        self._pps: dict[int, PictureParameters] = {}
+        super().__init__(record)
+        self._sequence = 0
+        self._anchor: int | None = None
+
+    def _take(self, sets: Sets) -> None:
+        for (kind, _), unit in sets.items():
+            with suppress(ValueError):
+                if kind == 33:
+                    number, sequence = read_sequence_parameters(unit)
+                    self._sps[number] = sequence
+                elif kind == 34:
+                    number, picture = read_picture_parameters(unit)
+                    self._pps[number] = picture
+
+    def key(self, payload: bytes | memoryview) -> int:
+        start = self._length_size
+        if not start or payload[start] & 0x7E >= 64 or is_of_layer(payload, start):
+            start = self._find_slice(payload)
+        kind, temporal = payload[start] >> 1 & 63, payload[start + 1] & 7
+        head = bytes(payload[start + 2 : start + 2 + _LONG_SLICE_HEAD])
+        bits = BitReader(head)
+        if not bits.u(1):
+            raise ValueError("a picture does not begin with its first slice")
+        is_irap = 16 <= kind <= 23
+        if is_irap:
+            bits.u(1)
+        picture = self._pps.get(bits.ue())
+        sequence = self._sps.get(picture.sequence) if picture else None
+        if picture is None or sequence is None:
+            raise ValueError("a slice names a parameter set that is not there")
+        starts = (is_irap and kind != 21) or self._anchor is None
+        if starts:
+            self._sequence += 1
+        if kind in (19, 20):
+            self._anchor = 0
+            return self._sequence * _SEQUENCE + _MIDDLE
+        bits.u(picture.extra_bits)
+        bits.ue()
+        bits.u(picture.output_flag + 2 * sequence.separate_planes)
+        size = 1 << sequence.order_bits
+        order = low = bits.u(sequence.order_bits)
+        if not starts and self._anchor is not None:
+            before = self._anchor % size
+            order = self._anchor - before + low
+            if low < before and before - low >= size >> 1:
+                order += size
+            elif low > before and low - before > size >> 1:
+                order -= size
+        # Of the lowest layer, and neither leading nor one that no other refers to (8.3.1, prevTid0Pic).
+        if (temporal == 1 and not 6 <= kind <= 9 and (kind > 14 or kind % 2)) or self._anchor is None:
+            self._anchor = order
+        return self._sequence * _SEQUENCE + _MIDDLE + order
+
+
+def is_of_layer(payload: bytes | memoryview, start: int) -> bool:
+    """Whether an HEVC NAL unit is of another layer than the base (nuh_layer_id; ITU-T H.265, 7.3.1.2)."""
+    return payload[start] & 1 != 0 or payload[start + 1] >> 3 != 0
+
+
+class _MpegOrder:
+    """B pictures are shown at once, others when the next such picture comes."""
+
+    def __init__(self, kind_of: Callable[[bytes | memoryview], int]) -> None:
+        self._kind_of = kind_of
+        self._references = self._between = 0
+
+    def key(self, payload: bytes | memoryview) -> int:
+        if self._kind_of(payload) == _B:
+            self._between += 1
+            return self._references * _SEQUENCE + self._between
+        self._references, self._between = self._references + 1, 0
+        return self._references * _SEQUENCE + _MIDDLE
+
+
+def _mpeg2_kind(payload: bytes | memoryview) -> int:
+    data = bytes(payload)
+    start = data.find(b"\0\0\1\0")
+    if not 0 <= start < len(data) - 5:
+        raise ValueError("a packet has no picture")
+    return data[start + 5] >> 3 & 7
+
+
+def _mpeg4_kind(payload: bytes | memoryview) -> int:
+    data = bytes(payload)
+    start = data.find(b"\0\0\1\xb6")
+    if not 0 <= start < len(data) - 4:
+        raise ValueError("a packet has no picture")
+    return (_I, _P, _B, _P)[data[start + 4] >> 6]
+
+
+_ORDERS: dict[str, Callable[[bytes], DisplayOrder]] = {
+    "h264": _H264Order,
+    "hevc": _HevcOrder,
+    "mpeg1video": lambda record: _MpegOrder(_mpeg2_kind),
+    "mpeg2video": lambda record: _MpegOrder(_mpeg2_kind),
+    "mpeg4": lambda record: _MpegOrder(_mpeg4_kind),
+}

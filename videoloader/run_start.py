@@ -1,0 +1,109 @@
+"""Where a run starts: whether decoding can start there for all that is wanted, and what is left out after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from videoloader.indexing.bitstream.display_order import display_order
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.random_access import is_leading, is_random_access, is_skipped_leading
+from videoloader.indexing.index import VideoIndex
+
+if TYPE_CHECKING:
+    from videoloader.packets import PacketBytes
+
+# No picture is shown before one that was decoded so many pictures earlier (ITU-T H.264, A.3.1: MaxDpbFrames).
+_DEEPEST_REORDERING = 16
+_NAMED_LEADING = ("hevc", "vvc")
+_IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
+
+
+class IndexCorrection(Exception):
+    """What was read shows that an index is wrong. What was planned with it is to be planned again.
+
+    Attributes:
+        index: the same, as it is known now.
+    """
+
+    def __init__(self, index: VideoIndex) -> None:
+        self.index = index
+
+
+def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The packets of a run that starts with a keyframe, without those shown before it, which need what came earlier.
+
+    Raises:
+        IndexCorrection: it is no keyframe, or a wanted picture needs what came before it.
+    """
+    codec = index.stream.codec
+    first = next(packets)
+    config = index.stream.codec_configs[index.packet_config[first.number]]
+    if is_random_access(codec, config, first.data) is False:
+        raise IndexCorrection(index.without_keyframe(first.number))
+    yield first
+    if index.method != "decoded":
+        if codec in _NAMED_LEADING:
+            packets = _without_named_leading(index, config, first, packets)
+        elif not (codec == "h264" and _has_idr(config, first.data)):
+            packets = _without_leading(index, config, first, packets)
+    yield from packets
+
+
+def _has_idr(config: bytes, data: bytes | memoryview) -> bool:
+    return any(data[start] & 31 == _IDR for start, _ in iterate_nals(data, nal_length_size("h264", config)))
+
+
+def _without_named_leading(
+    index: VideoIndex, config: bytes, first: PacketBytes, packets: Iterator[PacketBytes]
+) -> Iterator[PacketBytes]:
+    """HEVC and VVC name pictures that are shown before the keyframe they follow, and come before all others."""
+    codec = index.stream.codec
+    for packet in packets:
+        if is_skipped_leading(codec, config, packet.data):
+            if packet.wanted:
+                _start_earlier(index, first.number, packet.number)
+            continue
+        yield packet
+        if not is_leading(codec, config, packet.data):
+            break
+    yield from packets
+
+
+def _without_leading(
+    index: VideoIndex, config: bytes, first: PacketBytes, packets: Iterator[PacketBytes]
+) -> Iterator[PacketBytes]:
+    """In other codecs the order in which pictures are shown tells; where it cannot be read, the container's times."""
+    order = display_order(index.stream.codec, config)
+    if order is None:
+        yield from packets
+        return
+    try:
+        own = order.key(first.data)
+    except ValueError:
+        own = None
+    for packet in islice(packets, _DEEPEST_REORDERING):
+        try:
+            leading = own is not None and order.key(packet.data) < own
+        except ValueError:
+            own = None
+        if own is None:
+            leading = bool(index.packet_pts[packet.number] < index.packet_pts[first.number])
+        if leading and packet.wanted:
+            _start_earlier(index, first.number, packet.number)
+        # What is shown after an H.264 recovery point refers to nothing before it (D.2.8).
+        if not leading or packet.wanted or index.stream.codec != "h264":
+            yield packet
+    yield from packets
+
+
+def _start_earlier(index: VideoIndex, keyframe: int, packet: int) -> None:
+    """Raise IndexCorrection, so that decoding for a packet starts before this keyframe, if there is anything."""
+    if keyframe:
+        before = np.flatnonzero(index.packet_key[:keyframe])
+        start = int(before[-1]) if len(before) else 0
+        raise IndexCorrection(replace(index, other_starts=(*index.other_starts, (packet, start))))
