@@ -197,18 +197,6 @@ class VideoIndex:
         return zlib.crc32(self.packet_size.tobytes())
 
     @cached_property
-    def packets_in_display_order(self) -> npt.NDArray[np.int64]:
-        """int64[P]: packet numbers sorted by when they are shown."""
-        return np.argsort(self.packet_pts, kind="stable")
-
-    @cached_property
-    def packet_rank(self) -> npt.NDArray[np.int64]:
-        """int64[P]: place of each packet in ``packets_in_display_order``."""
-        rank = np.empty(len(self.packet_pts), np.int64)
-        rank[self.packets_in_display_order] = np.arange(len(rank))
-        return rank
-
-    @cached_property
     def packet_has_frame(self) -> npt.NDArray[np.bool_]:
         """bool[P]: whether a packet's own frame is shown."""
         shown = np.zeros(len(self.packet_pts), np.bool_)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.h264_parameter_sets import Pps, Sps, read_pps, read_sps
+from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_pps, read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import (
     PictureParameters,
     SequenceParameters,
@@ -85,12 +85,12 @@ class _Slices:
         return found
 
 
-class _Beginning(NamedTuple):
-    """What the first bits of slice headers that begin alike lead to: how many they are, and the sets they name."""
-
-    used: int
-    sps: Sps
-    pps: Pps
+# Exp-Golomb codes (ITU-T H.264, 9.1) of up to seven bits: their length, 0 for longer ones, and their number.
+_CODES = [
+    (2 * zeros + 1, (bits >> 6 - 2 * zeros) - 1) if (zeros := 7 - bits.bit_length()) < 4 else (0, 0)
+    for bits in range(128)
+]
+_HEAD_BITS = 8 * _SLICE_HEAD
 
 
 class _H264Order(_Slices):
@@ -98,8 +98,7 @@ class _H264Order(_Slices):
 
     def __init__(self, record: bytes) -> None:
         self._sps: dict[int, Sps] = {}
-        self._pps: dict[int, Pps] = {}
-        self._beginnings: dict[int, _Beginning] = {}
+        self._pps: dict[int, int] = {}
         super().__init__(record)
         self._sequence = self._fed = 0
         self._msb = self._lsb = 0
@@ -107,53 +106,54 @@ class _H264Order(_Slices):
         self._cycles = 0
 
     def _take(self, sets: Sets) -> None:
-        self._beginnings.clear()
         for (kind, _), unit in sets.items():
             # One that cannot be read is missed where a slice names it.
             with suppress(ValueError):
                 if kind == 7:
                     sps = read_sps(unit[1:])
+                    if max(sps.frame_num_bits, sps.order_bits) > _MOST_NUMBER_BITS:
+                        raise ValueError("a sequence parameter set has numbers that cannot be")
                     self._sps[sps.number] = sps
                 elif kind == 8:
                     pps = read_pps(unit[1:])
-                    self._pps[pps.number] = pps
+                    self._pps[pps.number] = pps.sps
 
     def key(self, payload: bytes | memoryview) -> int:
         start = self._length_size
         if not start or payload[start] & 31 not in (1, 5):
             start = self._find_slice(payload)
         first = payload[start]
-        is_idr, is_reference = first & 31 == 5, first & 0x60 != 0
         head = bytes(payload[start + 1 : start + 1 + _SLICE_HEAD])
         if len(head) < _SLICE_HEAD or b"\0\0\3" in head:
             head = bytes(payload[start + 1 : start + 1 + _LONG_SLICE_HEAD]).replace(b"\0\0\3", b"\0\0")
             head = head[:_SLICE_HEAD].ljust(_SLICE_HEAD, b"\0")
         value = int.from_bytes(head, "big")
-        beginning = self._beginnings.get(value >> 80) or self._begin(value)
-        sps = beginning.sps
-        left = 96 - beginning.used - sps.frame_num_bits
-        frame_num = value >> left & (1 << sps.frame_num_bits) - 1
+        sps, left = self._begin(value)
+        bits = sps.frame_num_bits
+        left -= bits
+        frame_num = value >> left & (1 << bits) - 1
         if not sps.frames_only:
-            left -= 1
-            if value >> left & 1:
-                left -= 1  # bottom_field_flag
+            # field_pic_flag, and bottom_field_flag behind it.
+            left -= 1 + (value >> left - 1 & 1)
+        is_idr, is_reference = first & 31 == 5, first & 0x60 != 0
+        before = self._frame_num
         if is_idr:
-            # idr_pic_id, an Exp-Golomb code (9.1).
-            zeros = left - (value & (1 << left) - 1).bit_length()
-            left -= 2 * zeros + 1
+            # idr_pic_id, an Exp-Golomb code.
+            left -= 2 * (left - (value & (1 << left) - 1).bit_length()) + 1
             self._sequence += 1
             self._msb = self._lsb = self._cycles = 0
-        elif self._frame_num >= 0 and frame_num != self._frame_num:
-            if frame_num != (self._frame_num + 1) & (1 << sps.frame_num_bits) - 1:
+        elif before >= 0 and frame_num != before:
+            if frame_num != before + 1 & (1 << bits) - 1:
                 # Pictures are missing, or memory management operation 5 starts the counts anew (7.4.3).
                 raise ValueError("frame numbers do not follow each other")
-            if frame_num < self._frame_num:
-                self._cycles += 1 << sps.frame_num_bits
-        first_of_run = self._frame_num < 0
-        if is_reference or first_of_run:
+            self._cycles += (frame_num < before) << bits
+        if is_reference or before < 0:
             self._frame_num = frame_num
         if sps.order_type == 0:
-            order = self._by_lsb(sps, value, left, is_reference, starts=first_of_run and not is_idr)
+            left -= sps.order_bits
+            if left < 0:
+                raise ValueError("a slice header ends too early")
+            order = self._by_lsb(sps.order_bits, value >> left, is_reference, starts=before < 0 and not is_idr)
         elif sps.order_type == 2:
             self._fed += 1
             order = self._fed
@@ -161,31 +161,27 @@ class _H264Order(_Slices):
             order = self._by_cycle(sps, value, left, self._cycles + frame_num, is_reference)
         return self._sequence * _SEQUENCE + _MIDDLE + order
 
-    def _begin(self, value: int) -> _Beginning:
-        """Read the first three numbers of a slice header; those that take more bits than usual every time."""
-        bits = BitReader.raw(value.to_bytes(_SLICE_HEAD, "big"))
-        if bits.ue():
-            raise ValueError("a picture does not begin with its first macroblock")
-        bits.ue()
-        pps = self._pps.get(bits.ue())
-        sps = self._sps.get(pps.sps) if pps else None
-        if pps is None or sps is None:
+    def _begin(self, value: int) -> tuple[Sps, int]:
+        """The sequence parameter set that a slice header names by its first three numbers, and the bits behind them."""
+        length, _ = _CODES[value >> _HEAD_BITS - 8 & 127]
+        left = _HEAD_BITS - 1 - length
+        length_of_pps, number = _CODES[value >> left - 7 & 127]
+        left -= length_of_pps
+        if not length or not length_of_pps or not value >> _HEAD_BITS - 1:
+            bits = BitReader.raw(value.to_bytes(_SLICE_HEAD, "big"))
+            if bits.ue():
+                raise ValueError("a picture does not begin with its first macroblock")
+            bits.ue()
+            number, left = bits.ue(), bits.left
+        sps = self._sps.get(self._pps.get(number, -1))
+        if sps is None:
             raise ValueError("a slice names a parameter set that is not there")
-        if max(sps.frame_num_bits, sps.order_bits) > _MOST_NUMBER_BITS:
-            raise ValueError("a sequence parameter set has numbers that cannot be")
-        used = 8 * _SLICE_HEAD - bits.left
-        beginning = _Beginning(used + 2 * sps.separate_planes, sps, pps)
-        if used <= 16:
-            self._beginnings[value >> 80] = beginning
-        return beginning
+        return sps, left - 2 * sps.separate_planes
 
-    def _by_lsb(self, sps: Sps, value: int, left: int, is_reference: bool, *, starts: bool) -> int:
-        """Picture order count of type 0 (8.2.1.1), of the top field or the only one."""
-        size = 1 << sps.order_bits
-        left -= sps.order_bits
-        if left < 0:
-            raise ValueError("a slice header ends too early")
-        lsb = value >> left & size - 1
+    def _by_lsb(self, bits: int, value: int, is_reference: bool, *, starts: bool) -> int:
+        """Picture order count of type 0 (8.2.1.1), of the top field or the only one, from its last so many bits."""
+        size = 1 << bits
+        lsb = value & size - 1
         if starts:
             self._lsb = lsb
         msb, before = self._msb, self._lsb
@@ -208,7 +204,7 @@ class _H264Order(_Slices):
             expected += sps.offset_for_non_ref
         if sps.order_deltas:
             bits = BitReader.raw(value.to_bytes(_SLICE_HEAD, "big"))
-            bits.u(96 - left)
+            bits.u(_HEAD_BITS - left)
             expected += bits.se()
         if abs(expected) >= _LARGEST_ORDER:
             raise ValueError("a picture order count that cannot be")

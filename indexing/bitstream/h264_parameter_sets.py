@@ -220,6 +220,7 @@ class Pps(NamedTuple):
     bottom_order: bool
 
 
+@lru_cache(256)
 def read_pps(payload: bytes) -> Pps:
     """The picture parameter set in a NAL unit, given without its header byte.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from types import SimpleNamespace
 
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from painted_videos import write_painted
 
+from videoloader.convert import CudaSurface
 from videoloader.decoding import nvdec
 from videoloader.decoding.capabilities import section_format
 from videoloader.decoding.sessions import SessionError
@@ -29,6 +30,7 @@ WANTED = (130, 134, 138, 142)
 class Surface:
     size: int
     time: int
+    rank: int
 
     def framesize(self) -> int:
         return self.size
@@ -77,7 +79,7 @@ class Session:
         while at < len(payload):
             packet = self._coming.popleft()
             assert payload[at : at + len(packet.data)] == packet.data
-            heappush(self._held, (int(self.index.packet_rank[packet.number]), None if count else time))
+            heappush(self._held, (int(display_ranks(self.index)[packet.number]), None if count else time))
             heappush(self._times, time + count * self.step)
             at, count = at + len(packet.data), count + 1
         self.sizes.append(count)
@@ -87,8 +89,13 @@ class Session:
             self._last = rising if self.rising else self._last + self.step if own is None else own
             if self._last - self.late < seen_from:
                 self.empty.add(rank)
-            given.append(Surface(self._size, self._last - self.late))
+            given.append(Surface(self._size, self._last - self.late, rank))
         return given
+
+
+def display_ranks(index: VideoIndex) -> np.ndarray:
+    """int64[P]: each packet's place in display order."""
+    return np.argsort(np.argsort(index.packet_pts, kind="stable"))
 
 
 Video = tuple[FileSource, VideoIndex]
@@ -132,7 +139,7 @@ def decode(
         leaves_out=leaves_out,
     )
     assert sorted(got) == sorted(index.frame_packet[list(frames)].tolist())
-    return session, set(index.packet_rank[got].tolist())
+    return session, set(display_ranks(index)[got].tolist())
 
 
 def pictures(monkeypatch: pytest.MonkeyPatch, *, large: bool, most: int = 4) -> None:
@@ -161,8 +168,31 @@ def test_no_wanted_picture_is_left_out(
             assert not session.empty & got
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_pictures_are_those_of_their_packets_whatever_times_the_container_gives_them(
+    videos: list[Video], monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    pictures(monkeypatch, large=large)
+    rng = np.random.default_rng(0)
+    for source, index in videos:
+        lying = replace(index, packet_pts=rng.permutation(index.packet_pts))
+        (run,) = plan_frames(index, WANTED[:1] if len(index) > 130 else [20, 22, 25]).runs
+        packets, got = list(read_packets(source, index, run)), []
+        session = Session(index, packets)
+        place = {int(display_ranks(index)[packet.number]): packet.number for packet in packets}
+
+        def take(number: int, surface: CudaSurface, stream: object, got: list[tuple[int, int]] = got) -> None:
+            got.append((number, surface.owner.rank))
+
+        nvdec._decode_sequence(
+            lying, session, section_format(index.stream, 0), packets, take, lambda: None, leaves_out=True
+        )
+        assert got
+        assert all(place[rank] == number for number, rank in got)
+
+
 def unwanted_ranks(index: VideoIndex, session: Session, wanted: set[int]) -> np.ndarray:
-    ranks = index.packet_rank[[packet.number for packet in session.packets]]
+    ranks = display_ranks(index)[[packet.number for packet in session.packets]]
     return ranks[~np.isin(ranks, list(wanted))]
 
 
@@ -195,7 +225,7 @@ def test_small_pictures_take_one_call_more_at_most(video, monkeypatch: pytest.Mo
 def test_large_pictures_are_fed_together_where_none_is_wanted(video, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures(monkeypatch, large=True)
     session, wanted = decode(video, WANTED)
-    before = sum(video[1].packet_rank[packet.number] < min(wanted) for packet in session.packets)
+    before = sum(display_ranks(video[1])[packet.number] < min(wanted) for packet in session.packets)
     assert len(session.sizes) <= before / 4 + (len(session.packets) - before) + 3
     assert max(session.sizes) == 4
 

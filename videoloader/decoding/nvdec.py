@@ -18,6 +18,7 @@ from videoloader.decoding.picture_changes import contradiction
 from videoloader.decoding.sessions import Session, SessionError, packets_a_call, pool_of, session_key
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.display_order import DisplayOrder, display_order
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format
 from videoloader.indexing.bitstream.random_access import is_random_access
@@ -28,8 +29,8 @@ _NEVER_REORDERED = ("vp8", "vp9", "av1")
 _WITH_PARAMETER_SETS = ("h264", "hevc")
 # Packets that a call has at most where pictures are large.
 _LARGE_A_CALL = 4
-# From the time of one display rank to the next. NVDEC's parser gives a call's time to the first of its pictures, and to
-# each of the others the time of the picture shown before it and some more: 33, at 30 frames/s.
+# From the time of one place in display order to the next. NVDEC's parser gives a call's time to the first of its
+# pictures, and to each of the others the time of the picture shown before it and some more: 33, at 30 frames/s.
 _RANK = 1 << 12
 _NEVER = 1 << 62
 
@@ -163,7 +164,7 @@ class _Call:
     Attributes:
         pieces: what they consist of.
         packets: how many they are.
-        latest: the last of their display ranks.
+        latest: the last of their places in display order.
     """
 
     pieces: list[bytes | memoryview] = field(default_factory=list)
@@ -193,18 +194,18 @@ def _decode_sequence(
     """
     codec = index.stream.codec
     order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder()
+    place: DisplayOrder | None = None
     most = packets_a_call(picture)
     large = most <= _LARGE_A_CALL
     if codec in _NEVER_REORDERED:
         most = 1
     layout, size = _layout(picture)
     stream = session.stream
-    ranks = index.packet_rank.data
-    # Wanted pictures that have not come: the number of each one's packet by its display rank.
+    # Wanted pictures that have not come: the number of each one's packet by its place in display order.
     expected: dict[int, int] = {}
     call = _Call()
     record, length_size, setup = b"", 0, setup_of(picture)
-    fed = 0
+    fed, config = 0, -1
     leaving = False
     seen_from = 0  # the time of the first of those
     following: PacketBytes | None = None
@@ -242,10 +243,16 @@ def _decode_sequence(
             # that PyNvVideoCodec takes for one that no other refers to, and then does not decode, may be referred to
             # all the same.
             leaving = leaves_out and codec == "h264" and not packet.wanted
-            record = index.stream.codec_configs[index.packet_config[packet.number]]
+        if index.packet_config[packet.number] != config:
+            config = int(index.packet_config[packet.number])
+            record = index.stream.codec_configs[config]
+            if fed and _setup_of_record(index, config) != setup:
+                following = packet
+                break
             length_size = nal_length_size(codec, record)
             call.pieces.append(annex_b_headers(codec, record))
-        rank = ranks[packet.number]
+            place = place or display_order(codec, record)
+        rank = fed if place is None else _place(place, packet)
         if leaving and packet.wanted:
             if call.packets:
                 feed()
@@ -281,8 +288,21 @@ def _decode_sequence(
     return fed, following
 
 
+def _setup_of_record(index: VideoIndex, config: int) -> tuple[object, ...] | None:
+    picture = section_format(index.stream, config)
+    return None if picture is None else setup_of(picture)
+
+
+def _place(order: DisplayOrder, packet: PacketBytes) -> int:
+    """A packet's place in display order, by its own headers: NVDEC knows no times."""
+    try:
+        return order.key(packet.data)
+    except ValueError as error:
+        raise DecodeError(f"the order of its pictures cannot be told at packet {packet.number}: {error}") from None
+
+
 class _DisplayOrder:
-    """Ties pictures to packets, by their display ranks, for codecs that reorder: pictures come out in display order.
+    """Ties pictures to packets, by their place in it, for codecs that reorder: pictures come out in display order.
 
     So each picture is of the earliest-shown packet that was fed and has not come out, as long as each packet
     becomes a picture. (NVDEC's own timestamps say no more: its parser hands them out in rising order.)
