@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import FrameRangeError
+from videoloader.indexing.clock import rising_clock
 
 DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES = 0, 1, 2
 
@@ -155,27 +156,41 @@ class VideoIndex:
 
     @cached_property
     def timestamps(self) -> npt.NDArray[np.float64]:
-        """float64[N]: presentation time of each frame, seconds."""
+        """float64[N]: presentation time of each frame, seconds: its own, also where they fall (see ``clock``)."""
         base = self.stream.time_base
         return self.frame_pts * base.numerator / base.denominator
 
     @cached_property
+    def clock(self) -> npt.NDArray[np.int64]:
+        """int64[N]: times that never fall, in ``stream.time_base`` units; what frames are looked up by.
+
+        Those of ``frame_pts`` wherever these never fall. Where the stream starts anew (files that were put one after
+        the other, a clock that was set back) what follows is moved up, so that its first frame comes one usual
+        duration after the frame before it. A few frames that only come late count as shown with the latest before them.
+        """
+        rate = self.stream.frame_rate
+        return rising_clock(self.frame_pts, round(1 / (rate * self.stream.time_base)) if rate else 1)
+
+    @cached_property
     def average_fps(self) -> float:
         """Frames a second over the whole video; the nominal rate where there is only one frame."""
-        if len(self) < 2 or self.frame_pts[-1] == self.frame_pts[0]:
+        if len(self) < 2 or self.clock[-1] == self.clock[0]:
             return float(self.stream.frame_rate)
-        return float((len(self) - 1) / ((self.frame_pts[-1] - self.frame_pts[0]) * self.stream.time_base))
+        return float((len(self) - 1) / ((self.clock[-1] - self.clock[0]) * self.stream.time_base))
 
     @cached_property
     def is_vfr(self) -> bool:
         """Whether frame durations differ by more than the rounding of timestamps (one unit) explains."""
         if len(self) < 3:
             return False
-        steps = np.diff(self.frame_pts)
+        steps = np.diff(self.clock)
         return bool(steps.max() - steps.min() > max(1, round(0.001 / self.stream.time_base)))
 
     def frame_at(self, seconds: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The frame on screen at each time: the last whose timestamp is not after it.
+        """The frame on screen at each time: the last whose time is not after it.
+
+        Times are those of ``clock``. They are the frames' own timestamps, but where a stream starts anew they go on
+        from the frame before, so that each time means one frame and the parts follow each other.
 
         Args:
             seconds: any shape; times before the first frame give frame 0.
@@ -185,10 +200,10 @@ class VideoIndex:
         """
         base = float(self.stream.time_base)
         # Slack, so that a time rounded to milliseconds finds its frame; less where frames are closer than that.
-        steps = np.diff(self.frame_pts)
+        steps = np.diff(self.clock)
         slack = min(0.00051 / base, np.min(steps, where=steps > 0, initial=2**62) / 2)
         units = np.asarray(seconds, np.float64) / base + slack
-        frames: npt.NDArray[np.int64] = np.searchsorted(self.frame_pts, np.floor(units), "right") - 1
+        frames: npt.NDArray[np.int64] = np.searchsorted(self.clock, np.floor(units), "right") - 1
         return np.maximum(frames, 0)
 
     @cached_property

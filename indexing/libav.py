@@ -39,12 +39,15 @@ _LENIENT_METADATA: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__ve
 
 
 class _Packets(NamedTuple):
+    """Columns of the packets, and (packet, timestamp) of those that are shown once more by an empty one after them."""
+
     pts: list[int | None]
     dts: list[int | None]
     size: list[int]
     key: list[bool]
     hidden: list[bool]
     offset: list[int] | None
+    repeats: list[tuple[int, int]]
 
 
 @contextmanager
@@ -88,7 +91,7 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
         if not _timestamps_give_the_order(packets, stream, container.format.name):
             index = None
         else:
-            index = _assemble_demuxed(packets, stream, source, container.format.name)
+            index = _assemble_demuxed(packets, stream, source, container)
     if index is None:
         return index_by_decoding(source)
     return checked_by_decoding_head(index, source) or index_by_decoding(source)
@@ -120,10 +123,12 @@ def best_video_stream(source: ByteSource) -> int:
 def _read_packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
 ) -> _Packets:
-    packets = _Packets([], [], [], [], [], [])
+    packets = _Packets([], [], [], [], [], [], [])
     offsets = packets.offset
     codec = stream.codec_context.codec.canonical_name
     for packet in container.demux(stream):
+        if _repeats_the_last(packet, codec) and packets.pts:
+            packets.repeats.append((len(packets.pts) - 1, packet.pts))  # type: ignore[arg-type]
         if not packet.size:
             continue
         packets.pts.append(packet.pts)
@@ -139,6 +144,14 @@ def _read_packets(
             else:
                 offsets.append(offset)
     return packets._replace(offset=offsets)
+
+
+def _repeats_the_last(packet: av.packet.Packet, codec: str) -> bool:
+    """Whether an empty packet shows the frame before it once more (section 7.11 of the Theora specification).
+
+    To libavcodec an empty packet is the end of the stream; players that are given one show the last frame on.
+    """
+    return codec == "theora" and not packet.size and packet.pts is not None
 
 
 def _find_payload(payload: bytes, position: int | None, source: ByteSource) -> int | None:
@@ -160,19 +173,24 @@ def _timestamps_give_the_order(packets: _Packets, stream: av.video.stream.VideoS
 
 
 def _assemble_demuxed(
-    packets: _Packets, stream: av.video.stream.VideoStream, source: ByteSource, container: str
+    packets: _Packets,
+    stream: av.video.stream.VideoStream,
+    source: ByteSource,
+    container: av.container.InputContainer,
 ) -> VideoIndex:
     pts = np.array(packets.pts, np.int64)
     shown = np.flatnonzero(~np.array(packets.hidden, np.bool_))
-    order = shown[np.argsort(pts[shown], kind="stable")]
-    return _assemble(packets, stream, source, container, "demuxed", pts, order, pts[order])
+    again = np.array(packets.repeats, np.int64).reshape(-1, 2).T
+    frame_packet, frame_pts = np.append(shown, again[0]), np.append(pts[shown], again[1])
+    order = np.argsort(frame_pts, kind="stable")
+    return _assemble(packets, stream, source, container, "demuxed", pts, frame_packet[order], frame_pts[order])
 
 
 def _assemble(
     packets: _Packets,
     stream: av.video.stream.VideoStream,
     source: ByteSource,
-    container: str,
+    container: av.container.InputContainer,
     method: str,
     packet_pts: npt.NDArray[np.int64],
     frame_packet: npt.NDArray[np.int64],
@@ -181,7 +199,7 @@ def _assemble(
     count = len(packets.size)
     return VideoIndex(
         source=source.name,
-        container=container,
+        container=container.format.name,
         method=method,  # type: ignore[arg-type]
         packet_offset=np.array(packets.offset if packets.offset is not None else np.zeros(count), np.int64),
         packet_size=np.array(packets.size, np.int32),
@@ -192,7 +210,8 @@ def _assemble(
         frame_packet=frame_packet.astype(np.int32),
         frame_pts=frame_pts,
         byte_ranges=packets.offset is not None,
-        stream=_stream_info(stream, reorder_depth(packet_pts)),
+        stream=replace(_stream_info(stream, reorder_depth(packet_pts)), stream_number=stream.index),
+        start_time=container.start_time or 0,
     )
 
 
@@ -238,7 +257,9 @@ def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFra
     times: list[int | None] = []
     first = None
     with open_video(source) as (container, stream):
-        head = itertools.islice(container.demux(stream), _CHECKED_PACKETS)
+        codec = stream.codec_context.codec.canonical_name
+        packets = (packet for packet in container.demux(stream) if not _repeats_the_last(packet, codec))
+        head = itertools.islice(packets, _CHECKED_PACKETS)
         try:
             while pixels < _CHECKED_PIXELS and (packet := next(head, None)) and packet.size:
                 fed += 1
@@ -270,14 +291,19 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         DecodeError: a packet does not decode.
     """
     with open_video(source) as (container, stream):
-        packets = _Packets([], [], [], [], [], [])
+        packets = _Packets([], [], [], [], [], [], [])
         offsets = packets.offset
         frames: list[int] = []
+        times: list[int | None] = []
         starts: list[bool] = []
         sizes: dict[tuple[int, int], int] = {}
         codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
         for packet in container.demux(stream):
             number = len(packets.pts)
+            if _repeats_the_last(packet, codec):
+                frames += frames[-1:]
+                times += [packet.pts] * bool(times)
+                continue
             if packet.size:
                 packets.pts.append(packet.pts)
                 packets.dts.append(packet.dts)
@@ -298,6 +324,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                     assert isinstance(frame, av.VideoFrame)
                     if frame.pts is not None:
                         frames.append(frame.pts)
+                        times.append(packets.pts[frame.pts])
                         sizes.setdefault((frame.width, frame.height), _rotation(frame))
                         packets.key[frame.pts] = frame.key_frame and starts[frame.pts]
             except av.error.FFmpegError as error:
@@ -305,20 +332,14 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         if not frames:
             raise DecodeError(f"none of its {len(packets.pts)} packets decodes to a frame", source.name)
         frame_packet = np.array(frames, np.int64)
-        frame_pts = _presentation_times([packets.pts[number] for number in frames], stream)
-        packet_pts = np.full(len(packets.pts), frame_pts[0])
-        packet_pts[frame_packet] = frame_pts
-        # Packets without a frame count as shown with the frame before them.
-        has_frame = np.zeros(len(packet_pts), np.bool_)
-        has_frame[frame_packet] = True
-        packet_pts = packet_pts[np.maximum.accumulate(np.where(has_frame, np.arange(len(packet_pts)), 0))]
+        frame_pts = _presentation_times(times, container, stream)
         index = _assemble(
             packets._replace(offset=offsets),
             stream,
             source,
-            container.format.name,
+            container,
             "decoded",
-            packet_pts,
+            _packet_times(frame_packet, frame_pts, len(packets.pts)),
             frame_packet,
             frame_pts,
         )
@@ -329,22 +350,48 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         )
 
 
-def _presentation_times(pts: list[int | None], stream: av.video.stream.VideoStream) -> npt.NDArray[np.int64]:
+def _packet_times(
+    frame_packet: npt.NDArray[np.int64], frame_pts: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.int64]:
+    """Times of packets that say in which order their frames come out, also where those of the frames fall.
+
+    Packets without a frame count as shown with the frame before them.
+    """
+    # The last time of a packet that is shown several times, so that they are the frames' own wherever these rise.
+    numbers = np.arange(len(frame_pts))
+    rising = frame_pts
+    if len(frame_pts) > 1 and np.diff(frame_pts).min() <= 0:
+        rising = np.maximum.accumulate(frame_pts - numbers) + numbers
+    packet_pts = np.full(count, rising[0])
+    packet_pts[frame_packet] = rising
+    has_frame = np.zeros(count, np.bool_)
+    has_frame[frame_packet] = True
+    return packet_pts[np.maximum.accumulate(np.where(has_frame, np.arange(count), 0))]
+
+
+def _presentation_times(
+    pts: list[int | None], container: av.container.InputContainer, stream: av.video.stream.VideoStream
+) -> npt.NDArray[np.int64]:
     """Times for frames in display order from their packets' timestamps, of which some or all may be missing.
 
-    Known ones are put in order (AVI numbers packets, not frames), missing ones are spread evenly between
-    them, and a stream without any gets its nominal rate, from zero.
+    Each frame keeps its own, also where they fall. Missing ones are spread evenly between those around them, and come
+    at the nominal rate where there are none or where the later one is no later. AVI numbers packets, not frames: there
+    known ones are put in order.
     """
-    known = np.array([number for number, value in enumerate(pts) if value is not None])
+    known = np.array([number for number, value in enumerate(pts) if value is not None], np.int64)
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     duration = float(1 / (rate * Fraction(stream.time_base or 1)))
     numbers = np.arange(len(pts))
     if not len(known):
         return np.round(numbers * duration).astype(np.int64)
-    values = np.sort(np.array([value for value in pts if value is not None], np.int64))
-    times = np.interp(numbers, known, values)
-    times = np.where(numbers < known[0], values[0] - (known[0] - numbers) * duration, times)
-    times = np.where(numbers > known[-1], values[-1] + (numbers - known[-1]) * duration, times)
-    rounded: npt.NDArray[np.int64] = np.round(times).astype(np.int64)
-    rounded[known] = values
-    return rounded
+    values = np.array([value for value in pts if value is not None], np.int64)
+    if container.format.name == "avi":
+        values.sort()
+    steps = np.append(np.diff(values) / np.diff(known), duration)
+    steps = np.where(steps > 0, steps, duration)
+    before = np.maximum(np.searchsorted(known, numbers, "right") - 1, 0)
+    # What comes before the first known one counts back from it.
+    steps = np.where(numbers < known[0], duration, steps[before])
+    times = values[before] + np.round((numbers - known[before]) * steps).astype(np.int64)
+    times[known] = values
+    return times

@@ -30,7 +30,7 @@ def torchcodec_frame_mappings(index: VideoIndex) -> str:
     """
     rate, base = index.stream.frame_rate, index.stream.time_base
     alone = round(1 / (rate * base)) if rate else 1
-    steps = np.diff(index.frame_pts)
+    steps = np.diff(index.clock)
     durations = np.append(steps, steps[-1:] if len(steps) else [alone])
     keys = index.packet_key[index.frame_packet].astype(int)
     rows = zip(index.frame_pts.tolist(), durations.tolist(), keys.tolist(), strict=True)

@@ -12,9 +12,9 @@ from videoloader.indexing import VideoIndex
 def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
     """The frames ``[first, stop)`` of a video that an entry means.
 
-    Seconds choose the frames whose timestamps lie in ``[start_seconds, stop_seconds)``, to half a millisecond
-    or half a unit of the video's time base, whichever is less: parts that touch share no frame and lose none.
-    Seconds may reach beyond the video; frame numbers may not.
+    Seconds choose the frames whose times (``VideoIndex.clock``) lie in ``[start_seconds, stop_seconds)``, to half a
+    millisecond or half a unit of the video's time base, whichever is less: parts that touch share no frame and lose
+    none. Seconds may reach beyond the video; frame numbers may not.
 
     Raises:
         FrameRangeError: there is no such frame, or a frame number lies outside the video.
@@ -49,4 +49,4 @@ def _checked_range(entry: VideoEntry, first: int | None, stop: int | None, frame
 def _first_frame_from(seconds: float, index: VideoIndex) -> int:
     # Slack, so that a time which was rounded (to a float, to the container's milliseconds) finds its frame.
     base = float(index.stream.time_base)
-    return int(np.searchsorted(index.frame_pts, np.ceil((seconds - min(base / 2, 0.0005)) / base)))
+    return int(np.searchsorted(index.clock, np.ceil((seconds - min(base / 2, 0.0005)) / base)))

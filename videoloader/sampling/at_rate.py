@@ -25,8 +25,9 @@ class AtRate:
     Output time k is the clip's start and k / fps seconds. A source that is slower shows frames several times, one that
     is faster loses some; clips of all videos span the same time. Nothing is rounded: times are compared as fractions.
 
-    A frame is on screen from its timestamp to that of the next; the video's last one as long as its frames are on
-    average. Output times beyond the end are padded, as if frames went on at the average rate of the range.
+    A frame is on screen from its time (``VideoIndex.clock``) to that of the next; the video's last one as long as its
+    frames are on average. Output times beyond the end are padded, as if frames went on at the average rate of the
+    range.
 
     Args:
         fps: output frames a second, as a number or a ``Fraction``. A float is the decimal it prints as, but 23.976,
@@ -105,7 +106,7 @@ class AtRate:
 def _screen_time(video: SampledVideo) -> tuple[int, int]:
     """When the range's first frame appears and when its last one disappears, in units of timestamps."""
     index = video.index
-    pts = index.frame_pts
+    pts = index.clock
     start = int(pts[video.first])
     if video.stop < len(index):
         return start, max(int(pts[video.stop]), start + 1)

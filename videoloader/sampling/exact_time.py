@@ -107,13 +107,13 @@ def in_units(time: Time, base: Fraction) -> Fraction:
 
 
 def last_at_or_before(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:
-    """int64[T]: the last frame of the video whose timestamp is not after each of these; -1 before the first."""
-    return np.searchsorted(index.frame_pts, _clipped(units), "right").astype(np.int64) - 1
+    """int64[T]: the last frame whose time on the video's clock is not after each of these; -1 before the first."""
+    return np.searchsorted(index.clock, _clipped(units), "right").astype(np.int64) - 1
 
 
 def first_at_or_after(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:
-    """int64[T]: the first frame whose timestamp is not before each of these; ``len(index)`` after the last."""
-    return np.searchsorted(index.frame_pts, _clipped(units), "left").astype(np.int64)
+    """int64[T]: the first frame whose time on the clock is not before each of these; ``len(index)`` after the last."""
+    return np.searchsorted(index.clock, _clipped(units), "left").astype(np.int64)
 
 
 def _clipped(units: Iterable[int]) -> npt.NDArray[np.int64]:

@@ -203,7 +203,7 @@ def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[n
     """bool[S]: whether frames ``first … last`` come at distances in time that rounding does not explain."""
     if not len(first):
         return np.zeros(0, np.bool_)
-    steps = np.diff(index.frame_pts)
+    steps = np.diff(index.clock)
     extent = int((last - first).max())
     # Windows at the end reach less far: what is not there repeats the last distance they have.
     column = np.minimum(first[:, None] + np.arange(max(extent, 1)), np.maximum(last - 1, first)[:, None])

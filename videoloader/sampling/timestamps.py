@@ -24,8 +24,9 @@ class Timestamps(OneClip):
     """One clip with the frames at these presentation times, in any order, repeats allowed.
 
     Times are those that ``Video.timestamps`` tells, also where a data set's row means a part of the video: they are not
-    counted from its start. They are compared exactly, as integers in the video's own units. A float means the decimal
-    it prints as (0.12 is 3/25), or the frame's timestamp that is this very float.
+    counted from its start. (Where a stream starts anew they go on from the frame before, as ``VideoIndex.clock`` has
+    them.) They are compared exactly, as integers in the video's own units. A float means the decimal it prints as
+    (0.12 is 3/25), or the frame's timestamp that is this very float.
 
     Args:
         seconds: the times, as floats, integers or fractions. Or the name of a column of the data set where each row
@@ -75,7 +76,7 @@ class Timestamps(OneClip):
             frames = first_at_or_after(index, map(ceil, units)).clip(first, stop)
         else:
             low, high = before.clip(first), (before + 1).clip(None, stop - 1)
-            middle = zip(index.frame_pts[low].tolist(), index.frame_pts[high].tolist(), units, strict=True)
+            middle = zip(index.clock[low].tolist(), index.clock[high].tolist(), units, strict=True)
             frames = np.where([2 * unit <= early + late for early, late, unit in middle], low, high)
         outside = (frames < first) | (frames >= stop)
         if outside.any() and pad_of(self.pad, video) == "none":
