@@ -24,6 +24,7 @@ from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource, FileSource
+from videoloader.indexing.wrong_times import times_are_wrong
 
 # Headers between where libavformat says a packet is and its first byte: an Ogg page header is the longest.
 _LONGEST_PACKET_HEADER = 27 + 255
@@ -92,7 +93,7 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
             index = None
         else:
             index = _assemble_demuxed(packets, stream, source, container)
-    if index is None:
+    if index is None or (index.byte_ranges and times_are_wrong(index, source, _decode_times(packets))):
         return index_by_decoding(source)
     return checked_by_decoding_head(index, source) or index_by_decoding(source)
 
@@ -170,6 +171,10 @@ def _timestamps_give_the_order(packets: _Packets, stream: av.video.stream.VideoS
     if any(pts is None for pts in packets.pts) or len(set(shown)) != len(shown) or not packets.key[0]:
         return False
     return all(pts >= packets.pts[0] for pts in shown)  # type: ignore[operator]
+
+
+def _decode_times(packets: _Packets) -> npt.NDArray[np.int64] | None:
+    return None if None in packets.dts else np.array(packets.dts, np.int64)
 
 
 def _assemble_demuxed(
@@ -339,7 +344,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
             source,
             container,
             "decoded",
-            _packet_times(frame_packet, frame_pts, len(packets.pts)),
+            packet_times(frame_packet, frame_pts, len(packets.pts)),
             frame_packet,
             frame_pts,
         )
@@ -350,8 +355,8 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         )
 
 
-def _packet_times(
-    frame_packet: npt.NDArray[np.int64], frame_pts: npt.NDArray[np.int64], count: int
+def packet_times(
+    frame_packet: npt.NDArray[np.integer[Any]], frame_pts: npt.NDArray[np.int64], count: int
 ) -> npt.NDArray[np.int64]:
     """Times of packets that say in which order their frames come out, also where those of the frames fall.
 

@@ -33,6 +33,8 @@ class PictureFormat(NamedTuple):
             all pictures are frames.
         coded_size: (width, height) before cropping, where the headers tell; else (0, 0).
         cut_off: pixels (left, top) that cropping takes off on these sides.
+        reordered: how many pictures a decoder holds back at most to give them out in order, by H.264 and HEVC headers;
+            None where they do not tell.
     """
 
     width: int
@@ -48,6 +50,7 @@ class PictureFormat(NamedTuple):
     field_flag_at: int = -1
     coded_size: tuple[int, int] = (0, 0)
     cut_off: tuple[int, int] = (0, 0)
+    reordered: int | None = None
 
     @property
     def frames_only(self) -> bool:
@@ -138,7 +141,11 @@ def _read_h264_format(payload: bytes) -> PictureFormat | None:
     buffering = (sps.references, limit, limit if sps.buffered is None else sps.buffered)
     field_flag_at = -1 if sps.frames_only else sps.frame_num_bits + 2 * sps.separate_planes
     shown = _format(sps.width, sps.height, sps.chroma, sps.bit_depth, sps.vui, buffering, field_flag_at)
-    return shown._replace(coded_size=(sps.coded_width, sps.coded_height), cut_off=(sps.left, sps.top))
+    # Pictures of the type 2 come in the order of their coding.
+    reordered = 0 if sps.order_type == 2 else sps.reordered
+    return shown._replace(
+        coded_size=(sps.coded_width, sps.coded_height), cut_off=(sps.left, sps.top), reordered=reordered
+    )
 
 
 def _format(
@@ -190,11 +197,13 @@ def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
         depth = 8 + bits.ue()
         bits.ue()
         order_bits = bits.ue() + 4
-        buffering = (_read_hevc_stated_buffering(bits, layers), _hevc_limit(level, width * height))
+        stated, reordered = _read_hevc_stated_buffering(bits, layers)
+        buffering = (stated, _hevc_limit(level, width * height))
         vui = _read_hevc_colour(bits, order_bits)
     except (ValueError, IndexError):
         return None
-    return _format(width, height, chroma, depth, vui, buffering)._replace(coded_size=coded, cut_off=cut_off)
+    shown = _format(width, height, chroma, depth, vui, buffering)
+    return shown._replace(coded_size=coded, cut_off=cut_off, reordered=reordered)
 
 
 # MaxLumaPs by general_level_idc (ITU-T H.265, table A.8).
@@ -212,14 +221,13 @@ def _hevc_limit(level: int, samples: int) -> int:
     return 12 if samples <= largest // 2 else 8 if samples <= largest * 3 // 4 else 6
 
 
-def _read_hevc_stated_buffering(bits: BitReader, layers: int) -> int:
-    """sps_max_dec_pic_buffering of the highest sub-layer."""
-    pictures = 0
+def _read_hevc_stated_buffering(bits: BitReader, layers: int) -> tuple[int, int]:
+    """sps_max_dec_pic_buffering and sps_max_num_reorder_pics of the highest sub-layer."""
+    pictures = reordered = 0
     for _ in range(layers + 1 if bits.u(1) else 1):
-        pictures = bits.ue() + 1
+        pictures, reordered = bits.ue() + 1, bits.ue()
         bits.ue()
-        bits.ue()
-    return pictures
+    return pictures, reordered
 
 
 def _read_hevc_colour(bits: BitReader, order_bits: int) -> Vui:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.bitstream.bidirectional import is_h264_b_picture
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
@@ -24,12 +23,11 @@ from videoloader.indexing.matroska.headers import read_headers
 from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.true_order import with_true_order
 
 EBML_MAGIC = EBML.to_bytes(4, "big")
 _NANOSECONDS = 10**9
 _UNSPECIFIED = 2
-# Packets whose slices are looked at, and how many bytes of each.
-_LOOKED_AT, _SLICE_HEAD = 16, 256
 _LONGEST_FIRST_PACKET = 1 << 20
 # Start codes of what follows the headers: a group of pictures or a picture, in MPEG-4 a group or a plane.
 _AFTER_HEADERS = {
@@ -74,10 +72,10 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if index is None:
         return None
     uncoded = track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED
-    if uncoded or _has_wrong_times(index, _deepest_reordering(track.codec, picture)):
+    if uncoded:
         return index_by_decoding(source)
-    doubtful = track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only)
-    if doubtful or _lacks_reordering(source, index):
+    index = with_true_order(index, source)
+    if index.method == "tables" and (track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only)):
         return checked_by_decoding_head(index, source) or index_by_decoding(source)
     return index
 
@@ -114,33 +112,6 @@ def _coded_picture(source: ByteSource, stream: StreamInfo, packets: Packets) -> 
         return picture_format(stream)
     first = source.read(int(packets.offset[0]), min(int(packets.size[0]), LONGEST_KEYFRAME_HEADER))
     return keyframe_format(stream.codec, first)
-
-
-def _has_wrong_times(index: VideoIndex, deepest: int) -> bool:
-    """Whether no decoder gives out frames in the order of these timestamps.
-
-    Frames decoded before a keyframe are shown before it, and none is held back for more than ``deepest`` others.
-    """
-    pts, keys = index.packet_pts, np.flatnonzero(index.packet_key)
-    if (np.maximum.accumulate(pts)[keys] > pts[keys]).any():
-        return True
-    return reorder_depth(pts[index.packet_has_frame]) > deepest
-
-
-def _lacks_reordering(source: ByteSource, index: VideoIndex) -> bool:
-    """Whether pictures are reordered and timestamps are not: decode times, copied from containers without others."""
-    if index.stream.codec != "h264" or index.stream.reorder_depth:
-        return False
-    packets = zip(index.packet_offset[:_LOOKED_AT].tolist(), index.packet_size[:_LOOKED_AT].tolist(), strict=True)
-    heads = (source.read(at, min(size, _SLICE_HEAD)) for at, size in packets)
-    return any(is_h264_b_picture(index.stream.codec_configs[0], head) for head in heads)
-
-
-def _deepest_reordering(codec: str, picture: PictureFormat | None) -> int:
-    """How many frames a decoder may have to hold back: in MPEG-1, -2 and -4 one, in codecs not named none."""
-    if picture and picture.buffering:
-        return max(picture.buffering)
-    return 1 if codec in _AFTER_HEADERS else 0
 
 
 def _describe_picture(stream: StreamInfo, picture: PictureFormat) -> StreamInfo:

@@ -70,7 +70,9 @@ def shown_frames(
         edits: the edit list; empty when the track has none.
 
     Returns:
-        (samples int64[N], pts int64[N]), in display order; a sample stands twice where two edits show it.
+        (samples int64[N], pts int64[N]), in display order; a sample stands twice where two edits show it. Spans are
+        shown one after another, even where reordering makes libavformat start one before the last's end: times fall
+        there.
 
     Raises:
         ValueError: the list shows more frames than any video has.
@@ -81,9 +83,6 @@ def shown_frames(
     if samples.discarded.any():
         kept = ~samples.discarded[shown]
         shown, shown_at = shown[kept], shown_at[kept]
-    if len(edits) > 1:
-        # Spans are shown one after another, even where reordering makes libavformat start one before the last's end.
-        shown_at = np.maximum.accumulate(shown_at)
     return shown, shown_at
 
 

@@ -19,6 +19,7 @@ from videoloader.indexing.mp4.fragments import read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, read_samples
 from videoloader.indexing.reordering import depth_of
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.true_order import with_true_order
 
 
 class _Track(NamedTuple):
@@ -67,7 +68,7 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         return None
     if not len(track.samples.offset):
         raise IndexingError("the video track has no samples", source.name)
-    return _assemble(source, track, description)
+    return with_true_order(_assemble(source, track, description), source, track.samples.dts)
 
 
 def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox]]:

@@ -1,0 +1,166 @@
+"""Times in a container that cannot be those a decoder gives pictures out by: looked for in tables, settled by decoding.
+
+Tables of sound files show no sign of it, and cost nothing more. Where there is one, the packets around it are decoded,
+and only if their pictures come in another order than their times say, the whole video is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import av.error
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.bitstream.bidirectional import is_b_picture
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.decoder import make_packet, open_decoder
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.reordering import depth_of
+from videoloader.indexing.sources import ByteSource
+
+# Packets whose slices are looked at where nothing is reordered, and how many bytes of each.
+_LOOKED_AT, _SLICE_HEAD = 16, 256
+# So many packets after the last in doubt are decoded too: more than any decoder holds back.
+_HELD_BACK = 16
+# Signs that are looked into, spread over the video, and keyframes of open GOPs whose kind is looked at.
+_MOST_SIGNS, _MOST_KEYFRAMES = 4, 4
+_HEAD = 4 << 10
+# How many pictures a decoder holds back at most, where the headers do not say: of all other codecs none.
+_DEEPEST = {**dict.fromkeys(("mpeg1video", "mpeg2video", "mpeg4", "vc1", "wmv3", "rv30", "rv40", "svq3"), 1), "vvc": 16}
+# Codecs with packets that show nothing.
+_WITH_HIDDEN = ("vp8", "vp9", "av1")
+_H264_IDR, _HEVC_IDR_WITHOUT_LEADING = 5, 20
+
+Signs = list[tuple[int, int]]
+
+
+def times_are_wrong(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | None = None) -> bool:
+    """Whether pictures come out of a decoder in another order than that of their packets' times.
+
+    Args:
+        index: made from a container's times, of packets that are byte ranges.
+        source: of the same video.
+        dts: int64[P], decode times of the packets in the same units, where the container has any.
+    """
+    if index.stream.encrypted:
+        return False
+    pts = index.packet_pts
+    if (pts[1:] >= pts[:-1]).all():
+        signs = [(0, _LOOKED_AT - 1)] if _may_be_reordered(index, source) else []
+    else:
+        signs = _signs(index, source, dts)
+    chosen = sorted({round(number) for number in np.linspace(0, len(signs) - 1, min(len(signs), _MOST_SIGNS))})
+    return any(_comes_in_another_order(index, source, *signs[number]) for number in chosen)
+
+
+def _may_be_reordered(index: VideoIndex, source: ByteSource) -> bool:
+    """Whether pictures may be reordered where times are not: decode times, from containers that have no others."""
+    codec = index.stream.codec
+    if codec not in ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4"):
+        return False
+    picture = picture_format(index.stream)
+    stated = picture.reordered if picture else None
+    if codec == "hevc" or stated == 0:
+        return bool(stated)
+    packets = zip(index.packet_offset[:_LOOKED_AT].tolist(), index.packet_size[:_LOOKED_AT].tolist(), strict=True)
+    heads = (source.read(at, min(size, _SLICE_HEAD)) for at, size in packets)
+    return any(is_b_picture(codec, index.stream.codec_configs[0], head) for head in heads)
+
+
+def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | None) -> Signs:
+    """(first, last packet) where something is strange about the order of times."""
+    pts = index.packet_pts
+    # Of other codecs all packets have a picture, also those that an edit list leaves out.
+    shown = (index.packet_has_frame if index.stream.codec in _WITH_HIDDEN else np.ones(len(pts), np.bool_)).nonzero()[0]
+    order = shown[np.argsort(pts[shown], kind="stable")]
+    steps = np.diff(pts[order])
+    strange = steps == 0
+    if dts is not None and len(steps):
+        strange |= _breaks_the_rhythm(steps, np.diff(dts))
+    signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in strange.nonzero()[0].tolist()]
+    rank = np.empty(len(pts), np.int64)
+    rank[order] = np.arange(len(order))
+    deepest = _deepest_reordering(index)
+    if depth_of(np.searchsorted(shown, order)) > deepest:
+        late = order - np.arange(len(order))
+        signs.append((max(int(order[late.argmax()]) - deepest - 1, 0), int(order[late.argmax()])))
+    keys = index.packet_key.nonzero()[0]
+    earlier = np.maximum.accumulate(pts)
+    overtaken = keys[earlier[keys] > pts[keys]]
+    signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
+    later = np.minimum.accumulate(pts[::-1])[::-1]
+    leading = keys[later[keys] < pts[keys]][:_MOST_KEYFRAMES]
+    signs += [(key, key + int(pts[key:].argmin())) for key in leading.tolist() if _is_shown_first(index, source, key)]
+    return signs
+
+
+def _breaks_the_rhythm(steps: npt.NDArray[np.int64], decode_steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which steps between frames are odd ones, if packets are decoded at equal distances; none if not.
+
+    A picture whose time is wrong leaves a hole where it should be. The first and the last frame may come early or late.
+    """
+    usual = int(np.median(decode_steps))
+    odd = np.abs(steps - usual) > usual // 4
+    odd[[0, -1]] = False
+    return odd if (np.abs(decode_steps - usual) <= usual // 4).all() else np.zeros(len(steps), np.bool_)
+
+
+def _deepest_reordering(index: VideoIndex) -> int:
+    """How many pictures a decoder of the stream may have to hold back."""
+    picture = picture_format(index.stream)
+    if picture and picture.reordered is not None:
+        return picture.reordered
+    if picture and picture.buffering:
+        return max(picture.buffering)
+    return _DEEPEST.get(index.stream.codec, 0)
+
+
+def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
+    """Whether nothing that is decoded after this keyframe may be shown before it: IDR pictures of H.264 and HEVC."""
+    codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[key]]
+    if codec not in ("h264", "hevc"):
+        return False
+    head = _read(index, source, key, _HEAD)
+    units = [head[start] for start, _ in iterate_nals(head, nal_length_size(codec, config))]
+    if codec == "h264":
+        return any(unit & 31 == _H264_IDR for unit in units)
+    return any(unit >> 1 & 63 == _HEVC_IDR_WITHOUT_LEADING for unit in units)
+
+
+def _comes_in_another_order(index: VideoIndex, source: ByteSource, first: int, last: int) -> bool:
+    """Whether pictures around these packets come out of a decoder in another order than that of their times."""
+    start = _start_before(index, source, first)
+    config = int(index.packet_config[start])
+    # As if nothing were known of the order, a decoder holds back all that it can.
+    context = open_decoder(replace(index, stream=replace(index.stream, reorder_depth=_HELD_BACK)), config)
+    came_out: list[int] = []
+    fed = 0
+    try:
+        for number in range(start, min(last + 1 + _HELD_BACK, len(index.packet_size))):
+            data = _read(index, source, number)
+            fed += len(data)
+            if index.packet_config[number] != config or fed > source.size:
+                break
+            packet = make_packet(data, number, bool(index.packet_key[number]))
+            came_out += [frame.pts for frame in context.decode(packet) if frame.pts is not None]
+        came_out += [frame.pts for frame in context.decode(None) if frame.pts is not None]
+    except av.error.FFmpegError:
+        return False  # damaged: nothing is known of the order
+    times = index.packet_pts[came_out]
+    return bool((np.diff(came_out)[np.diff(times) == 0] < 0).any() or (np.diff(times) < 0).any())
+
+
+def _start_before(index: VideoIndex, source: ByteSource, packet: int) -> int:
+    """The last true keyframe at or before a packet; the first packet where there is none."""
+    codec, configs = index.stream.codec, index.stream.codec_configs
+    for key in index.packet_key[: packet + 1].nonzero()[0][::-1].tolist():
+        if is_random_access(codec, configs[index.packet_config[key]], _read(index, source, key)):
+            return int(key)
+    return 0
+
+
+def _read(index: VideoIndex, source: ByteSource, packet: int, most: int = 1 << 31) -> bytes:
+    return source.read(int(index.packet_offset[packet]), min(int(index.packet_size[packet]), most))
