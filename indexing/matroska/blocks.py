@@ -43,6 +43,8 @@ _DENSE_READ, _DENSE_BLOCK = 16 << 10, 1024
 _LONGEST_LACE_TABLE = 64 << 10
 _LARGEST_BLOCK = 1 << 28
 _LATEST = 1 << 62
+# Blocks of other tracks that are looked at for the beginning of one.
+_MOST_BLOCKS = 500
 
 
 class Packets(NamedTuple):
@@ -58,9 +60,29 @@ class Packets(NamedTuple):
     first_byte: npt.NDArray[np.uint8]
 
 
+class Walk(NamedTuple):
+    """What one walk through a file finds.
+
+    Attributes:
+        packets: of the wanted track.
+        elements: ids of the top-level elements.
+        first_times: of other tracks by their numbers, as far as they begin before the last that was waited for has.
+    """
+
+    packets: Packets
+    elements: set[int]
+    first_times: dict[int, int]
+
+
 def read_packets(
-    source: ByteSource, start: int, stop: int | None, wanted: int, tracks: set[int], frame_duration: tuple[int, int]
-) -> tuple[Packets, set[int]]:
+    source: ByteSource,
+    start: int,
+    stop: int | None,
+    wanted: int,
+    tracks: set[int],
+    frame_duration: tuple[int, int],
+    others: set[int] = frozenset(),  # type: ignore[assignment]
+) -> Walk:
     """The packets of a track, without reading more of their payloads than stands near the headers.
 
     Args:
@@ -71,14 +93,12 @@ def read_packets(
         tracks: numbers of all tracks that blocks may belong to.
         frame_duration: of one frame of the track, as numerator and denominator in units of the time scale; 0 where it
             is not known.
-
-    Returns:
-        The packets, and the ids of the top-level elements from ``start`` on.
+        others: numbers of tracks of which the first times are wanted, too.
 
     Raises:
         MalformedError: elements do not fit into each other or the file, or a frame has no timestamp.
     """
-    window, collected, found = _Window(source), _Collected(source, wanted, tracks, frame_duration), set()
+    window, collected, found = _Window(source), _Collected(source, wanted, tracks, frame_duration, others), set()
     end = source.size if stop is None else min(stop, source.size)
     position = start
     while (position := collected.add_dense_clusters(window, position, end)) < end:
@@ -91,7 +111,7 @@ def read_packets(
             raise MalformedError(f"element {identifier:X} at byte {position} is no part of a segment, or cut off")
         else:
             position = element_stop
-    return collected.packets(), found
+    return Walk(collected.packets(), found, collected.first_times)
 
 
 def _read_cluster(window: _Window, collected: _Collected, position: int, stop: int | None, end: int) -> int:
@@ -186,8 +206,13 @@ class _Window:
 class _Collected:
     """The packets found so far, and the timestamp of the cluster around the next one."""
 
-    def __init__(self, source: ByteSource, wanted: int, tracks: set[int], frame_duration: tuple[int, int]) -> None:
+    def __init__(
+        self, source: ByteSource, wanted: int, tracks: set[int], frame_duration: tuple[int, int], others: set[int]
+    ) -> None:
         self.cluster_time: int | None = None
+        self.first_times: dict[int, int] = {}
+        # Once more blocks have come, a track that has begun by none of them is no longer waited for.
+        self._unseen, self._patience = set(others), _MOST_BLOCKS
         self._source, self._wanted, self._tracks, self._frame_duration = source, wanted, tracks, frame_duration
         self._rows = array("q")
         self._kinds = track_kinds(wanted, tracks)
@@ -196,7 +221,7 @@ class _Collected:
 
     def add_dense_blocks(self, window: _Window, start: int, stop: int, limit: int) -> int:
         """Take the plain blocks that follow each other in the window from one on; where the last one taken ends."""
-        if self.cluster_time is None:
+        if self.cluster_time is None or self._unseen:
             return start
         if self._dense.data is not window.data:
             if stop - start > _DENSE_BLOCK:
@@ -207,7 +232,7 @@ class _Collected:
 
     def add_dense_clusters(self, window: _Window, start: int, limit: int) -> int:
         """Take the clusters of plain blocks that follow each other in the window; where the last one taken ends."""
-        if self._dense.data is not window.data:
+        if self._dense.data is not window.data or self._unseen:
             return start
         return window.base + self._dense.take_clusters(start - window.base, limit - window.base)
 
@@ -225,6 +250,8 @@ class _Collected:
         if number != self._wanted:
             if number not in self._tracks and stop > start:
                 raise MalformedError(f"the block at byte {start} is of track {number}, which is not there")
+            if (self._unseen or not self._rows) and self.cluster_time is not None:
+                self._see(number, int.from_bytes(data[after : after + 2], "big", signed=True))
             return
         frame = start + after - at + 3
         if frame >= stop:
@@ -242,6 +269,14 @@ class _Collected:
             self._add_lace(frame, stop, flags & LACING, pts, key, duration)
         else:
             self._rows.extend((frame, stop - frame, pts, key, data[after + 3]))
+
+    def _see(self, number: int, time: int) -> None:
+        """Take note of a block of another track."""
+        self.first_times.setdefault(number, (self.cluster_time or 0) + time)
+        self._unseen.discard(number)
+        self._patience -= 1
+        if not self._patience:
+            self._unseen.clear()
 
     def _add_lace(self, start: int, stop: int, lacing: int, pts: int, key: bool, duration: int) -> None:
         table = self._source.read(start, min(stop - start, _LONGEST_LACE_TABLE))

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from videoloader.indexing.libav import best_video_stream
-from videoloader.indexing.matroska.blocks import ATTACHMENTS, Packets, read_packets
+from videoloader.indexing.matroska.blocks import ATTACHMENTS, Packets, Walk, read_packets
 from videoloader.indexing.matroska.headers import Headers
 from videoloader.indexing.matroska.tracks import VIDEO, Track
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.start_time import StreamStart, earliest_start
 
 # Tracks whose blocks libavformat takes: video, audio, subtitles, metadata.
 _TAKEN_TYPES = (1, 2, 0x11, 0x21)
+# Those whose times begin a file: video and audio.
+_MEDIA_TYPES = (1, 2)
 # Each costs a walk through the file.
 _MOST_CANDIDATES = 8
+_NANOSECONDS = 10**9
 
 
-def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Packets] | None:
-    """The track that libavformat takes for the video, and its packets; None if it takes something else.
+def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Walk] | None:
+    """The track that libavformat takes for the video, and the walk for its packets; None if it takes something else.
 
     It goes by the tracks' flags first. Of equals it takes the one of which it looked at more frames, of equals the
     first; how far it looked only it knows, so that it is asked where that matters.
@@ -28,18 +34,25 @@ def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Packet
     unusual = len(numbers) < len(headers.tracks) or any(track.type not in _TAKEN_TYPES for track in headers.tracks)
     if unusual or not any(track.codec for track in candidates) or len(candidates) > _MOST_CANDIDATES:
         return None
+    timed = {track.number for track in headers.tracks if track.type in _MEDIA_TYPES}
     walks = [
         read_packets(
-            source, headers.clusters, headers.stop, track.number, numbers, (track.default_duration, headers.time_scale)
+            source,
+            headers.clusters,
+            headers.stop,
+            track.number,
+            numbers,
+            (track.default_duration, headers.time_scale),
+            timed - {track.number},
         )
         for track in candidates
     ]
     # A picture among the attachments is a video stream too, and no default one.
-    has_picture = headers.has_attachments or ATTACHMENTS in walks[0][1]
-    if (candidates[0].is_default or not has_picture) and _first_has_most_frames([packets for packets, _ in walks]):
-        return candidates[0], walks[0][0]
+    has_picture = headers.has_attachments or ATTACHMENTS in walks[0].elements
+    if (candidates[0].is_default or not has_picture) and _first_has_most_frames([walk.packets for walk in walks]):
+        return candidates[0], walks[0]
     taken = headers.tracks[best_video_stream(source) :][:1]
-    return next(((track, walk[0]) for track, walk in zip(candidates, walks, strict=True) if track in taken), None)
+    return next(((track, walk) for track, walk in zip(candidates, walks, strict=True) if track in taken), None)
 
 
 def _best_by_flags(tracks: list[Track]) -> list[Track]:
@@ -55,3 +68,15 @@ def _first_has_most_frames(tracks: list[Packets]) -> bool:
         len(other.offset) <= len(first) and bool((first[: len(other.offset)] < other.offset).all())
         for other in tracks[1:]
     )
+
+
+def start_of(headers: Headers, taken: Track, walk: Walk) -> int:
+    """Microseconds, when the earliest track begins."""
+    base = Fraction(headers.time_scale, _NANOSECONDS)
+    first = int(walk.packets.pts[0]) - round(Fraction(taken.codec_delay, _NANOSECONDS) / base)
+    starts = [
+        StreamStart(walk.first_times[track.number], base, track.type not in _MEDIA_TYPES)
+        for track in headers.tracks
+        if track.number in walk.first_times
+    ]
+    return earliest_start([StreamStart(first, base), *starts])

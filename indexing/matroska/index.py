@@ -17,7 +17,7 @@ from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.libav import checked_by_decoding_head, index_by_decoding
 from videoloader.indexing.matroska.blocks import Packets
-from videoloader.indexing.matroska.choice import read_best_track
+from videoloader.indexing.matroska.choice import read_best_track, start_of
 from videoloader.indexing.matroska.ebml import EBML, MalformedError
 from videoloader.indexing.matroska.headers import read_headers
 from videoloader.indexing.matroska.tracks import Track
@@ -59,7 +59,8 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
         return None
     if found is None or not found[0].codec:
         return None
-    track, packets = found
+    track, walk = found
+    packets = walk.packets
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
     if not track.config and track.codec in ("h264", "hevc", *_AFTER_HEADERS):
@@ -71,6 +72,11 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     index = _assemble(source, track, packets, _describe_picture(stream, picture) if picture else stream)
     if index is None:
         return None
+    index = replace(
+        index,
+        start_time=start_of(headers, track, walk),
+        stream=replace(index.stream, stream_number=headers.tracks.index(track)),
+    )
     uncoded = track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED
     if uncoded:
         return index_by_decoding(source)

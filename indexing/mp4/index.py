@@ -17,21 +17,32 @@ from videoloader.indexing.mp4.description import Description, read_descriptions
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
 from videoloader.indexing.mp4.fragments import read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, read_samples
+from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
 from videoloader.indexing.reordering import depth_of
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.true_order import with_true_order
 
 
+class _Trak(NamedTuple):
+    """A ``trak`` box of any kind: what tells when it begins, where its tkhd is, and its sample tables."""
+
+    number: int
+    start: TrackHead
+    tkhd: Box
+    tables: dict[bytes, Box]
+
+
 class _Track(NamedTuple):
-    track_id: int
+    """A video track; its edit list only where that says which frames are shown."""
+
+    trak: _Trak
     enabled: bool
     rotation: int
     mirrored: bool
-    time_scale: int
     edits: list[Edit]
     descriptions: list[Description]
     samples: Samples
-    fragmented: bool
 
 
 def index_mp4(source: ByteSource) -> VideoIndex | None:
@@ -53,10 +64,10 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
             mvex = box
         elif box.type == b"cmov":
             return None
+    numbered = enumerate(box for box in boxes if box.type == b"trak")
+    traks = [trak for number, box in numbered if (trak := _read_trak(data, number, box, movie_scale))]
     tracks = [
-        track
-        for box in boxes
-        if box.type == b"trak" and (track := _read_track(data, box, mvex, moofs, movie_scale, source))
+        _read_track(data, trak, mvex, moofs, source) for trak in traks if trak.start.handler == b"vide" and trak.tables
     ]
     if not tracks:
         raise UnsupportedError("has no video track", source.name)
@@ -68,7 +79,13 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         return None
     if not len(track.samples.offset):
         raise IndexingError("the video track has no samples", source.name)
-    return with_true_order(_assemble(source, track, description), source, track.samples.dts)
+    index = _assemble(source, track, description)
+    if not len(index):
+        return index
+    others = track_starts([trak.start for trak in traks if trak is not track.trak], source, moofs)
+    begin = StreamStart(int(index.frame_pts.min() if track.edits else index.packet_pts[0]), index.stream.time_base)
+    index = replace(index, start_time=earliest_start([begin, *others]))
+    return with_true_order(index, source, track.samples.dts)
 
 
 def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox]]:
@@ -87,52 +104,62 @@ def _rank(track: _Track) -> tuple[bool, int, float]:
     """The order of libavformat's av_find_best_stream: default tracks, then some frames, then the highest bit rate."""
     samples = track.samples
     count = len(samples.offset)
-    seconds = (samples.dts[-1] - samples.dts[0]) / track.time_scale if count > 1 else 1.0
+    seconds = (samples.dts[-1] - samples.dts[0]) / track.trak.start.time_scale if count > 1 else 1.0
     return track.enabled, min(count, 5), float(samples.size.sum(dtype=np.int64) / max(seconds, 1e-9))
 
 
-def _read_track(
-    data: bytes, trak: Box, mvex: Box | None, moofs: list[FileBox], movie_scale: int, source: ByteSource
-) -> _Track | None:
-    """A video track, None for any other."""
-    boxes = children(data, trak)
+def _read_trak(data: bytes, number: int, box: Box, movie_scale: int) -> _Trak | None:
+    """Of any kind; None where what each track must have is missing."""
+    boxes = children(data, box)
     media = children(data, boxes[b"mdia"]) if b"mdia" in boxes else {}
     if not {b"mdhd", b"hdlr", b"minf"} <= media.keys() or b"tkhd" not in boxes:
         return None
-    handler = media[b"hdlr"].start
-    if data[handler + 8 : handler + 12] != b"vide":
+    if any(box.stop - box.start < least for box, least in ((boxes[b"tkhd"], 80), (media[b"mdhd"], 20))):
         return None
     information = children(data, media[b"minf"])
-    if b"stbl" not in information:
-        return None
-    tables = children(data, information[b"stbl"])
+    tables = children(data, information[b"stbl"]) if b"stbl" in information else {}
     at = media[b"mdhd"].start
     at += 20 if data[at] == 1 else 12
     # A missing time scale is taken as one, as libavformat does.
     time_scale = int.from_bytes(data[at : at + 4], "big") or 1
-    tkhd = boxes[b"tkhd"]
-    wide = data[tkhd.start] == 1
-    at = tkhd.start + (20 if wide else 12)
-    track_id = int.from_bytes(data[at : at + 4], "big")
-    rotation, mirrored = _orientation(data, tkhd.start + (52 if wide else 40))
     edits = []
     if b"edts" in boxes and (elst := children(data, boxes[b"edts"]).get(b"elst")):
         edits = read_edits(data, elst, time_scale, movie_scale)
-    samples = read_samples(data, tables, source.size, source.name)
+    tkhd, handler = boxes[b"tkhd"], media[b"hdlr"].start + 8
+    at = tkhd.start + (20 if data[tkhd.start] == 1 else 12)
+    head = TrackHead(
+        track_id=int.from_bytes(data[at : at + 4], "big"),
+        handler=data[handler : handler + 4],
+        time_scale=time_scale,
+        edits=edits,
+        has_samples=_has_samples(data, tables),
+        composition=first_composition(data, tables.get(b"ctts")),
+    )
+    return _Trak(number, head, tkhd, tables)
+
+
+def _has_samples(data: bytes, tables: dict[bytes, Box]) -> bool:
+    sizes = tables.get(b"stsz", tables.get(b"stz2"))
+    return sizes is not None and any(data[sizes.start + 8 : sizes.start + 12])
+
+
+def _read_track(data: bytes, trak: _Trak, mvex: Box | None, moofs: list[FileBox], source: ByteSource) -> _Track:
+    head, tkhd = trak.start, trak.tkhd.start
+    rotation, mirrored = _orientation(data, tkhd + (52 if data[tkhd] == 1 else 40))
+    samples = read_samples(data, trak.tables, source.size, source.name)
     has_head = len(samples.offset) > 0
     if mvex is not None and moofs:
-        offset = 0 if has_head else leading_offset(edits)
-        samples = read_fragments(source, moofs, track_id, read_defaults(data, mvex, track_id), samples, offset)
+        offset = 0 if has_head else leading_offset(head.edits)
+        defaults = read_defaults(data, mvex, head.track_id)
+        samples = read_fragments(source, moofs, head.track_id, defaults, samples, offset)
     return _Track(
-        track_id,
-        bool(data[tkhd.start + 3] & 1),
+        trak,
+        bool(data[tkhd + 3] & 1),
         rotation,
         mirrored,
-        time_scale,
-        edits if has_head else [],
-        read_descriptions(data, tables[b"stsd"]) if b"stsd" in tables else [],
+        head.edits if has_head else [],
+        read_descriptions(data, trak.tables[b"stsd"]) if b"stsd" in trak.tables else [],
         samples,
-        not has_head,
     )
 
 
@@ -168,13 +195,14 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
     stream = StreamInfo(
         codec=description.codec,
         codec_configs=tuple(each.config for each in track.descriptions),
-        time_base=Fraction(1, track.time_scale),
+        time_base=Fraction(1, track.trak.start.time_scale),
         width=description.width,
         height=description.height,
         rotation=track.rotation,
         mirrored=track.mirrored,
-        frame_rate=Fraction((count - 1) * track.time_scale, span) if span else Fraction(0),
+        frame_rate=Fraction((count - 1) * track.trak.start.time_scale, span) if span else Fraction(0),
         reorder_depth=depth_of(order),
+        stream_number=track.trak.number,
         **description.facts,
     )
     picture = picture_format(stream)

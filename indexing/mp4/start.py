@@ -1,0 +1,92 @@
+"""When the tracks of an ISO base media file begin: from the first rows of their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes
+from videoloader.indexing.mp4.edits import EMPTY, Edit, leading_offset
+from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.start_time import StreamStart
+
+# Handlers of tracks that show pictures or play sound; libavformat takes all others for subtitles or data.
+_MEDIA = (b"vide", b"soun")
+# Fragments in which a track's first one is looked for.
+_MOST_FRAGMENTS = 8
+
+
+class TrackHead(NamedTuple):
+    """What tells when a track begins.
+
+    Attributes:
+        track_id: of the track.
+        handler: four-character code of its kind.
+        time_scale: units a second.
+        edits: its edit list.
+        has_samples: whether moov itself tells of any.
+        composition: the first sample's offset, where moov tells of any.
+    """
+
+    track_id: int
+    handler: bytes
+    time_scale: int
+    edits: list[Edit]
+    has_samples: bool
+    composition: int
+
+
+def first_composition(data: bytes, ctts: Box | None) -> int:
+    """The first offset of a ``ctts`` box that is for any sample; 0 without one."""
+    if ctts is None:
+        return 0
+    for at in range(ctts.start + 8, ctts.stop - 7, 8):
+        if int.from_bytes(data[at : at + 4], "big"):
+            return int.from_bytes(data[at + 4 : at + 8], "big", signed=True)
+    return 0
+
+
+def track_starts(heads: list[TrackHead], source: ByteSource, moofs: list[FileBox]) -> Iterator[StreamStart]:
+    """The starts of tracks; of those without any sample there is none."""
+    fragments = _first_decode_times(source, moofs, {head.track_id for head in heads if not head.has_samples})
+    for head in heads:
+        if head.has_samples:
+            time = _gap(head.edits) if any(edit.media_time >= 0 for edit in head.edits) else head.composition
+        elif head.track_id in fragments:
+            time = fragments[head.track_id] - leading_offset(head.edits)
+        else:
+            continue
+        yield StreamStart(time, Fraction(1, head.time_scale), head.handler not in _MEDIA)
+
+
+def _gap(edits: list[Edit]) -> int:
+    """How long nothing is shown: what is shown first lies at zero, whatever its media time, or after this."""
+    gap = 0
+    for edit in edits:
+        if edit.media_time != EMPTY:
+            break
+        gap += edit.duration
+    return gap
+
+
+def _first_decode_times(source: ByteSource, moofs: list[FileBox], tracks: set[int]) -> dict[int, int]:
+    """The decode time at which each of these tracks' first fragment begins."""
+    found: dict[int, int] = {}
+    for moof in moofs[:_MOST_FRAGMENTS]:
+        if tracks <= found.keys():
+            break
+        data = source.read(moof.start, moof.stop - moof.start)
+        for traf in iterate_boxes(data, 0, len(data)):
+            boxes = children(data, traf) if traf.type == b"traf" else {}
+            if b"tfhd" not in boxes or b"trun" not in boxes:
+                continue
+            track = int.from_bytes(data[boxes[b"tfhd"].start + 4 : boxes[b"tfhd"].start + 8], "big")
+            found.setdefault(track, _decode_time(data, boxes.get(b"tfdt")))
+    return found
+
+
+def _decode_time(data: bytes, tfdt: Box | None) -> int:
+    if tfdt is None:
+        return 0
+    return int.from_bytes(data[tfdt.start + 4 : tfdt.start + (12 if data[tfdt.start] == 1 else 8)], "big")
