@@ -18,15 +18,14 @@ from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.reordering import depth_of
 from videoloader.indexing.sources import ByteSource
 
 # Packets whose slices are looked at where nothing is reordered, and how many bytes of each.
 _LOOKED_AT, _SLICE_HEAD = 16, 256
 # So many packets after the last in doubt are decoded too: more than any decoder holds back.
 _HELD_BACK = 16
-# Signs that are looked into, spread over the video, and keyframes of open GOPs whose kind is looked at.
-_MOST_SIGNS, _MOST_KEYFRAMES = 4, 4
+# Strange places that are looked into, spread over the video, and keyframes of open GOPs whose kind is looked at.
+_MOST_PLACES, _MOST_KEYFRAMES = 4, 4
 _HEAD = 4 << 10
 # How many pictures a decoder holds back at most, where the headers do not say: of all other codecs none.
 _DEEPEST = {**dict.fromkeys(("mpeg1video", "mpeg2video", "mpeg4", "vc1", "wmv3", "rv30", "rv40", "svq3"), 1), "vvc": 16}
@@ -52,8 +51,7 @@ def times_are_wrong(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.i
         signs = [(0, _LOOKED_AT - 1)] if _may_be_reordered(index, source) else []
     else:
         signs = _signs(index, source, dts)
-    chosen = sorted({round(number) for number in np.linspace(0, len(signs) - 1, min(len(signs), _MOST_SIGNS))})
-    return any(_comes_in_another_order(index, source, *signs[number]) for number in chosen)
+    return any(_comes_in_another_order(index, source, first, last) for first, last in signs)
 
 
 def _may_be_reordered(index: VideoIndex, source: ByteSource) -> bool:
@@ -80,21 +78,47 @@ def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | N
     strange = steps == 0
     if dts is not None and len(steps):
         strange |= _breaks_the_rhythm(steps, np.diff(dts))
-    signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in strange.nonzero()[0].tolist()]
-    rank = np.empty(len(pts), np.int64)
-    rank[order] = np.arange(len(order))
-    deepest = _deepest_reordering(index)
-    if depth_of(np.searchsorted(shown, order)) > deepest:
-        late = order - np.arange(len(order))
-        signs.append((max(int(order[late.argmax()]) - deepest - 1, 0), int(order[late.argmax()])))
-    keys = index.packet_key.nonzero()[0]
-    earlier = np.maximum.accumulate(pts)
-    overtaken = keys[earlier[keys] > pts[keys]]
+    places = strange.nonzero()[0]
+    places = places[np.unique(np.linspace(0, len(places) - 1, min(len(places), _MOST_PLACES)).astype(np.int64))]
+    signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
+    excess = _excess(shown, order, _deepest_reordering(index))
+    signs += [] if excess is None else [excess]
+    overtaken = _overtaken(index)
     signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
+    keys = index.packet_key.nonzero()[0]
     later = np.minimum.accumulate(pts[::-1])[::-1]
     leading = keys[later[keys] < pts[keys]][:_MOST_KEYFRAMES]
     signs += [(key, key + int(pts[key:].argmin())) for key in leading.tolist() if _is_shown_first(index, source, key)]
     return signs
+
+
+def no_decoder_gives(index: VideoIndex) -> bool:
+    """Whether no decoder gives frames out in the order of these times, by the index alone.
+
+    Pictures are held back for longer than the stream's headers allow, or shown after a keyframe that follows them.
+    """
+    pts = index.packet_pts
+    if (pts[1:] >= pts[:-1]).all():
+        return False
+    shown = index.packet_has_frame.nonzero()[0]
+    order = shown[np.argsort(pts[shown], kind="stable")]
+    return _excess(shown, order, _deepest_reordering(index)) is not None or len(_overtaken(index)) > 0
+
+
+def _excess(shown: npt.NDArray[np.int64], order: npt.NDArray[np.int64], deepest: int) -> tuple[int, int] | None:
+    """(first, last packet) where a picture waits for more others than a decoder holds back."""
+    late = np.searchsorted(shown, order) - np.arange(len(order))
+    if late.max(initial=0) <= deepest:
+        return None
+    last = int(order[late.argmax()])
+    return max(last - deepest - 1, 0), last
+
+
+def _overtaken(index: VideoIndex) -> npt.NDArray[np.int64]:
+    """The keyframes before which a picture is decoded that is shown after them."""
+    keys = index.packet_key.nonzero()[0]
+    overtaken: npt.NDArray[np.int64] = keys[np.maximum.accumulate(index.packet_pts)[keys] > index.packet_pts[keys]]
+    return overtaken
 
 
 def _breaks_the_rhythm(steps: npt.NDArray[np.int64], decode_steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

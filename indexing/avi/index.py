@@ -65,7 +65,7 @@ def index_avi(source: ByteSource) -> VideoIndex | None:
     if info is None:
         return None
     frames = _find_frames(info, chunks, heads)
-    return None if frames is None else _assemble(source, chunks, frames, info)
+    return None if frames is None else _assemble(source, chunks, frames, replace(info, stream_number=number))
 
 
 def _find_frames(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> _Frames | None:

@@ -60,6 +60,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if found is None or not found[0].codec:
         return None
     track, walk = found
+    number = headers.tracks.index(track)
     packets = walk.packets
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
@@ -75,7 +76,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     index = replace(
         index,
         start_time=start_of(headers, track, walk),
-        stream=replace(index.stream, stream_number=headers.tracks.index(track)),
+        stream=replace(index.stream, stream_number=number),
     )
     uncoded = track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED
     if uncoded:

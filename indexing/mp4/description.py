@@ -20,6 +20,7 @@ _CODECS = {
 }  # fmt: skip
 # objectTypeIndication of esds for sample entries of type mp4v (ISO/IEC 14496-1, registered at mp4ra.org).
 _MP4V_CODECS = {0x20: "mpeg4", **dict.fromkeys(range(0x60, 0x66), "mpeg2video"), 0x6A: "mpeg1video", 0x6C: "mjpeg"}
+_AAC = (0x40, 0x66, 0x67, 0x68)  # the same of type mp4a
 _CONFIG_BOXES = (b"avcC", b"hvcC", b"vvcC", b"av1C")
 _VISUAL_ENTRY_SIZE = 78
 
@@ -96,6 +97,13 @@ def _read_vpcc(payload: bytes) -> dict[str, Any]:
         "color_transfer": payload[4],
         "color_matrix": payload[5],
     }
+
+
+def is_aac(data: bytes, stsd: Box) -> bool:
+    """Whether the first entry of an audio track's ``stsd`` box is AAC."""
+    entry = next(iterate_boxes(data, stsd.start + 8, stsd.stop), None)
+    at = data.find(b"esds", entry.start, entry.stop) if entry and entry.type == b"mp4a" else -1
+    return at >= 0 and entry is not None and _read_esds(data[at + 8 : entry.stop])[0] in _AAC
 
 
 def _read_esds(payload: bytes) -> tuple[int, bytes]:

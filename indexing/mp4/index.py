@@ -13,7 +13,7 @@ from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
-from videoloader.indexing.mp4.description import Description, read_descriptions
+from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
 from videoloader.indexing.mp4.fragments import read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, read_samples
@@ -134,6 +134,7 @@ def _read_trak(data: bytes, number: int, box: Box, movie_scale: int) -> _Trak | 
         edits=edits,
         has_samples=_has_samples(data, tables),
         composition=first_composition(data, tables.get(b"ctts")),
+        cut_to_the_sample=bool(edits) and b"stsd" in tables and is_aac(data, tables[b"stsd"]),
     )
     return _Trak(number, head, tkhd, tables)
 

@@ -27,6 +27,8 @@ class TrackHead(NamedTuple):
         edits: its edit list.
         has_samples: whether moov itself tells of any.
         composition: the first sample's offset, where moov tells of any.
+        cut_to_the_sample: whether what lies before the edit list's span is cut off even in fragments, as libavformat
+            does with AAC.
     """
 
     track_id: int
@@ -35,6 +37,7 @@ class TrackHead(NamedTuple):
     edits: list[Edit]
     has_samples: bool
     composition: int
+    cut_to_the_sample: bool
 
 
 def first_composition(data: bytes, ctts: Box | None) -> int:
@@ -54,7 +57,8 @@ def track_starts(heads: list[TrackHead], source: ByteSource, moofs: list[FileBox
         if head.has_samples:
             time = _gap(head.edits) if any(edit.media_time >= 0 for edit in head.edits) else head.composition
         elif head.track_id in fragments:
-            time = fragments[head.track_id] - leading_offset(head.edits)
+            offset = -_gap(head.edits) if head.cut_to_the_sample else leading_offset(head.edits)
+            time = fragments[head.track_id] - offset
         else:
             continue
         yield StreamStart(time, Fraction(1, head.time_scale), head.handler not in _MEDIA)

@@ -20,6 +20,8 @@ from videoloader.indexing.mpegts.scan import Scan, scan_transport
 from videoloader.indexing.mpegts.stream import TIME_BASE, bare, describe_stream, mark_changes, nal_type, usual_rate
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.start_time import StreamStart, earliest_start
+from videoloader.indexing.wrong_times import no_decoder_gives
 
 
 def index_mpegts(source: ByteSource) -> VideoIndex | None:
@@ -58,7 +60,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
     order = np.flatnonzero(shown)
     order = order[np.argsort(pts[order], kind="stable")]
     count = len(pts)
-    return VideoIndex(
+    index = VideoIndex(
         source=source.name,
         container="mpegts",
         method="demuxed",
@@ -75,9 +77,12 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
             stream,
             reorder_depth=reorder_depth(pts),
             frame_rate=stream.frame_rate or _measured_rate(pts[order]),
+            stream_number=scan.number,
         ),
         transport=scan.layout,
+        start_time=earliest_start([StreamStart(int(pts[0]), TIME_BASE), *scan.others]),
     )
+    return _with_places(index_by_decoding(source), scan) if no_decoder_gives(index) else index
 
 
 def _display_times(scan: Scan, shown: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.mpegts.packets import OddStreamError, Payloads, gather
+from videoloader.indexing.mpegts.packets import OddStreamError, Payloads, gather, packets_of
 
 NO_TIME = -1
 _FIXED_SIZE = 9  # bytes before the optional fields
@@ -74,6 +74,27 @@ def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
 def _timestamp(header: npt.NDArray[np.void], name: str) -> npt.NDArray[np.int64]:
     high, middle, low = (header[f"{name}_{part}"].astype(np.int64) for part in ("high", "middle", "low"))
     return (high >> 1 & 7) << 30 | middle >> 1 << 15 | low >> 1
+
+
+def first_time(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: int) -> int | None:
+    """The first presentation time of a stream, 33 bits; None where none of its PES packets in ``data`` has one.
+
+    Args:
+        data: begins with a transport packet.
+        stride: bytes from one packet to the next.
+        headers: of the same data.
+        pid: of the stream.
+    """
+    packets = packets_of(headers, pid)
+    unit_start, adapted = headers[packets] & 0x4000, headers[packets] & 0x20000000
+    for packet, has_field in zip(packets[unit_start > 0].tolist(), adapted[unit_start > 0].tolist(), strict=True):
+        start = packet * stride + 4
+        start += data[start] + 1 if has_field else 0
+        header = data[start : start + _FIXED_SIZE + 5]
+        if header[:3] == b"\0\0\1" and len(header) == _FIXED_SIZE + 5 and header[7] & 0x80:
+            high, middle, low = header[9], header[10:12], header[12:14]
+            return (high >> 1 & 7) << 30 | int.from_bytes(middle, "big") >> 1 << 15 | int.from_bytes(low, "big") >> 1
+    return None
 
 
 def without_headers(payloads: Payloads, row: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> Payloads:

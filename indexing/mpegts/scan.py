@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +12,12 @@ from videoloader.indexing.index import TransportLayout
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units, join_units
 from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, packet_headers
-from videoloader.indexing.mpegts.pes import NO_TIME
+from videoloader.indexing.mpegts.pes import NO_TIME, first_time
 from videoloader.indexing.mpegts.pieces import Piece, count_packets, make_piece, read_transport
+from videoloader.indexing.mpegts.stream import TIME_BASE
 from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, iterate_sections, read_map, read_programs
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.start_time import StreamStart
 
 _PIECE = 3 << 20  # bytes read at a time: what fits the processor's caches with all that is made of it
 _LONGEST_ACCESS_UNIT = 32 << 20  # bytes of the file that one may be spread over
@@ -31,7 +34,9 @@ class Scan(NamedTuple):
     Attributes:
         layout: pid of the video, and how transport packets lie.
         codec: ``h264``, ``hevc`` or ``mpeg2video``.
+        number: of the video among the streams of all programs.
         alone: whether the program has no other stream.
+        others: when the other streams begin, as far as they do in the first piece.
         units: all access units; stream positions count from the first byte of the video.
         offset: int64[A], where in the file each begins.
         size: int64[A], bytes.
@@ -40,7 +45,9 @@ class Scan(NamedTuple):
 
     layout: TransportLayout
     codec: str
+    number: int
     alone: bool
+    others: tuple[StreamStart, ...]
     units: AccessUnits
     offset: Positions
     size: Positions
@@ -70,6 +77,7 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
     head = _HEAD // packing.stride
     programs = read_programs(data, packing.stride, headers[:head])
     video = _choose_video(source, data, packing, headers, programs)
+    others = tuple(_starts(data, packing.stride, headers, [each for each in programs.streams if each != video]))
     layout = TransportLayout(video.pid, packing.stride, packing.first)
     parts: list[AccessUnits] = []
     offsets: list[Positions] = []
@@ -108,7 +116,20 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
         headers = packet_headers(data, packing.stride)
     if not parts:
         raise OddStreamError("has no video packets")
-    return _assemble(layout, video.codec, len(programs.streams) == 1, parts, offsets, pes, position)
+    scan = _assemble(layout, video.codec, len(programs.streams) == 1, parts, offsets, pes, position)
+    return scan._replace(number=programs.streams.index(video), others=others)
+
+
+def _starts(
+    data: bytes, stride: int, headers: npt.NDArray[np.uint32], streams: list[ElementaryStream]
+) -> Iterator[StreamStart]:
+    head = headers[: _HEAD // stride]
+    for stream in streams:
+        time = first_time(data, stride, head, stream.pid)
+        if time is None:
+            time = first_time(data, stride, headers, stream.pid)
+        if time is not None:
+            yield StreamStart(time, TIME_BASE, not (stream.is_sound or stream.codec))
 
 
 def _choose_video(
@@ -185,7 +206,7 @@ def _assemble(
     size = np.append(units.start[1:], end) - units.start
     if int(size.max()) > np.iinfo(np.int32).max:
         raise OddStreamError("an access unit does not end")
-    return Scan(layout, codec, alone, units, np.concatenate(offsets), size, pts, dts)
+    return Scan(layout, codec, 0, alone, (), units, np.concatenate(offsets), size, pts, dts)
 
 
 def _unit_times(codec: str, units: AccessUnits, pes: _Pes, end: int) -> tuple[Positions, Positions]:

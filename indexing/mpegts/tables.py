@@ -20,6 +20,10 @@ _OTHER_VIDEO = {0x10, 0x20, 0x21, 0x33, 0x42, 0xD1, 0xD2, 0xD4, 0xDB, 0xEA}
 # Private data that is certainly no video: its descriptors name subtitles, teletext or a sound codec.
 _NO_VIDEO_TAGS = {0x46, 0x56, 0x59, 0x6A, 0x7A, 0x7B, 0x7C, 0x7F}
 _NO_VIDEO_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opus", b"KLVA", b"ID3 ", b"VANC", b"HEAC"}
+# Kinds of sound: by stream_type, and in private data by the tag or the name of a descriptor.
+_SOUND = {0x03, 0x04, 0x0F, 0x11, 0x1C, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x87, 0xA1, 0xA2}
+_SOUND_TAGS = {0x6A, 0x7A, 0x7B, 0x7C}
+_SOUND_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opus", b"HEAC"}
 _UNKNOWN = "?"
 _SHORTEST_SECTION = 12  # bytes; what claims to be shorter is not looked at, nor what follows it
 # With the bits of each byte turned around, zlib's checksum is the one of program tables.
@@ -32,13 +36,14 @@ class ElementaryStream(NamedTuple):
     pid: int
     stream_type: int
     codec: str
+    is_sound: bool = False
 
 
 class Programs(NamedTuple):
     """What the program tables say.
 
     Attributes:
-        streams: of all programs.
+        streams: of all programs, in the order in which their maps come.
         table_pids: of the program map tables.
         first_table: number in the buffer of the transport packet that completes the first program map table.
     """
@@ -60,17 +65,16 @@ def read_programs(data: bytes, stride: int, headers: np.ndarray) -> Programs:
     if not pids or any(_table_pids(other) != pids for _, other in associations):
         raise OddStreamError("has no program association table, or several")
     streams: dict[int, ElementaryStream] = {}
-    completed = []
-    for pid in pids:
-        sections = list(iterate_sections(data, find_payloads(data, stride, headers, pid), _PMT))
-        if not sections:
-            raise OddStreamError("has no map of one of its programs")
-        completed.append(sections[0][0])
+    maps = [list(iterate_sections(data, find_payloads(data, stride, headers, pid), _PMT)) for pid in pids]
+    if not all(maps):
+        raise OddStreamError("has no map of one of its programs")
+    maps.sort(key=lambda sections: sections[0][0])
+    for sections in maps:
         for _, section in sections:
             for stream in read_map(section):
                 if streams.setdefault(stream.pid, stream) != stream:
                     raise OddStreamError("a stream changes its type")
-    return Programs(tuple(streams.values()), pids, min(completed))
+    return Programs(tuple(streams.values()), pids, maps[0][0][0])
 
 
 def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tuple[int, bytes]]:
@@ -146,8 +150,29 @@ def read_map(section: bytes) -> list[ElementaryStream]:
         position = start + ((section[start - 2] & 0x0F) << 8 | section[start - 1])
         if position > stop:
             raise OddStreamError("an entry of a program map does not fit")
-        streams.append(ElementaryStream(pid, stream_type, _codec(stream_type, section[start:position])))
+        descriptors = section[start:position]
+        streams.append(
+            ElementaryStream(pid, stream_type, _codec(stream_type, descriptors), _is_sound(stream_type, descriptors))
+        )
     return streams
+
+
+def _is_sound(stream_type: int, descriptors: bytes) -> bool:
+    if stream_type != _PRIVATE_DATA:
+        return stream_type in _SOUND
+    return any(
+        tag in _SOUND_TAGS or (tag == _REGISTRATION and payload[:4] in _SOUND_FORMATS)
+        for tag, payload in _iterate_descriptors(descriptors)
+    )
+
+
+def _iterate_descriptors(descriptors: bytes) -> Iterator[tuple[int, bytes]]:
+    """(tag, payload) of each."""
+    position = 0
+    while position + 2 <= len(descriptors):
+        start = position + 2
+        position = start + descriptors[position + 1]
+        yield descriptors[start - 2], descriptors[start:position]
 
 
 def _codec(stream_type: int, descriptors: bytes) -> str:
@@ -157,13 +182,10 @@ def _codec(stream_type: int, descriptors: bytes) -> str:
         return _UNKNOWN
     if stream_type != _PRIVATE_DATA:
         return ""
-    position = 0
-    while position + 2 <= len(descriptors):
-        tag, start = descriptors[position], position + 2
-        position = start + descriptors[position + 1]
+    for tag, payload in _iterate_descriptors(descriptors):
         if tag in _NO_VIDEO_TAGS:
             return ""
         if tag == _REGISTRATION:
-            name = descriptors[start : start + 4]
+            name = payload[:4]
             return "" if name in _NO_VIDEO_FORMATS else "hevc" if name == b"HEVC" else _UNKNOWN
     return _UNKNOWN
