@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import av
 import av.codec.context
@@ -21,9 +21,10 @@ import numpy.typing as npt
 from videoloader.errors import DecodeError, IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.demuxer import open_demuxer
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.reordering import reorder_depth
-from videoloader.indexing.sources import ByteSource, FileSource
+from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Headers between where libavformat says a packet is and its first byte: an Ogg page header is the longest.
@@ -33,10 +34,6 @@ _LONGEST_PACKET_HEADER = 27 + 255
 _CHECKED_PACKETS = 16
 # Less of pictures larger than 4K: damaged headers tell of any size, and each such picture takes a tenth of a second.
 _CHECKED_PIXELS = 1 << 27
-
-
-# Before version 19 PyAV refused files whose titles are not UTF-8 unless told otherwise; it has no such option since.
-_LENIENT_METADATA: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
 
 
 class _Packets(NamedTuple):
@@ -57,12 +54,10 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
 
     Raises:
         IndexingError: libavformat does not recognise the file.
-        UnsupportedError: no video stream, or no decoder for it.
+        UnsupportedError: no video stream, no decoder for it, or a list of other files.
     """
-    # With the protocol named, no colon in a file's name is taken for one.
-    file = f"file:{source.name}" if isinstance(source, FileSource) else source.open()
     try:
-        with av.open(file, **_LENIENT_METADATA) as container:
+        with open_demuxer(source) as container:
             stream = container.streams.best("video")
             if stream is None or stream.codec_context is None:
                 raise UnsupportedError("has no video stream that can be decoded", source.name)
@@ -70,8 +65,6 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
             # Frame threads hold frames back and, on damaged files, may never return.
             stream.codec_context.thread_count = 1
             yield container, stream
-    except av.error.FFmpegError as error:
-        raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
     except IndexError:
         # PyAV knows only the streams that were there when it opened the file.
         raise IndexingError("libavformat cannot read it: streams begin on the way", source.name) from None

@@ -1,0 +1,114 @@
+"""libavformat over the bytes of one source, and over nothing else: it opens no other file and no connection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import av
+import av.container
+import av.error
+import av.format
+
+from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.indexing.sources import ByteSource
+
+# What libavformat reads at a time. Each read is a call into Python; longer ones cost more than they save at a jump.
+_BUFFER_SIZE = 64 << 10
+# Lists of other files, what comes from the network, and what runs scripts. Those that open their input themselves
+# (devices, patterns of image files) are told by a flag.
+_OPEN_OTHERS = frozenset(
+    (
+        "concat",
+        "dash",
+        "hls",
+        "imf",
+        "image2",
+        "rtp",
+        "rtsp",
+        "sap",
+        "sdp",
+        "vapoursynth",
+        "vobsub",
+        "webm_dash_manifest",
+    )
+)
+_EXTENSION = re.compile(r".\.([a-z0-9]{1,12})", re.IGNORECASE)
+_HEAD_SIZE = 64 << 10
+_LISTS = {
+    "an HLS playlist": (re.compile(rb"(?:\xef\xbb\xbf)?\s*#EXTM3U"), "x.m3u8"),
+    "a list of files for FFmpeg (ffconcat)": (re.compile(rb"\s*ffconcat version"), "x.ffconcat"),
+    "a DASH manifest": (re.compile(rb"(?:\xef\xbb\xbf)?\s*<[^\0]{0,4096}?MPD\b"), "x.mpd"),
+    "a description of network streams (SDP)": (re.compile(rb"[^\0]*?^c=IN IP", re.MULTILINE), "x.sdp"),
+}
+
+# Before version 19 PyAV refused files whose titles are not UTF-8 unless told otherwise; it has no such option since.
+_LENIENT_METADATA: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
+
+
+class _Input:
+    """A source as PyAV reads it. Its name tells no more than the extension, by which libavformat knows some formats."""
+
+    def __init__(self, source: ByteSource) -> None:
+        extension = _EXTENSION.fullmatch(source.name[source.name.rfind(".") - 1 :])
+        self.name = f"video.{extension[1]}" if extension else "video"
+        self._source, self._position = source, 0
+
+    def read(self, size: int) -> bytes:
+        data = self._source.read(self._position, size)
+        self._position += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int) -> int:
+        self._position = offset + (0, self._position, self._source.size)[whence]
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+
+@contextmanager
+def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
+    """A libavformat container that reads a source.
+
+    Raises:
+        IndexingError: libavformat does not recognise the file, or cannot read on.
+        UnsupportedError: it is a list of other files, or of streams.
+        SourceError: the source cannot be read.
+    """
+    options = {"protocol_whitelist": "", "format_whitelist": _whole_formats()}
+    try:
+        container = av.open(_Input(source), container_options=options, buffer_size=_BUFFER_SIZE, **_LENIENT_METADATA)
+    except av.error.FFmpegError as error:
+        _refuse_lists(source)
+        raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
+    with container:
+        try:
+            yield container
+        except av.error.FFmpegError as error:
+            raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
+
+
+@cache
+def _whole_formats() -> str:
+    """The formats that libavformat reads from one file alone, as it wants a list of them."""
+    names = []
+    for name in sorted(av.formats_available):
+        try:
+            known = av.format.ContainerFormat(name, "r")
+        except ValueError:  # one to write only
+            continue
+        if not known.no_file and _OPEN_OTHERS.isdisjoint(known.name.split(",")):
+            names.append(known.name)
+    return ",".join(names)
+
+
+def _refuse_lists(source: ByteSource) -> None:
+    head = source.read(0, _HEAD_SIZE)
+    for kind, (start, example) in _LISTS.items():
+        if start.match(head):
+            hint = f"remux it to one file (e.g. `ffmpeg -i {example} -c copy x.mp4`)"
+            raise UnsupportedError(f"is {kind}; what it names is never opened: {hint}", source.name)
