@@ -21,7 +21,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource
 
 # Packets whose slices are looked at where nothing is reordered, and how many bytes of each.
-_LOOKED_AT, _SLICE_HEAD = 16, 256
+_LOOKED_AT, _SLICE_HEAD = 8, 256
 # So many packets after the last in doubt are decoded too: more than any decoder holds back.
 _HELD_BACK = 16
 # Strange places that are looked into, spread over the video, and keyframes of open GOPs whose kind is looked at.
@@ -72,23 +72,30 @@ def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | N
     """(first, last packet) where something is strange about the order of times."""
     pts = index.packet_pts
     # Of other codecs all packets have a picture, also those that an edit list leaves out.
-    shown = (index.packet_has_frame if index.stream.codec in _WITH_HIDDEN else np.ones(len(pts), np.bool_)).nonzero()[0]
-    order = shown[np.argsort(pts[shown], kind="stable")]
-    steps = np.diff(pts[order])
-    strange = steps == 0
-    if dts is not None and len(steps):
-        strange |= _breaks_the_rhythm(steps, np.diff(dts))
-    places = strange.nonzero()[0]
-    places = places[np.unique(np.linspace(0, len(places) - 1, min(len(places), _MOST_PLACES)).astype(np.int64))]
-    signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
-    excess = _excess(shown, order, _deepest_reordering(index))
-    signs += [] if excess is None else [excess]
-    overtaken = _overtaken(index)
-    signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
+    shown = index.packet_has_frame.nonzero()[0] if index.stream.codec in _WITH_HIDDEN else None
+    order = pts.argsort(kind="stable") if shown is None else shown[pts[shown].argsort(kind="stable")]
+    times = pts[order]
+    steps = times[1:] - times[:-1]
+    signs: Signs = []
+    shortest = int(steps.min(initial=1))
+    if shortest <= 0 or (dts is not None and int(steps.max(initial=1)) - shortest > shortest >> 3):
+        strange = steps == 0
+        if dts is not None and len(steps):
+            strange |= _breaks_the_rhythm(steps, np.diff(dts))
+        places = strange.nonzero()[0]
+        places = places[np.unique(np.linspace(0, len(places) - 1, min(len(places), _MOST_PLACES)).astype(np.int64))]
+        signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
+    deepest = _deepest_reordering(index)
+    if index.stream.reorder_depth > deepest:
+        excess = _excess(np.arange(len(pts)) if shown is None else shown, order, deepest)
+        signs += [] if excess is None else [excess]
     keys = index.packet_key.nonzero()[0]
-    later = np.minimum.accumulate(pts[::-1])[::-1]
-    leading = keys[later[keys] < pts[keys]][:_MOST_KEYFRAMES]
-    signs += [(key, key + int(pts[key:].argmin())) for key in leading.tolist() if _is_shown_first(index, source, key)]
+    if len(keys) > 1 or order[0]:
+        overtaken = _overtaken(index)
+        signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
+        later = np.minimum.accumulate(pts[::-1])[::-1]
+        leading = keys[later[keys] < pts[keys]][:_MOST_KEYFRAMES].tolist()
+        signs += [(key, key + int(pts[key:].argmin())) for key in leading if _is_shown_first(index, source, key)]
     return signs
 
 
@@ -161,6 +168,7 @@ def _comes_in_another_order(index: VideoIndex, source: ByteSource, first: int, l
     # As if nothing were known of the order, a decoder holds back all that it can.
     context = open_decoder(replace(index, stream=replace(index.stream, reorder_depth=_HELD_BACK)), config)
     came_out: list[int] = []
+    previous: int | None = None
     fed = 0
     try:
         for number in range(start, min(last + 1 + _HELD_BACK, len(index.packet_size))):
@@ -168,7 +176,7 @@ def _comes_in_another_order(index: VideoIndex, source: ByteSource, first: int, l
             fed += len(data)
             if index.packet_config[number] != config or fed > source.size:
                 break
-            packet = make_packet(data, number, bool(index.packet_key[number]))
+            packet, previous = make_packet(index, data, number, previous), number
             came_out += [frame.pts for frame in context.decode(packet) if frame.pts is not None]
         came_out += [frame.pts for frame in context.decode(None) if frame.pts is not None]
     except av.error.FFmpegError:
