@@ -59,12 +59,14 @@ def build_index(source: Openable) -> VideoIndex:
     except (IndexError, ValueError, OverflowError) as error:
         # A number that no table can hold, or a box too short for what should be in it.
         raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
-    if index is not None and index.stream.encrypted:
-        warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
-    elif index is not None and index.method == "tables":
-        index = without_lost_frames(with_keyframes_read(index, opened), opened)
     if index is None:
         index = index_by_demuxing(opened)
+    if index.stream.encrypted:
+        warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
+    elif index.byte_ranges and index.keys_from == "container":
+        index = with_keyframes_read(index, opened)
+        if index.method == "tables":
+            index = without_lost_frames(index, opened)
     if not len(index):
         raise UnsupportedError("has no frame to show", opened.name)
     width, height = index.stream.width, index.stream.height

@@ -11,13 +11,22 @@ import numpy.typing as npt
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer
 from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.configurations import with_configurations
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, DISPOSABLE_YES, StreamInfo, VideoIndex
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.mpegts.packets import LONGEST_HEAD, OddStreamError, find_packing
 from videoloader.indexing.mpegts.pes import NO_TIME, unwrap
 from videoloader.indexing.mpegts.scan import Scan, scan_transport
-from videoloader.indexing.mpegts.stream import TIME_BASE, bare, describe_stream, mark_changes, nal_type, usual_rate
+from videoloader.indexing.mpegts.stream import (
+    TIME_BASE,
+    bare,
+    describe_stream,
+    headers_brought,
+    mark_changes,
+    nal_type,
+    usual_rate,
+)
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
@@ -57,6 +66,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
     if not _shows_every_picture(scan, stream, shown, pts):
         return _with_places(index_by_decoding(source), scan)
     stream, key = mark_changes(scan.codec, scan.units, stream)
+    brought = headers_brought(scan.codec, scan.units)
     order = np.flatnonzero(shown)
     order = order[np.argsort(pts[order], kind="stable")]
     count = len(pts)
@@ -68,7 +78,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         packet_size=scan.size.astype(np.int32),
         packet_pts=pts,
         packet_key=key,
-        packet_disposable=_disposable(scan, stream),
+        packet_disposable=_disposable(scan, stream, [*brought]),
         packet_config=np.zeros(count, np.uint8),
         frame_packet=order.astype(np.int32),
         frame_pts=pts[order],
@@ -81,8 +91,11 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         ),
         transport=scan.layout,
         start_time=earliest_start([StreamStart(int(pts[0]), TIME_BASE), *scan.others]),
+        keys_from="headers",
     )
-    return _with_places(index_by_decoding(source), scan) if no_decoder_gives(index) else index
+    if no_decoder_gives(index):
+        return _with_places(index_by_decoding(source), scan)
+    return with_configurations(index, brought)
 
 
 def _display_times(scan: Scan, shown: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
@@ -145,8 +158,10 @@ def _leaves_pictures_out(units: AccessUnits) -> bool:
     return False
 
 
-def _disposable(scan: Scan, stream: StreamInfo) -> npt.NDArray[np.uint8]:
-    disposable = scan.units.disposable
+def _disposable(scan: Scan, stream: StreamInfo, with_headers: list[int]) -> npt.NDArray[np.uint8]:
+    disposable = scan.units.disposable.copy()
+    # What others need besides pictures.
+    disposable[with_headers] = DISPOSABLE_UNKNOWN
     if scan.codec == "hevc" and not has_one_layer(stream.codec_configs[0]):
         return np.where(disposable == DISPOSABLE_YES, DISPOSABLE_UNKNOWN, disposable).astype(np.uint8)
     return disposable

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.mpeg2 import read_sequence_header
+from videoloader.indexing.bitstream.parameter_sets import is_set
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.index import StreamInfo
 from videoloader.indexing.mpegts.access_units import AccessUnits
@@ -87,33 +88,35 @@ def _first_config(codec: str, units: AccessUnits) -> bytes:
     return b""
 
 
+def headers_brought(codec: str, units: AccessUnits) -> dict[int, list[bytes]]:
+    """The parameter sets of H.264 and HEVC by the access unit that each stands in."""
+    if codec == "mpeg2video":
+        return {}
+    places = np.searchsorted(units.start, list(units.headers), "right") - 1
+    brought: dict[int, list[bytes]] = {}
+    for unit, header in zip(places.tolist(), units.headers.values(), strict=True):
+        if is_set(codec, header[3]):
+            brought.setdefault(unit, []).append(bare(header[3:]))
+    return brought
+
+
 def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[StreamInfo, npt.NDArray[np.bool_]]:
     """(stream, where decoding can start) with regard to headers that differ from the first.
 
-    Behind such a change decoding starts only where all headers are repeated: the decoder is given the first.
+    Behind such a change of MPEG-2's headers decoding starts only where they are repeated: the decoder is given the
+    first.
     """
     key = units.key.copy()
-    config = stream.codec_configs[0]
-    known = {bare(config)} if codec == "mpeg2video" else {bare(each) for each in config.split(b"\0\0\1")}
     formats = {(stream.width, stream.height)}
-    changed_at = -1
-    repeated: list[int] = []
-    if codec != "mpeg2video" and all(bare(each[3:]) in known for each in set(units.headers.values())):
-        return stream, key
-    for position, header in units.headers.items():
-        if codec != "mpeg2video" and nal_type(codec, header) not in _NEEDED[codec]:
-            continue
+    different = {header for header in units.headers.values() if bare(header) != bare(stream.codec_configs[0])}
+    for header in different:
         leads = codec == "mpeg2video" or nal_type(codec, header) == _SPS[codec]
-        if leads:
-            repeated.append(position)
-        if bare(header if codec == "mpeg2video" else header[3:]) in known:
-            continue
-        changed_at = position if changed_at < 0 else changed_at
         if leads and (other := _size_of(codec, header)):
             formats.add(other)
-    if changed_at >= 0:
+    if codec == "mpeg2video" and different:
+        changed_at = next(position for position, header in units.headers.items() if header in different)
         with_headers = np.zeros(len(key), np.bool_)
-        with_headers[np.searchsorted(units.start, repeated, "right") - 1] = True
+        with_headers[np.searchsorted(units.start, list(units.headers), "right") - 1] = True
         key &= with_headers | (units.start < changed_at)
     return replace(stream, size_varies=len(formats) > 1), key
 
