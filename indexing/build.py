@@ -6,9 +6,11 @@ import warnings
 
 from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
 from videoloader.indexing.avi import index_avi
+from videoloader.indexing.decoder_check import check_decoder
 from videoloader.indexing.images import index_images
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
+from videoloader.indexing.keyframes import with_sure_keyframes
 from videoloader.indexing.libav import index_by_demuxing
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
@@ -17,7 +19,7 @@ from videoloader.indexing.sources import ByteSource, FolderSource, Openable, ope
 from videoloader.indexing.start import without_lost_frames
 
 # Raised with every change that gives some file another index: stores then index their videos again.
-INDEXER_VERSION = 2
+INDEXER_VERSION = 3
 
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
@@ -63,10 +65,13 @@ def build_index(source: Openable) -> VideoIndex:
         index = index_by_demuxing(opened)
     if index.stream.encrypted:
         warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
-    elif index.byte_ranges and index.keys_from == "container":
-        index = with_keyframes_read(index, opened)
+    else:
+        if index.byte_ranges and index.keys_from == "container":
+            index = with_keyframes_read(index, opened)
+        index = with_sure_keyframes(index, opened)
         if index.method == "tables":
             index = without_lost_frames(index, opened)
+        check_decoder(index, opened)
     if not len(index):
         raise UnsupportedError("has no frame to show", opened.name)
     width, height = index.stream.width, index.stream.height

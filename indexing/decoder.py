@@ -107,6 +107,38 @@ def _attach(
     """Put what is in force with a configuration beside a packet, unless the decoder has it from the packet before."""
     content = contents[config] if contents else b""
     if content and (before is None or contents[before] != content):
-        beside = av.packet.PacketSideData(av.packet.packet_sidedata_type_from_literal(kind), len(content))
+        number = av.packet.packet_sidedata_type_from_literal(kind)
+        beside = av.packet.PacketSideData(number, len(content))  # type: ignore[call-arg]  # its stub has no constructor
         beside.update(content)
         packet.set_sidedata(beside)
+
+
+class FreshDecoder:
+    """A decoder that knows nothing of what comes before its first packet.
+
+    Args:
+        index: of the video.
+        start: the first packet that it will be given.
+    """
+
+    def __init__(self, index: VideoIndex, start: int) -> None:
+        self.start = start
+        self._index = index
+        self._previous: int | None = None
+        self._context = open_decoder(index, int(index.packet_config[start]))
+
+    def frames(self, number: int, data: bytes) -> list[av.VideoFrame] | None:
+        """What comes out after a packet; None where it does not decode."""
+        packet = make_packet(self._index, data, number, self._previous)
+        self._previous = number
+        try:
+            return self._context.decode(packet)
+        except av.error.FFmpegError:
+            return None
+
+    def rest(self) -> list[av.VideoFrame] | None:
+        """What was held back to the end."""
+        try:
+            return self._context.decode(None)
+        except av.error.FFmpegError:
+            return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import av
 import av.codec.context
@@ -20,10 +20,13 @@ import numpy.typing as npt
 
 from videoloader.errors import DecodeError, IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.hidden import hides_frame
-from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
+from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
+from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.demuxer import open_demuxer
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.wrong_times import times_are_wrong
 
@@ -43,9 +46,11 @@ class _Packets(NamedTuple):
     dts: list[int | None]
     size: list[int]
     key: list[bool]
+    starts: list[bool | None]
     hidden: list[bool]
     offset: list[int] | None
     repeats: list[tuple[int, int]]
+    setups: Setups
 
 
 @contextmanager
@@ -117,9 +122,9 @@ def best_video_stream(source: ByteSource) -> int:
 def _read_packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
 ) -> _Packets:
-    packets = _Packets([], [], [], [], [], [], [])
+    codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
+    packets = _Packets([], [], [], [], [], [], [], [], Setups(codec, config))
     offsets = packets.offset
-    codec = stream.codec_context.codec.canonical_name
     for packet in container.demux(stream):
         if _repeats_the_last(packet, codec) and packets.pts:
             packets.repeats.append((len(packets.pts) - 1, packet.pts))  # type: ignore[arg-type]
@@ -129,7 +134,9 @@ def _read_packets(
         packets.dts.append(packet.dts)
         packets.size.append(packet.size)
         packets.key.append(packet.is_keyframe)
+        packets.setups.add(packet)
         payload = bytes(packet)
+        packets.starts.append(is_random_access(codec, config, payload))
         packets.hidden.append(packet.is_discard or hides_frame(codec, payload[0], payload[-1]))
         if offsets is not None:
             offset = _find_payload(payload, packet.pos, source)
@@ -140,7 +147,7 @@ def _read_packets(
     return packets._replace(offset=offsets)
 
 
-def _repeats_the_last(packet: av.packet.Packet, codec: str) -> bool:
+def _repeats_the_last(packet: av.packet.Packet[Any], codec: str) -> bool:
     """Whether an empty packet shows the frame before it once more (section 7.11 of the Theora specification).
 
     To libavcodec an empty packet is the end of the stream; players that are given one show the last frame on.
@@ -202,22 +209,33 @@ def _assemble(
         packet_offset=np.array(packets.offset if packets.offset is not None else np.zeros(count), np.int64),
         packet_size=np.array(packets.size, np.int32),
         packet_pts=packet_pts,
-        packet_key=np.array(packets.key, np.bool_),
+        packet_key=np.array(packets.key, np.bool_) & [start is not False for start in packets.starts],
         packet_disposable=np.zeros(count, np.uint8),
-        packet_config=np.zeros(count, np.uint8),
+        packet_config=packets.setups.of_packets(source.name),
         frame_packet=frame_packet.astype(np.int32),
         frame_pts=frame_pts,
         byte_ranges=packets.offset is not None,
-        stream=replace(_stream_info(stream, reorder_depth(packet_pts)), stream_number=stream.index),
+        keys_from=_keys_from(stream.codec_context.codec.canonical_name, method),
+        stream=replace(
+            packets.setups.describe(_with_container_size(_stream_info(stream, reorder_depth(packet_pts)))),
+            stream_number=stream.index,
+        ),
         start_time=container.start_time or 0,
     )
 
 
+def _keys_from(codec: str, method: str) -> Literal["headers", "decoder", "container"]:
+    """What says so of the keyframes of packets that were all looked at, or decoded. More is read of well-known codecs."""
+    if reads_headers(codec) and codec not in WELL_KNOWN_CODECS:
+        return "headers"
+    return "decoder" if method == "decoded" and codec in MARKED_BY_DECODER else "container"
+
+
 def _stream_info(stream: av.video.stream.VideoStream, depth: int) -> StreamInfo:
     context = stream.codec_context
-    pixels = context.format
+    pixels, codec = context.format, context.codec.canonical_name
     return StreamInfo(
-        codec=context.codec.canonical_name,
+        codec=codec,
         codec_configs=(context.extradata or b"",),
         time_base=Fraction(stream.time_base or Fraction(1, 1000)),
         width=context.width,
@@ -233,7 +251,17 @@ def _stream_info(stream: av.video.stream.VideoStream, depth: int) -> StreamInfo:
         reorder_depth=depth,
         codec_tag=_codec_tag(context),
         pixel_format=pixels.name if pixels else "",
+        bits_per_coded_sample=0 if codec in WELL_KNOWN_CODECS else context.bits_per_coded_sample,
     )
+
+
+def _with_container_size(stream: StreamInfo) -> StreamInfo:
+    """The stream with the size that libavformat opens its decoder with, if that cuts pictures."""
+    picture = picture_format(stream)
+    if picture is None:
+        return stream
+    coded = replace(stream, width=picture.width, height=picture.height)
+    return replace(stream, container_size=cut_by_container(coded, stream.width, stream.height).container_size)
 
 
 def _codec_tag(context: av.codec.context.CodecContext) -> str:
@@ -289,13 +317,13 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         DecodeError: a packet does not decode.
     """
     with open_video(source) as (container, stream):
-        packets = _Packets([], [], [], [], [], [], [])
+        codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
+        packets = _Packets([], [], [], [], [], [], [], [], Setups(codec, config))
         offsets = packets.offset
         frames: list[int] = []
         times: list[int | None] = []
-        starts: list[bool] = []
+        marked = codec in WELL_KNOWN_CODECS or codec in MARKED_BY_DECODER
         sizes: dict[tuple[int, int], int] = {}
-        codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
         for packet in container.demux(stream):
             number = len(packets.pts)
             if _repeats_the_last(packet, codec):
@@ -306,10 +334,12 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                 packets.pts.append(packet.pts)
                 packets.dts.append(packet.dts)
                 packets.size.append(packet.size)
-                packets.key.append(False)
+                packets.setups.add(packet)
                 packets.hidden.append(packet.is_discard)
                 payload = bytes(packet)
-                starts.append(is_random_access(codec, config, payload))
+                start = is_random_access(codec, config, payload)
+                packets.starts.append(start)
+                packets.key.append(not marked and (packet.is_keyframe or start is True))
                 if offsets is not None:
                     offset = _find_payload(payload, packet.pos, source)
                     if offset is None:
@@ -324,7 +354,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                         frames.append(frame.pts)
                         times.append(packets.pts[frame.pts])
                         sizes.setdefault((frame.width, frame.height), _rotation(frame))
-                        packets.key[frame.pts] = frame.key_frame and starts[frame.pts]
+                        packets.key[frame.pts] |= frame.key_frame and marked
             except av.error.FFmpegError as error:
                 raise DecodeError(f"packet {number} does not decode: {error.strerror}", source.name) from None
         if not frames:
@@ -390,6 +420,6 @@ def _presentation_times(
     before = np.maximum(np.searchsorted(known, numbers, "right") - 1, 0)
     # What comes before the first known one counts back from it.
     steps = np.where(numbers < known[0], duration, steps[before])
-    times = values[before] + np.round((numbers - known[before]) * steps).astype(np.int64)
+    times: npt.NDArray[np.int64] = values[before] + np.round((numbers - known[before]) * steps).astype(np.int64)
     times[known] = values
     return times

@@ -70,7 +70,7 @@ def _is_keyframe(index: VideoIndex, packet: int, source: ByteSource, most: int |
     config = index.stream.codec_configs[index.packet_config[packet]]
     size = int(index.packet_size[packet])
     head = source.read(int(index.packet_offset[packet]), size if most is None else min(most, size))
-    return is_random_access(index.stream.codec, config, head)
+    return is_random_access(index.stream.codec, config, head) is not False
 
 
 def _shown_first(index: VideoIndex, keyframe: int) -> bool:

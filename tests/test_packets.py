@@ -29,7 +29,7 @@ def test_packets_are_their_bytes_in_decode_order(layout, gaps, data):
         offsets[number] = len(content)
         content += payloads[number]
     index = replace(
-        make_index(list(range(8)), {0}, codec="mjpeg"),
+        make_index(list(range(8)), {0}, codec="prores"),
         packet_offset=offsets,
         packet_size=np.arange(1, 9, dtype=np.int32),
     )
@@ -87,7 +87,7 @@ class _Ranges(MemorySource):
 )
 def test_gaps_are_read_along_where_the_source_says_that_it_is_cheaper(read_through, asked):
     index = replace(
-        make_index([0, 1, 2], {0}, codec="mjpeg"),
+        make_index([0, 1, 2], {0}, codec="prores"),
         packet_offset=np.array([0, 110, 320]),
         packet_size=np.full(3, 10, np.int32),
     )
@@ -99,7 +99,7 @@ def test_gaps_are_read_along_where_the_source_says_that_it_is_cheaper(read_throu
 def test_a_long_run_is_read_in_parts_of_which_gaps_are_a_part():
     count = 40
     index = replace(
-        make_index(list(range(count)), {0}, codec="mjpeg"),
+        make_index(list(range(count)), {0}, codec="prores"),
         packet_offset=np.arange(count) * (1 << 20),
         packet_size=np.full(count, 10, np.int32),
     )
@@ -114,7 +114,7 @@ def test_a_long_run_is_read_in_parts_of_which_gaps_are_a_part():
 
 def test_a_source_that_became_shorter_is_an_error():
     index = replace(
-        make_index([0, 1], {0}, codec="mjpeg"),
+        make_index([0, 1], {0}, codec="prores"),
         packet_offset=np.array([0, 10]),
         packet_size=np.full(2, 10, np.int32),
     )

@@ -27,7 +27,13 @@ def planes(frame: av.VideoFrame) -> list[np.ndarray]:
     deep = max(component.bits for component in frame.format.components) > 8
     arrays = []
     for plane in frame.planes:
+        if not plane.line_size:
+            arrays.append(np.frombuffer(plane, np.uint8)[None])  # a palette
+            continue
         rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height]
+        if frame.format.padded_bits_per_pixel < 8:
+            arrays.append(rows[:, : -(-plane.width * frame.format.padded_bits_per_pixel // 8)])
+            continue
         samples = rows.view(np.uint16) if deep else rows
         # Packed formats hold several samples a pixel.
         arrays.append(samples[:, : plane.width * (1 if len(frame.planes) > 1 else samples.shape[1] // plane.width)])

@@ -43,7 +43,7 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
     codec = index.stream.codec
     first = next(packets)
     config = index.stream.codec_configs[index.packet_config[first.number]]
-    if is_random_access(codec, config, first.data) is False:
+    if index.keys_from == "container" and is_random_access(codec, config, first.data) is False:
         raise IndexCorrection(index.without_keyframe(first.number))
     yield first
     if index.method != "decoded":

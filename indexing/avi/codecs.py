@@ -1,8 +1,6 @@
-"""Four-character codes of AVI, and the keyframes of codecs whose frames come in the order of their packets."""
+"""Four-character codes of AVI, and what a codec's name does not tell."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 # Codes of libavcodec's decoders; upper and lower case are the same. MPEG-4 part 2 alone has some fifty.
 _CODES = {
@@ -41,36 +39,7 @@ def codec_of(compression: bytes, bits: int) -> str:
     return _CODECS.get(compression.upper(), "")
 
 
-def _two_bit_type_is_intra(head: bytes) -> bool:
-    return head[0] >> 6 == 0
-
-
-def _first_bit_is_zero(head: bytes) -> bool:
-    return head[0] >> 7 == 0
-
-
-def _ffv1_is_key(head: bytes) -> bool:
-    """The first symbol of the range coder, with even odds (RFC 9043, 3.8.1 and 4.4)."""
-    return int.from_bytes(head[:2], "big") >= 0x7F80
-
-
-def _indeo4_is_key(head: bytes) -> bool:
-    """By the type of frame; there is no published standard, the types are those that libavcodec knows."""
+def is_shown_when_decoded(codec: str, head: bytes) -> bool:
+    """Whether a frame is shown when it is decoded. Some of Indeo 4 are not, by their type (as libavcodec knows it)."""
     fields = int.from_bytes(head[:3], "little")
-    kind = fields >> 18 & 7
-    if fields & 0x3FFFF != 0x3FFF8 or kind not in (0, 1, 2, 4):
-        raise ValueError("an Indeo 4 frame that is not shown when it is decoded")
-    return kind == 0
-
-
-# From a packet's first bytes, for codecs whose keyframes the container's flags need not tell.
-KEYFRAME_TESTS: dict[str, Callable[[bytes], bool]] = {
-    "msmpeg4v2": _two_bit_type_is_intra,
-    "msmpeg4v3": _two_bit_type_is_intra,
-    "wmv1": _two_bit_type_is_intra,
-    "wmv2": _first_bit_is_zero,
-    "ffv1": _ffv1_is_key,
-    "indeo4": _indeo4_is_key,
-}
-# Every frame of these stands alone.
-INTRA_CODECS = {"mjpeg", "huffyuv", "ffvhuff", "utvideo", "magicyuv", "png", "rawvideo"}
+    return codec != "indeo4" or (fields & 0x3FFFF == 0x3FFF8 and fields >> 18 & 7 in (0, 1, 2, 4))

@@ -10,14 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.avi.chunks import Chunks, find_chunks
-from videoloader.indexing.avi.codecs import INTRA_CODECS, KEYFRAME_TESTS, codec_of
+from videoloader.indexing.avi.codecs import codec_of, is_shown_when_decoded
 from videoloader.indexing.avi.header import read_header
 from videoloader.indexing.avi.heads import ChunkHeads
 from videoloader.indexing.avi.streams import describe_stream
 from videoloader.indexing.bitstream.h264_order import h264_order
+from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS
 from videoloader.indexing.bitstream.mpeg2_order import mpeg2_order
 from videoloader.indexing.bitstream.mpeg4_order import mpeg4_order
 from videoloader.indexing.bitstream.picture_order import PictureOrder
+from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
@@ -76,12 +78,12 @@ def _find_frames(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> _Frames
         else:
             order = h264_order(config, heads) if info.codec == "h264" else mpeg2_order(heads)
         return None if order is None else _in_order(order, chunks.time, info.time_base)
-    key = chunks.key
-    if info.codec in INTRA_CODECS:
-        key = np.ones(len(key), np.bool_)
-    elif test := KEYFRAME_TESTS.get(info.codec):
+    key = np.ones_like(chunks.key) if is_intra_only(info.codec) else chunks.key
+    if info.codec in HEAD_READERS:
         try:
-            key = np.array([test(head) for head in heads], np.bool_)
+            key = np.array([is_random_access(info.codec, config, head) for head in heads], np.bool_)
+            if not all(is_shown_when_decoded(info.codec, head) for head in heads):
+                return None
         except ValueError:
             return None
     if not key[0]:
@@ -125,5 +127,6 @@ def _assemble(source: ByteSource, chunks: Chunks, frames: _Frames, info: StreamI
         frame_packet=frames.packet.astype(np.int32),
         frame_pts=frames.pts,
         byte_ranges=True,
+        keys_from="headers" if info.codec in HEAD_READERS else "container",
         stream=replace(info, reorder_depth=reorder_depth(frames.packet_pts)),
     )

@@ -11,6 +11,8 @@ from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.nal import iterate_nals, parameter_sets
+from videoloader.indexing.bitstream.picture import cut_by_container
+from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.index import StreamInfo
 from videoloader.indexing.libav import read_stream_info
 from videoloader.indexing.sources import ByteSource
@@ -46,7 +48,7 @@ def describe_stream(
         facts = {**_YUV420, "width": picture.width, "height": abs(picture.height)}
     else:
         return _described_by_libav(source, codec, stream)
-    if facts is None or (facts["width"], facts["height"]) != (picture.width, abs(picture.height)):
+    if facts is None:
         return None
     tag = picture.compression
     if codec == "mpeg4" and stream.handler == b"XVID":
@@ -55,14 +57,18 @@ def describe_stream(
     facts = {"sample_aspect_ratio": Fraction(1), **facts}
     if stream.aspect:
         facts["sample_aspect_ratio"] = stream.aspect
-    return StreamInfo(
+    stated = (picture.width, abs(picture.height))
+    info = StreamInfo(
         codec=codec,
         codec_configs=(config,),
         time_base=time_base,
         frame_rate=1 / time_base,
         codec_tag=tag.decode("ascii") if tag.isascii() else "",
+        bits_per_coded_sample=0 if codec in WELL_KNOWN_CODECS else picture.bits,
         **facts,
     )
+    info = cut_by_container(info, *stated)
+    return info if (info.width, info.height) == stated else None
 
 
 def _config(stream: Stream, picture: PictureHeader) -> bytes:
@@ -120,15 +126,11 @@ def _sps_facts(sps: Sps, picture: PictureHeader) -> dict[str, Any] | None:
     # Decoders give grey pictures out in several formats.
     if not 1 <= sps.chroma <= 3 or sps.separate_planes or sps.bit_depth not in (8, 10) or sps.vui.matrix == 0:
         return None
-    width, height = sps.width, sps.height
-    stated = picture.width, abs(picture.height)
-    if (width, height) == (sps.coded_width, sps.coded_height) == (-(-stated[0] // 16) * 16, -(-stated[1] // 16) * 16):
-        width, height = stated  # libavcodec takes the container's word for what to cut from the last macroblocks
     chroma, full = _H264_CHROMA[sps.chroma], sps.vui.full_range
     pixels = f"yuv{'j' if full and sps.bit_depth == 8 else ''}{chroma}p"
     return {
-        "width": width,
-        "height": height,
+        "width": sps.width,
+        "height": sps.height,
         "bit_depth": sps.bit_depth,
         "chroma": chroma,
         "pixel_format": pixels if sps.bit_depth == 8 else f"{pixels}{sps.bit_depth}le",

@@ -160,7 +160,7 @@ class _SliceReader:
         if found is None:
             raise ValueError("a packet ends before its slice header does")
         key = found.idr or (found.has_sei and is_random_access("h264", self._config, head))
-        return found, (found.idr, key, *found.numbers)
+        return found, (found.idr, bool(key), *found.numbers)
 
     def read_alike(self) -> npt.NDArray[np.int64] | None:
         """int64[8, P], the fields of Slices; None where parameter sets come up between pictures, so that order matters.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from videoloader.indexing.bitstream.av1 import sequence_format
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_sps, read_vui
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_profile_tier_level, read_reference_picture_sets
+from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.nal import parameter_sets
 from videoloader.indexing.index import StreamInfo
 
@@ -67,6 +69,28 @@ def picture_format(stream: StreamInfo) -> PictureFormat | None:
     )
 
 
+def cut_by_container(stream: StreamInfo, width: int, height: int) -> StreamInfo:
+    """The stream, its pictures cut to the size that the container states, where libavcodec does that.
+
+    It does for H.264 (init_dimensions of h264_slice.c) where nothing is cut off on the left and the top, and the size
+    is not larger than that of the sequence parameter set, but ends in the same macroblocks.
+
+    Args:
+        stream: of the size that its headers tell.
+        width, height: as the container states them.
+    """
+    size = (stream.width, stream.height)
+    if stream.codec != "h264" or (width, height) == size:
+        return stream
+    picture = picture_format(stream)
+    if picture is None or (picture.width, picture.height) != size or any(picture.cut_off):
+        return stream
+    for stated, coded in ((width, picture.width), (height, picture.height)):
+        if not 0 < stated <= coded or -(-stated // 16) != -(-coded // 16):
+            return stream
+    return replace(stream, width=width, height=height, container_size=(width, height))
+
+
 @lru_cache(4096)
 def _picture_format(
     codec: str,
@@ -93,6 +117,8 @@ def _picture_format(
                 color_primaries=sequence.color_primaries,
                 color_transfer=sequence.color_transfer,
             )
+        if codec == "mpeg4" and (layer := find_layer(config)):
+            size = (layer.width, layer.height)
     if codec == "av1" and configs[0][:1] == b"\x81" and len(configs[0]) >= 4:
         depth, chroma = _read_av1c(configs[0])
     if codec in ("vp8", "mpeg1video", "mpeg4", "mpeg2video") and not depth:

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
+
+import av.codec
+
 from videoloader.indexing.bitstream import av1_references, vp8_references, vp9_references
+from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, LONGEST_HEAD, has_own_tables
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.sei import iterate_messages
 
 _LONGEST_HEAD = 256  # bytes: what is read of a frame's header stands within these
 
+# Decoders that take a packet for a difference unless the container marks it: there its mark is always true.
+_BY_MARK = ("pdv", "png", "zerocodec")
+# A screen codec with frames that leave parts of the picture as they were, whatever libavcodec's table says.
+_NOT_INTRA_AFTER_ALL = ("mss2",)
 
-def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
+# Codecs whose decoders in libavcodec mark the pictures that refer to no other, as their headers say. (Of codecs without
+# B-frames this was tried; those of
+# QuickTime and of screens mark none, some, or all.)
+MARKED_BY_DECODER = ("cavs", "h261", "rv10", "rv20", "rv30", "rv40", "svq3", "vc1", "wmv3")
+
+
+def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> bool | None:
     """Whether a decoder that knows nothing before this packet gives right frames from it on.
 
     H.264: an IDR picture, or a recovery point that recovers at once (ITU-T H.264, 7.4.1.2.4 and D.2.8).
@@ -17,34 +33,37 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
     that is shown, after a sequence header in the same packet (AV1 specification, 7.6.2); one that is only shown
     later leaves frames before that in the dark. VP8 and VP9: a key frame comes first (RFC 6386, 9.1; VP9 bitstream
     specification, 7.2). MPEG-1 and MPEG-2: an I picture, after a sequence header here or in the record (ISO/IEC
-    13818-2, 6.3.9). MPEG-4 part 2: an I-VOP (ISO/IEC 14496-2, 6.3.5). Other codecs: as the container says.
+    13818-2, 6.3.9). MPEG-4 part 2: an I-VOP (ISO/IEC 14496-2, 6.3.5). H.263: an INTRA picture (ITU-T H.263, 5.1).
+    Theora: an intra frame (Theora specification, 7.1). FFV1: a keyframe (RFC 9043, 4.4). JPEG: a picture with tables
+    of its own. Codecs that are intra only by libavcodec: all packets. For codecs without a standard the header is the
+    one that libavcodec reads.
+
+    Returns:
+        None for codecs whose headers are not read here: they may tell or not.
     """
-    if codec == "h264":
-        for start, stop in iterate_nals(payload, nal_length_size(codec, config)):
-            kind = payload[start] & 31
-            if kind == 5 or (kind == 6 and recovers_at_once(bytes(payload[start + 1 : stop]))):
-                return True
-            if kind == 1:
-                return False
-        return False
-    if codec == "hevc":
-        return 16 <= _picture_type(codec, config, payload) <= 23
-    if codec == "vvc":
-        return 7 <= _picture_type(codec, config, payload) <= 9
-    if codec in ("vp8", "vp9", "av1"):
+    reader = _READERS.get(codec)
+    if reader is not None:
         try:
-            return _FIRST_FRAME_IS_KEY[codec](payload)
-        except ValueError:  # it is no packet of this codec
+            return reader(config, payload)
+        except (IndexError, ValueError):  # it is no packet of this codec
             return False
-    if codec in ("mpeg1video", "mpeg2video"):
-        data = bytes(payload)
-        picture = data.find(b"\0\0\1\0")
-        with_sequence = b"\0\0\1\xb3" in config or 0 <= data.find(b"\0\0\1\xb3") < picture
-        return with_sequence and 0 <= picture < len(data) - 5 and data[picture + 5] >> 3 & 7 == 1
-    if codec == "mpeg4":
-        vop = bytes(payload[:4096]).find(b"\0\0\1\xb6")
-        return 0 <= vop < len(payload) - 4 and payload[vop + 4] >> 6 == 0
-    return True
+    return True if reads_headers(codec) or is_intra_only(codec) else None
+
+
+def reads_headers(codec: str) -> bool:
+    """Whether ``is_random_access`` always tells of this codec."""
+    return codec in _READERS or codec in _BY_MARK
+
+
+@cache
+def is_intra_only(codec: str) -> bool:
+    """Whether every packet of a codec stands alone, by libavcodec's word; False for codecs that it does not know."""
+    if codec in _NOT_INTRA_AFTER_ALL:
+        return False
+    try:
+        return av.codec.Codec(codec, "r").intra_only
+    except ValueError:
+        return False
 
 
 def is_skipped_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
@@ -70,11 +89,45 @@ def _picture_type(codec: str, config: bytes, payload: bytes | memoryview) -> int
     return -1
 
 
-def _vp8_starts_with_key(payload: bytes | memoryview) -> bool:
+def _by_head(reader: Callable[[bytes], bool], config: bytes, payload: bytes | memoryview) -> bool:
+    return reader(bytes(payload[:LONGEST_HEAD]))
+
+
+def _h264(config: bytes, payload: bytes | memoryview) -> bool:
+    for start, stop in iterate_nals(payload, nal_length_size("h264", config)):
+        kind = payload[start] & 31
+        if kind == 5 or (kind == 6 and recovers_at_once(bytes(payload[start + 1 : stop]))):
+            return True
+        if kind == 1:
+            return False
+    return False
+
+
+def _hevc(config: bytes, payload: bytes | memoryview) -> bool:
+    return 16 <= _picture_type("hevc", config, payload) <= 23
+
+
+def _vvc(config: bytes, payload: bytes | memoryview) -> bool:
+    return 7 <= _picture_type("vvc", config, payload) <= 9
+
+
+def _mpeg2(config: bytes, payload: bytes | memoryview) -> bool:
+    data = bytes(payload)
+    picture = data.find(b"\0\0\1\0")
+    with_sequence = b"\0\0\1\xb3" in config or 0 <= data.find(b"\0\0\1\xb3") < picture
+    return with_sequence and 0 <= picture < len(data) - 5 and data[picture + 5] >> 3 & 7 == 1
+
+
+def _mpeg4(config: bytes, payload: bytes | memoryview) -> bool:
+    vop = bytes(payload[:4096]).find(b"\0\0\1\xb6")
+    return 0 <= vop < len(payload) - 4 and payload[vop + 4] >> 6 == 0
+
+
+def _vp8(config: bytes, payload: bytes | memoryview) -> bool:
     return vp8_references.is_key_frame(bytes(payload[:_LONGEST_HEAD]))
 
 
-def _vp9_starts_with_key(payload: bytes | memoryview) -> bool:
+def _vp9(config: bytes, payload: bytes | memoryview) -> bool:
     frames = vp9_references.split_superframe(payload)
     return (
         bool(frames)
@@ -82,7 +135,7 @@ def _vp9_starts_with_key(payload: bytes | memoryview) -> bool:
     )
 
 
-def _av1_starts_with_key(payload: bytes | memoryview) -> bool:
+def _av1(config: bytes, payload: bytes | memoryview) -> bool:
     sequence = None
     for obu in av1_references.iterate_obus(payload):
         head = bytes(payload[obu.start : min(obu.stop, obu.start + _LONGEST_HEAD)])
@@ -97,9 +150,6 @@ def _av1_starts_with_key(payload: bytes | memoryview) -> bool:
     return False
 
 
-_FIRST_FRAME_IS_KEY = {"vp8": _vp8_starts_with_key, "vp9": _vp9_starts_with_key, "av1": _av1_starts_with_key}
-
-
 def recovers_at_once(sei: bytes) -> bool:
     """Whether an H.264 SEI NAL holds a recovery point message with recovery_frame_cnt 0."""
     for kind, message in iterate_messages(sei):
@@ -107,3 +157,11 @@ def recovers_at_once(sei: bytes) -> bool:
             # recovery_frame_cnt is the first field, Exp-Golomb coded: zero is the single bit 1.
             return bool(message[:1]) and bool(message[0] & 0x80)
     return False
+
+
+_READERS: dict[str, Callable[[bytes, bytes | memoryview], bool]] = {
+    "h264": _h264, "hevc": _hevc, "vvc": _vvc, "vp8": _vp8, "vp9": _vp9, "av1": _av1,
+    "mpeg1video": _mpeg2, "mpeg2video": _mpeg2, "mpeg4": _mpeg4,
+    "mjpeg": lambda _, payload: has_own_tables(payload),
+    **{codec: partial(_by_head, reader) for codec, reader in HEAD_READERS.items()},
+}  # fmt: skip

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from videoloader.errors import IndexingError
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.nal import iterate_nals
-from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
+from videoloader.indexing.bitstream.picture import PictureFormat, cut_by_container, picture_format
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.libav import checked_by_decoding_head, index_by_decoding
@@ -70,7 +70,9 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     picture = _coded_picture(source, stream, packets)
     if picture is None and track.codec in _FRAME_A_BLOCK:
         return None
-    index = _assemble(source, track, packets, _describe_picture(stream, picture) if picture else stream)
+    if picture:
+        stream = cut_by_container(_describe_picture(stream, picture), track.width, track.height)
+    index = _assemble(source, track, packets, stream)
     if index is None:
         return None
     index = replace(

@@ -160,7 +160,8 @@ def _runs(file: File, frames: Sequence[int]) -> Iterator[tuple[VideoIndex, Run]]
     while position < len(runs := plan_frames(index, frames).runs):
         first = next(read_packets(source, index, runs[position]))
         config = index.stream.codec_configs[index.packet_config[first.number]]
-        if index.packet_key[first.number] and not is_random_access(index.stream.codec, config, first.data):
+        unchecked = index.keys_from == "container" and index.packet_key[first.number]
+        if unchecked and is_random_access(index.stream.codec, config, first.data) is False:
             index, position = index.without_keyframe(first.number), 0
         else:
             position += 1

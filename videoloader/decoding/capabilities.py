@@ -79,6 +79,8 @@ def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
     stream = index.stream
     if stream.encrypted:
         return "it is encrypted"
+    if stream.container_size != (0, 0):
+        return "its container cuts the pictures that are coded"
     if stream.size_varies:
         return "its pictures change their size"
     if index.method == "decoded" and (stream.codec == "mpeg4" or not index.packet_has_frame.all()):

@@ -1,0 +1,117 @@
+"""Pictures that refer to no other, by the first bytes of their packets: codecs whose headers are a few bits.
+
+Most of these codecs have no published standard; there the header is the one that libavcodec reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from videoloader.indexing.bitstream.bits import BitReader
+
+# Bytes: what is read of a packet stands within these.
+LONGEST_HEAD = 512
+
+# Markers of JPEG (ITU-T T.81, table B.1).
+_QUANTIZATION, _HUFFMAN, _SCAN, _END, _LOSSLESS = 0xDB, 0xC4, 0xDA, 0xD9, 0xC3
+_WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
+
+
+def has_own_tables(payload: bytes | memoryview) -> bool:
+    """Whether a JPEG picture brings tables along, instead of using those of an earlier one or libavcodec's own."""
+    found: set[int] = set()
+    position = 0
+    while position < len(payload) - 3:
+        kind = payload[position + 1]
+        if payload[position] != 0xFF or kind in (0, 0xFF):
+            position += 1
+        elif kind in _WITHOUT_LENGTH:
+            position += 2
+        elif kind in (_SCAN, _END):
+            break
+        else:
+            found.add(kind)
+            position += 2 + int.from_bytes(payload[position + 2 : position + 4], "big")
+    return _HUFFMAN in found and (_QUANTIZATION in found or _LOSSLESS in found)
+
+
+def _h263(head: bytes) -> bool:
+    """By the picture coding type (ITU-T H.263, 5.1.3 and 5.1.4); other bytes may come before the start code."""
+    for at in range(len(head) - 2):
+        if not head[at] and not head[at + 1] and head[at + 2] >> 2 == 0x20:
+            bits = BitReader.raw(head[at:])
+            bits.u(22 + 8 + 5)  # start code, temporal reference, and five bits before the source format
+            if bits.u(3) < 6:
+                return bits.u(1) == 0
+            if bits.u(3) == 1:
+                bits.u(18)
+            return bits.u(3) == 0
+    return False
+
+
+def _flv1(head: bytes) -> bool:
+    """By the picture type of Sorenson's H.263 (SWF file format specification, version 19, H.263 video packet)."""
+    bits = BitReader.raw(head)
+    if bits.u(17) != 1:
+        return False
+    bits.u(5 + 8)
+    size = bits.u(3)
+    if size < 2:
+        bits.u((16, 32)[size])
+    return bits.u(2) == 0
+
+
+def _first_bit_is_zero(head: bytes) -> bool:
+    return head[0] >> 7 == 0
+
+
+def _two_bit_type_is_intra(head: bytes) -> bool:
+    return head[0] >> 6 == 0
+
+
+def _msmpeg4v1(head: bytes) -> bool:
+    return head[:4] == b"\0\0\1\0" and head[4] >> 1 & 3 == 0
+
+
+def _range_coded_one(head: bytes) -> bool:
+    """The first symbol of a range coder, with even odds (RFC 9043, 3.8.1 and 4.4)."""
+    return int.from_bytes(head[:2], "big") >= 0x7F80
+
+
+def _indeo4(head: bytes) -> bool:
+    fields = int.from_bytes(head[:3], "little")
+    return fields & 0x3FFFF == 0x3FFF8 and fields >> 18 & 7 == 0
+
+
+def _indeo5(head: bytes) -> bool:
+    return head[0] == 0x1F
+
+
+def _svq1(head: bytes) -> bool:
+    return head[3] & 3 == 0
+
+
+# Theora: the specification's 6.1 and 7.1; a packet without any bytes repeats the picture before.
+HEAD_READERS: dict[str, Callable[[bytes], bool]] = {
+    "h263": _h263,
+    "h263p": _h263,
+    "flv1": _flv1,
+    "msmpeg4v1": _msmpeg4v1,
+    "msmpeg4v2": _two_bit_type_is_intra,
+    "msmpeg4v3": _two_bit_type_is_intra,
+    "wmv1": _two_bit_type_is_intra,
+    "wmv2": _first_bit_is_zero,
+    "ffv1": _range_coded_one,
+    "snow": _range_coded_one,
+    "indeo4": _indeo4,
+    "indeo5": _indeo5,
+    "svq1": _svq1,
+    "theora": _two_bit_type_is_intra,
+    "vp3": _first_bit_is_zero,
+    "vp5": _first_bit_is_zero,
+    "vp6": _first_bit_is_zero,
+    "vp6f": _first_bit_is_zero,
+    "vp6a": lambda head: head[3] >> 7 == 0,
+    "vp7": lambda head: head[0] & 1 == 0,
+    "zmbv": lambda head: head[0] & 1 == 1,
+}

@@ -1,0 +1,173 @@
+"""Which packets decoding can start at, where neither the codec's headers nor its nature tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import UnsupportedError
+from videoloader.indexing.bitstream.random_access import (
+    MARKED_BY_DECODER,
+    is_intra_only,
+    is_random_access,
+    reads_headers,
+)
+from videoloader.indexing.decoder import FreshDecoder
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.libav import open_video
+from videoloader.indexing.pictures import digest_of
+from videoloader.indexing.sources import ByteSource
+
+# How often a stream is decoded with fewer keyframes, before it gets none but its first packet.
+_MOST_ROUNDS = 2
+# Bytes of a JPEG picture, before its first scan, that are read to see its tables.
+_JPEG_HEAD = 4 << 10
+
+# What becomes of a packet: the number and digest of its picture, nothing, or None where it does not decode.
+_Outcome = list[tuple[int | None, bytes]] | None
+
+
+def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """The index with keyframes that are some, if it can be known now; see ``VideoIndex.keys_from``.
+
+    Where headers tell, they are asked when a clip is read; codecs without references have nothing but keyframes. For
+    all others the stream is decoded once: libavcodec says which pictures refer to no other; or, of codecs for which it
+    does not, a packet that the container calls a keyframe is one if a new decoder that starts there repeats the
+    pictures of the sequential decode, as long as no other one has taken its place.
+
+    Args:
+        index: of the video.
+        source: of the same video.
+
+    Raises:
+        UnsupportedError: there is no decoder for the codec, or it goes by the container's marks, and they lie.
+    """
+    codec = index.stream.codec
+    if index.keys_from != "container" or index.stream.encrypted or not len(index.packet_key):
+        return index
+    if index.container == "images":
+        return replace(index, keys_from="headers")  # each file is one picture
+    if codec == "mjpeg":
+        return _with_jpeg_tables(index, source)
+    if is_intra_only(codec):
+        return replace(index.with_keyframes(np.ones_like(index.packet_key)), keys_from="headers")
+    if reads_headers(codec):
+        return index
+    if codec in MARKED_BY_DECODER:
+        return replace(index.with_keyframes(_marked_keyframes(index, source)), keys_from="decoder")
+    sure = index.with_keyframes(_repeating_keyframes(index, source))
+    if (sure.packet_key != index.packet_key).any() and _marks_matter(index, sure, source):
+        raise UnsupportedError(f"marks keyframes that are none, and {codec} is decoded by these marks", index.source)
+    return replace(sure, keys_from="decoder")
+
+
+def _with_jpeg_tables(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """JPEG pictures stand alone, but those without tables take them from an earlier one that has some."""
+    count = len(index.packet_key)
+    index = index.with_keyframes(np.ones(count, np.bool_))
+    if not index.byte_ranges:
+        own = [is_random_access("mjpeg", b"", data) is True for data in _payloads(index, source)]
+    elif all(_has_tables(index, source, packet) for packet in {0, count - 1}):
+        return index  # the others are looked at when a clip is read
+    else:
+        own = [_has_tables(index, source, packet) for packet in range(count)]
+    first = own.index(True) if True in own else count
+    return replace(index.with_keyframes(np.array(own) | (np.arange(count) < first)), keys_from="headers")
+
+
+def _has_tables(index: VideoIndex, source: ByteSource, packet: int) -> bool:
+    offset, size = int(index.packet_offset[packet]), int(index.packet_size[packet])
+    head = source.read(offset, min(size, _JPEG_HEAD))
+    return is_random_access("mjpeg", b"", head) is True or (
+        size > len(head) and is_random_access("mjpeg", b"", source.read(offset, size)) is True
+    )
+
+
+def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
+    """All packets of a video, in decode order."""
+    if index.byte_ranges:
+        for offset, size in zip(index.packet_offset.tolist(), index.packet_size.tolist(), strict=True):
+            yield source.read(offset, size)
+        return
+    with open_video(source) as (container, stream):
+        yield from (bytes(packet) for packet in container.demux(stream) if packet.size)
+
+
+def _marked_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[np.bool_]:
+    """bool[P]: packets whose pictures libavcodec calls keyframes."""
+    key = np.zeros_like(index.packet_key)
+    decoder = FreshDecoder(index, 0)
+    for number, data in enumerate(_payloads(index, source)):
+        for frame in decoder.frames(number, data) or ():
+            key[frame.pts or 0] |= frame.key_frame
+    for frame in decoder.rest() or ():
+        key[frame.pts or 0] |= frame.key_frame
+    return key
+
+
+def _repeating_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[np.bool_]:
+    """bool[P]: packets from which on a new decoder gives the same pictures as one that began with the first."""
+    claimed = index.packet_key.copy()
+    claimed[0] = True  # from there on every frame comes out, whatever it refers to
+    for _ in range(_MOST_ROUNDS):
+        if np.count_nonzero(claimed) == 1:
+            break
+        claimed, refuted = _compare_starts(index, source, claimed)
+        if not refuted:
+            return claimed
+    return _first_only(len(claimed))
+
+
+def _first_only(count: int) -> npt.NDArray[np.bool_]:
+    only = np.zeros(count, np.bool_)
+    only[:1] = True
+    return only
+
+
+def _compare_starts(
+    index: VideoIndex, source: ByteSource, claimed: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.bool_], bool]:
+    """(the packets among the claimed ones that proved to be keyframes, whether one later turned out to be none).
+
+    Three decoders go side by side: one began with the first packet, one with the last keyframe that was found to be
+    one, and one with the packet that is tried. A true one takes over at the next packet that is claimed, and a false
+    one mostly shows itself with its first picture. So each packet is decoded about twice.
+    """
+    key = _first_only(len(claimed))
+    whole = FreshDecoder(index, 0)
+    proven = tried = None
+    for number, data in enumerate(_payloads(index, source)):
+        if claimed[number] and number:
+            if tried is not None:
+                key[tried.start] = True
+                proven = tried
+            tried = FreshDecoder(index, number)
+        truth = _outcome(whole, number, data)
+        if truth and any(packet != number for packet, _ in truth):
+            return _first_only(len(claimed)), False  # it holds pictures back, so that no packet is its picture's own
+        if proven is not None and _outcome(proven, number, data) != truth:
+            key[proven.start] = False
+            undecided = number + 1 if tried is None else tried.start
+            return key | (claimed & (np.arange(len(key)) >= undecided)), True
+        if tried is not None and _outcome(tried, number, data) != truth:
+            tried = None
+    if tried is not None:
+        key[tried.start] = True
+    return key, False
+
+
+def _marks_matter(index: VideoIndex, other: VideoIndex, source: ByteSource) -> bool:
+    """Whether the decoder makes other pictures of the packets where other ones are marked as keyframes."""
+    decoder, other_decoder = FreshDecoder(index, 0), FreshDecoder(other, 0)
+    return any(
+        _outcome(decoder, number, data) != _outcome(other_decoder, number, data)
+        for number, data in enumerate(_payloads(index, source))
+    )
+
+
+def _outcome(decoder: FreshDecoder, number: int, data: bytes) -> _Outcome:
+    frames = decoder.frames(number, data)
+    return None if frames is None else [(frame.pts, digest_of(frame)) for frame in frames]

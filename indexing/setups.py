@@ -1,0 +1,56 @@
+"""What a decoder must be told beside the packets, and where on the way it changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import av.packet
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import UnsupportedError
+from videoloader.indexing.index import StreamInfo
+
+_MOST = 256
+# Their parameter sets are found in the packets, whatever libavformat makes of them.
+_WITH_PARAMETER_SETS = ("h264", "hevc", "vvc")
+
+
+class Setups:
+    """The configurations of a stream that libavformat demuxes: a record and a palette each.
+
+    Args:
+        codec: of the stream.
+        config: the record that its decoder is opened with.
+    """
+
+    def __init__(self, codec: str, config: bytes) -> None:
+        self._with_records = codec not in _WITH_PARAMETER_SETS
+        self._record, self._palette = config, b""
+        self._known: dict[tuple[bytes, bytes], int] = {}
+        self._of_packets: list[int] = []
+
+    def add(self, packet: av.packet.Packet[Any]) -> None:
+        """Take note of the stream's next packet."""
+        if packet.has_sidedata("palette"):
+            self._palette = bytes(packet.get_sidedata("palette"))
+        if self._with_records and packet.has_sidedata("new_extradata"):
+            self._record = bytes(packet.get_sidedata("new_extradata"))
+        self._of_packets.append(self._known.setdefault((self._record, self._palette), len(self._known)))
+
+    def of_packets(self, source: str) -> npt.NDArray[np.uint8]:
+        """uint8[P]: the number of the configuration in force at each packet.
+
+        Raises:
+            UnsupportedError: there are too many.
+        """
+        if len(self._known) > _MOST:
+            raise UnsupportedError(f"changes its palette or configuration more than {_MOST - 1} times", source)
+        return np.array(self._of_packets, np.uint8)
+
+    def describe(self, stream: StreamInfo) -> StreamInfo:
+        """The stream with all its configurations."""
+        palettes = tuple(palette for _, palette in self._known)
+        records = tuple(record for record, _ in self._known)
+        return replace(stream, codec_configs=records, palettes=palettes if any(palettes) else ())

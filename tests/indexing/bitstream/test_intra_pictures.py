@@ -1,0 +1,113 @@
+"""Pictures that refer to no other are told by the first bytes of their packets, as encoders write them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, has_own_tables
+from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
+
+ENCODERS = {
+    "h263": "yuv420p",
+    "h263p": "yuv420p",
+    "flv": "yuv420p",
+    "msmpeg4v2": "yuv420p",
+    "msmpeg4": "yuv420p",
+    "wmv1": "yuv420p",
+    "wmv2": "yuv420p",
+    "svq1": "yuv410p",
+    "ffv1": "yuv420p",
+    "snow": "yuv420p",
+    "zmbv": "bgr0",
+}
+
+
+def encode(encoder: str, pixels: str, size: tuple[int, int] = (128, 96)) -> tuple[str, bytes, list[tuple[bytes, bool]]]:
+    """(decoder's name, configuration record, (bytes, whether the encoder calls it a keyframe) of each packet)."""
+    context = av.CodecContext.create(encoder, "w")
+    context.width, context.height = size
+    context.pix_fmt, context.time_base, context.gop_size = pixels, Fraction(1, 25), 5
+    context.options = {"strict": "-2"}
+    packets = []
+    for number in range(12):
+        picture = np.roll(np.add.outer(np.arange(size[1]) * 3, np.arange(size[0]) * 2) % 256, number, 1)
+        frame = av.VideoFrame.from_ndarray(np.repeat(picture[..., None], 3, 2).astype(np.uint8), "rgb24")
+        frame = frame.reformat(format=pixels)
+        frame.pts = number
+        packets += context.encode(frame)
+    packets += context.encode(None)
+    name = context.codec.canonical_name
+    return name, context.extradata or b"", [(bytes(packet), packet.is_keyframe) for packet in packets]
+
+
+@pytest.mark.parametrize(("encoder", "pixels"), ENCODERS.items())
+def test_encoders_keyframes_are_told_from_other_packets(encoder, pixels):
+    codec, config, packets = encode(encoder, pixels)
+    assert [is_random_access(codec, config, data) for data, _ in packets] == [key for _, key in packets]
+    assert {key for _, key in packets} == {True, False}
+
+
+def test_sizes_of_their_own_stand_before_the_picture_type_of_flv1():
+    for size in [(64, 48), (128, 96), (300, 20), (320, 240)]:
+        codec, config, packets = encode("flv", "yuv420p", size)
+        assert [is_random_access(codec, config, data) for data, _ in packets] == [key for _, key in packets]
+
+
+@pytest.mark.parametrize(
+    ("codec", "start", "other"),
+    [
+        ("msmpeg4v1", b"\0\0\1\0\0\0", b"\0\0\1\0\2\0"),
+        ("theora", b"\x00", b"\x40"),
+        ("theora", b"\x3f", b""),
+        ("vp3", b"\x7f", b"\x80"),
+        ("vp5", b"\x7f", b"\x80"),
+        ("vp6", b"\x7f", b"\x80"),
+        ("vp6f", b"\x7f", b"\x80"),
+        ("vp6a", b"\xff\xff\xff\x7f", b"\0\0\0\x80"),
+        ("vp7", b"\xfe", b"\x01"),
+        ("indeo4", b"\xf8\xff\x03", b"\xf8\xff\x0b"),
+        ("indeo5", b"\x1f", b"\x3f"),
+    ],
+)
+def test_headers_of_codecs_without_an_encoder_here(codec, start, other):
+    assert is_random_access(codec, b"", start) is True
+    assert is_random_access(codec, b"", other) is False
+
+
+@pytest.mark.parametrize("codec", HEAD_READERS)
+@given(payload=st.binary(max_size=60))
+def test_any_bytes_have_an_answer(codec, payload):
+    assert is_random_access(codec, b"", payload) in (True, False)
+
+
+def segment(kind: int, body: bytes = b"") -> bytes:
+    return bytes([0xFF, kind]) + (len(body) + 2).to_bytes(2, "big") + body
+
+
+def test_a_jpeg_picture_starts_with_tables_of_its_own():
+    start, scan = b"\xff\xd8", segment(0xDA) + b"\xff\xdb\xff\xc4"
+    quantization, huffman, frame, lossless = segment(0xDB, b"q"), segment(0xC4, b"h"), segment(0xC0), segment(0xC3)
+    assert has_own_tables(start + quantization + huffman + frame + scan)
+    assert has_own_tables(start + huffman + lossless + scan)
+    assert not has_own_tables(start + quantization + frame + scan)
+    assert not has_own_tables(start + huffman + frame + scan)
+    thumbnail = segment(0xE1, start + quantization + huffman + scan)
+    assert not has_own_tables(start + thumbnail + frame + scan)
+    assert has_own_tables(start + thumbnail + b"\xff\xff" + quantization + huffman + frame + scan)
+
+
+def test_libavcodec_knows_which_codecs_are_nothing_but_keyframes():
+    assert all(map(is_intra_only, ["mjpeg", "rawvideo", "huffyuv", "prores", "dvvideo"]))
+    assert not any(map(is_intra_only, ["h264", "qtrle", "png", "ffv1", "mss2", "no codec at all"]))
+    assert is_random_access("prores", b"", b"anything") is True
+
+
+@pytest.mark.parametrize("codec", ["qtrle", "rpza", "smc", "cinepak", "vc1", "no codec at all"])
+def test_nothing_is_said_of_codecs_whose_headers_are_not_read(codec):
+    assert is_random_access(codec, b"", b"anything") is None

@@ -1,0 +1,44 @@
+"""A video's packets written once more, with other bytes or marked otherwise than its encoder did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+from av.packet import Packet
+
+
+def remux(path: Path, target: Path, change: Callable[[int, Packet], Packet]) -> Path:
+    """Write the packets of a video as ``change(number, packet)`` gives them."""
+    with av.open(str(path)) as read, av.open(str(target), "w") as written:
+        stream = read.streams.video[0]
+        copy = written.add_stream_from_template(stream)
+        for number, packet in enumerate(packet for packet in read.demux(stream) if packet.size):
+            changed = change(number, packet)
+            changed.stream = copy
+            written.mux(changed)
+    return target
+
+
+def marked(is_key: Callable[[int], bool]) -> Callable[[int, Packet], Packet]:
+    """A change for ``remux``: the packets with these numbers are called keyframes, and no others."""
+
+    def change(number: int, packet: Packet) -> Packet:
+        packet.is_keyframe = is_key(number)
+        return packet
+
+    return change
+
+
+def rewritten(write: Callable[[int, bytes], bytes]) -> Callable[[int, Packet], Packet]:
+    """A change for ``remux``: packets with other bytes."""
+
+    def change(number: int, packet: Packet) -> Packet:
+        data = write(number, bytes(packet))
+        other = Packet(data)
+        other.pts, other.dts, other.duration = packet.pts, packet.dts, packet.duration
+        other.time_base, other.is_keyframe = packet.time_base, packet.is_keyframe
+        return other
+
+    return change
