@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -50,7 +50,10 @@ class ClipsReport:
     Attributes:
         packets: packets decoded.
         frames: different frames wanted.
-        corrupt: for each clip bool[T], the decoder found the frame damaged. NVDEC does not tell: always False there.
+        corrupt: for each clip bool[T], the frame is damaged or refers to damage. Always False where NVDEC decoded it:
+            PyNvVideoCodec does not tell which pictures the driver concealed. What NVDEC's parser refuses, a picture
+            too many or too few, and other sizes make the CPU decode all of it.
+        corrupt_frames: different frames wanted that are.
         index: the video's index, better known now where the container called a packet a keyframe wrongly.
         ready: CUDA events; the slots are complete when all have come. None on the CPU.
         seconds: that the thread took.
@@ -60,6 +63,7 @@ class ClipsReport:
     packets: int
     frames: int
     corrupt: list[npt.NDArray[np.bool_]]
+    corrupt_frames: int
     index: VideoIndex
     ready: list[torch.cuda.Event]
     seconds: float
@@ -149,7 +153,7 @@ class ClipReader:
             message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
             raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
         seconds = time.perf_counter() - begin
-        return ClipsReport(packets, len(sink.packets), sink.corrupt, index, ready, seconds, by_gpu)
+        return ClipsReport(packets, len(sink.packets), sink.corrupt, len(sink.marked), index, ready, seconds, by_gpu)
 
     def _decode(
         self,
@@ -185,7 +189,7 @@ class ClipReader:
                     elif nvdec is None and threads > 1 and suits_threads(index, run):
                         packets += self._decode_in_threads(index, read_for_cpu(run), sink, threads)
                     elif nvdec is None:
-                        packets += decode_run(self._cpu, index, run, read_for_cpu, sink.put_frame)
+                        packets += self._decode_alone(index, run, read_for_cpu, sink)
                     elif cache is None:
                         packets += nvdec.decode(index, partial(read, run), sink.put_surface, sink.finish)
                     else:
@@ -216,12 +220,21 @@ class ClipReader:
             picture = bytes(packet.data)
             layout = engine_layout(picture, index.stream)
             if layout is None:
-                self._cpu.decode(index, [packet], sink.put_frame)
+                alone = np.array([packet.number])
+                self._decode_alone(index, Run(alone, alone), partial(_again, packet), sink)
             else:
                 sink.put_surface(packet.number, self._jpeg.surface(picture, layout, self._stream), self._stream)
                 sink.finish()
             decoded += 1
         return decoded
+
+    def _decode_alone(
+        self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
+    ) -> int:
+        """Decode a run by the CPU in this thread."""
+        decoded = decode_run(self._cpu, index, run, read, sink.put_frame)
+        sink.mark(decoded.corrupt)
+        return decoded.fed
 
     def _decode_in_threads(
         self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink, threads: int
@@ -234,6 +247,11 @@ class ClipReader:
         else:
             convert_in_threads(frames, sink, 2 * threads)
         return next(fed)
+
+
+def _again(packet: PacketBytes, run: Run) -> list[PacketBytes]:
+    """A file that has been read, where it is a run."""
+    return [packet]
 
 
 def _read_stoppable(stop: Stop, read: Callable[[Run], Iterator[PacketBytes]], run: Run) -> Iterator[PacketBytes]:

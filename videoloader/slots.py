@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -101,9 +101,10 @@ class ClipSink:
         stream: for what is not decoded by NVDEC; None on the CPU.
 
     Attributes:
-        corrupt: for each clip bool[T], the decoder found the frame damaged.
+        corrupt: for each clip bool[T], the frames of packets that were marked.
         packets: the packets whose pictures are wanted.
         done: those of them that have come.
+        marked: those of them whose frames are corrupt.
         streams: CUDA streams that slots were written on.
     """
 
@@ -114,6 +115,7 @@ class ClipSink:
         self._clips, self._output, self._cuda_stream = clips, output, stream
         self.corrupt = [np.zeros(len(clip.frame_numbers), np.bool_) for clip in clips]
         self.done: set[int] = set()
+        self.marked: set[int] = set()
         self.streams: set[torch.cuda.Stream] = set() if stream is None else {stream}
         self._last_stream = stream
         # For each clip the pictures that wait for ``finish``, with the frames that they are there.
@@ -164,15 +166,23 @@ class ClipSink:
     def start_again(self) -> None:
         """Forget what has come: all of it is written again, after what is under way."""
         self.done.clear()
+        self.marked.clear()
+        for corrupt in self.corrupt:
+            corrupt[:] = False
         self._arrived.clear()
         if self._cuda_stream is not None:
             for stream in self.streams:
                 self._cuda_stream.wait_stream(stream)
 
+    def mark(self, packets: Collection[int]) -> None:
+        """Call the frames of some wanted packets corrupt."""
+        self.marked.update(packets)
+        for packet in packets:
+            for clip, frames in self._frames_of(packet):
+                self.corrupt[clip][frames] = True
+
     def put_frame(self, packet: int, frame: av.VideoFrame) -> None:
         """Convert a picture of the CPU engine."""
-        for clip, frames in self._frames_of(packet):
-            self.corrupt[clip][frames] = frame.is_corrupt
         stream = self._stream
         if (frame.width, frame.height) != (stream.width, stream.height):
             # A picture that changes its size on the way is shown at the size of the video.

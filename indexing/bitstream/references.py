@@ -45,6 +45,15 @@ def names_references(codec: str) -> bool:
     return codec in _TRACKERS
 
 
+def new_tracker(codec: str, config: bytes) -> Tracker | None:
+    """A tracker for packets of one configuration record; None where the codec does not name references.
+
+    Raises:
+        ValueError: the record cannot be read.
+    """
+    return _TRACKERS[codec](config) if codec in _TRACKERS else None
+
+
 class ReferenceClosure:
     """Finds the packets that the wanted ones need, directly or not, in the packets of a run from its keyframe on.
 
@@ -66,7 +75,7 @@ class ReferenceClosure:
         self._kept: set[int] = set()
         self._tracker: Tracker | None = None
         with suppress(ValueError):  # without a record that can be read nothing can be told
-            self._tracker = _TRACKERS[codec](config)
+            self._tracker = new_tracker(codec, config)
 
     def needed(
         self, payloads: Sequence[bytes | memoryview], wanted: Sequence[bool], *, more_follow: bool

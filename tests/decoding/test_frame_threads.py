@@ -28,9 +28,8 @@ from videoloader.slots import whole_clip
 
 # Of these packets lose their second half.
 DAMAGED = ("h264_mp4", "hevc_mkv", "mpeg2_mkv", "mpeg4_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")
-# HEVC's decoder does not see all of that, and leaves in the picture what stood in memory. That of H.264 and MPEG-4 may
-# put out the last picture before a keyframe while another thread still decodes it, without the mark.
-SEEN = ("mpeg2_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")
+# HEVC's decoder does not see all of that, and leaves in the picture what stood in memory.
+SEEN = ("h264_mp4", "mpeg2_mkv", "mpeg4_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")
 
 # Decoding begins where references are missing, which an error is made of: one thread does these.
 STRANGE = {"h264_mp4_open_gop", "h264_mp4_intra_refresh"}

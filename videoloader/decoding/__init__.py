@@ -2,7 +2,7 @@
 
 from videoloader.decoding.capabilities import INEXACT_CODECS, default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder
-from videoloader.decoding.damaged_start import decode_run
+from videoloader.decoding.damage import DecodedRun, decode_run
 from videoloader.decoding.engine import Decode, jpeg_engine_decodes, leave_to_cpu, nvdec_decodes
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
@@ -14,6 +14,7 @@ __all__ = [
     "INEXACT_CODECS",
     "CpuDecoder",
     "Decode",
+    "DecodedRun",
     "FrameCache",
     "JpegEngine",
     "NvdecDecoder",

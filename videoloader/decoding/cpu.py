@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import av
 import av.error
 import av.video.codeccontext
 
 from videoloader.errors import DecodeError
+from videoloader.indexing.bitstream.lost_data import lost_data_check
 from videoloader.indexing.bitstream.parameter_sets import (
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
@@ -35,6 +36,33 @@ _LONGEST_HEADER = 16 << 10
 
 Sink = Callable[[int, av.VideoFrame], None]
 _ContextKey = tuple[Hashable, ...]
+
+
+@dataclass(eq=False)
+class RunOutcome:
+    """How the decoding of a run went.
+
+    Attributes:
+        fed: packets given to the decoder.
+        concealed: packets whose pictures came out damaged, wanted or not.
+        refused: why, for packets that do not decode.
+        missing: wanted packets whose pictures did not come out.
+    """
+
+    fed: int = 0
+    concealed: set[int] = field(default_factory=set)
+    refused: dict[int, str] = field(default_factory=dict)
+    missing: set[int] = field(default_factory=set)
+
+    @property
+    def signs(self) -> set[int]:
+        """The packets at which something is wrong."""
+        return self.concealed | self.refused.keys() | self.missing
+
+
+def refusal(index: VideoIndex, packet: int, reason: str) -> DecodeError:
+    """The error of a packet that does not decode."""
+    return DecodeError(f"packet {packet} does not decode: {reason}", index.source, packet)
 
 
 @dataclass(eq=False)
@@ -63,7 +91,7 @@ class CpuDecoder:
         self._contexts: OrderedDict[_ContextKey, _Open] = OrderedDict()
 
     def decode(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink) -> int:
-        """Decode one run, from a keyframe on, until all wanted frames have come out.
+        """Decode one run, from a keyframe on, until all wanted frames have come out; damaged ones, too.
 
         The packet's number travels through the decoder as its timestamp, so a frame is always the one of
         its packet, whatever order or number of frames the decoder gives out.
@@ -78,52 +106,80 @@ class CpuDecoder:
             Packets fed to the decoder.
 
         Raises:
-            DecodeError: libavcodec refuses a packet before all wanted frames came out.
+            DecodeError: libavcodec refuses a packet.
             UnsupportedError: there is no decoder for the codec.
         """
+        outcome = self.run(index, packets, sink)
+        for number, reason in outcome.refused.items():
+            raise refusal(index, number, reason)
+        return outcome.fed
+
+    def run(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink, *, fresh: bool = False) -> RunOutcome:
+        """The same, telling all that is wrong.
+
+        Args:
+            index, packets, sink: as for ``decode``.
+            fresh: by a decoder that has seen nothing before, and past packets that it refuses. What conceals damage
+                depends on all that a decoder has in its memory. Else the first refused packet ends the run.
+
+        Raises:
+            UnsupportedError: there is no decoder for the codec.
+        """
+        outcome, clean = RunOutcome(), True
+        expected = outcome.missing
+        codec, configs = index.stream.codec, index.packet_config
         opened: _Open | None = None
-        expected: set[int] = set()
-        clean = True
-        fed = number = 0
-        configs, codec = index.packet_config, index.stream.codec
-        config = -1
+        lacks_data: Callable[[bytes | memoryview], bool] | None = None
         previous: int | None = None
-        try:
-            for number, data, wanted, headers in packets:
-                if opened is None:
-                    opened = self._take(index, number, data)
-                    context = opened.context
-                    config = int(configs[number])
-                if wanted:
-                    expected.add(number)
-                if configs[number] != config or (headers and _brings_others(index, number, data)):
-                    clean = False
-                if headers or codec == "mjpeg":
-                    opened.headers = _headers(codec, data) or opened.headers
-                fed += 1
-                for frame in context.decode(make_packet(index, data, number, previous)):
-                    clean = clean and not frame.is_corrupt
-                    if frame.pts in expected:
-                        expected.remove(frame.pts)
-                        sink(frame.pts, frame)
-                previous = number
-            # What is held back is asked for only while something wanted is.
-            for frame in context.decode(None) if opened is not None and expected else ():
-                clean = clean and not frame.is_corrupt
+        came = number = 0
+        config = -1
+
+        def take(frames: list[av.VideoFrame]) -> None:
+            nonlocal came
+            came += len(frames)
+            for frame in frames:
+                if frame.is_corrupt:
+                    outcome.concealed.add(number if frame.pts is None else frame.pts)
                 if frame.pts in expected:
                     expected.remove(frame.pts)
                     sink(frame.pts, frame)
-        except av.error.FFmpegError as error:
-            raise DecodeError(f"packet {number} does not decode: {error.strerror}", index.source, number) from None
-        if opened is not None and opened.key is not None and clean and not expected:
-            self._give_back(opened)
-        return fed
 
-    def _take(self, index: VideoIndex, packet: int, data: bytes | memoryview) -> _Open:
+        for number, data, wanted, headers in packets:
+            if opened is None:
+                opened = self._take(index, number, data, fresh)
+                context, config = opened.context, int(configs[number])
+                lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
+            if wanted:
+                expected.add(number)
+            if configs[number] != config or (headers and _brings_others(index, number, data)):
+                clean = False
+            if headers or codec == "mjpeg":
+                opened.headers = _headers(codec, data) or opened.headers
+            outcome.fed += 1
+            if lacks_data is not None and lacks_data(data):
+                outcome.concealed.add(number)
+            try:
+                take(context.decode(make_packet(index, data, number, previous)))
+            except av.error.FFmpegError as error:
+                outcome.refused[number] = str(error.strerror)
+                if not fresh:
+                    break
+            previous = number
+        if opened is not None and (expected or came < outcome.fed):
+            # What is held back may be damaged, and what has come refer to it.
+            try:
+                take(context.decode(None))
+            except av.error.FFmpegError as error:
+                outcome.refused[number] = str(error.strerror)
+        if opened is not None and opened.key is not None and clean and not outcome.signs:
+            self._give_back(opened)
+        return outcome
+
+    def _take(self, index: VideoIndex, packet: int, data: bytes | memoryview, fresh: bool) -> _Open:
         """A context for the run that begins with this packet. It is given back when the run has ended well."""
         config = int(index.packet_config[packet])
         codec, record = index.stream.codec, index.stream.codec_configs[config]
-        key = _context_key(index, config, data)
+        key = None if fresh else _context_key(index, config, data)
         if key is not None and (opened := self._contexts.pop(key, None)) and _may_serve(opened, codec, record, data):
             opened.context.flush_buffers()
             return opened

@@ -13,14 +13,16 @@ import av.error
 import av.logging
 import av.video.codeccontext
 
+from videoloader.indexing.bitstream.lost_data import lost_data_check
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
 from videoloader.planning import Run
 
-# Those whose frames were seen to be the same with any number of threads. Theora's (libavcodec 62) are not, with six.
+# Those whose frames were seen to be the same with any number of threads, and in damaged streams, too, where one thread
+# sees no damage. Theora's (libavcodec 62) are not, with six; nor MPEG-4's: each thread guesses at encoders' faults.
 _EXACT_CODECS = (
-    "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4", "png", "vp8", "vp9", "vvc",
+    "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "png", "vp8", "vp9", "vvc",
 )  # fmt: skip
 # What libavcodec makes at most by itself. Each holds frames, and more gain little.
 _MOST_THREADS = 16
@@ -63,7 +65,7 @@ def decode_in_threads(
         (packet number, frame) for each wanted packet, in display order.
 
     Raises:
-        UnsureError: a packet does not decode, a frame is damaged, or a wanted one did not come out.
+        UnsureError: a packet does not decode or lacks data, a frame is damaged, or a wanted one did not come out.
         UnsupportedError: there is no decoder for the codec.
     """
     coming = iter(packets)
@@ -71,9 +73,12 @@ def decode_in_threads(
         return
     expected: set[int] = set()
     previous: int | None = None
+    lacks_data = lost_data_check(index.stream.codec, index.stream.codec_configs[index.packet_config[first.number]])
     with _decoder(index, int(index.packet_config[first.number]), threads) as decoder:
         # To the last frame that is held back, since what is wanted may refer to it.
         for packet in chain((first,), coming, (None,)):
+            if packet is not None and lacks_data is not None and lacks_data(packet.data):
+                raise UnsureError
             if packet is not None and packet.wanted:
                 expected.add(packet.number)
             for frame in _decode(decoder, index, packet, previous):

@@ -1,0 +1,56 @@
+"""Which packets damage reaches: those that refer to it, directly or not."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.references import Tracker, new_tracker
+
+
+class DamageReach:
+    """Follows what refers to what through all packets of a run, from its keyframe on.
+
+    Where a codec does not name its references, and from the first packet on that cannot be read, a packet counts as
+    referring to all before it but those that nothing refers to.
+
+    Args:
+        codec: of the stream.
+        config: the configuration record of the run's packets.
+
+    Example:
+        >>> reach = DamageReach("h264", avcc)  # doctest: +SKIP
+        >>> for number, payload in enumerate(payloads):  # doctest: +SKIP
+        ...     reach.add(number, payload)
+        >>> reach.of(17)  # doctest: +SKIP
+        {17, 18, 19, 20}
+    """
+
+    def __init__(self, codec: str, config: bytes) -> None:
+        self._codec, self._config = codec, config
+        self._tracker: Tracker | None = None
+        with suppress(ValueError):
+            self._tracker = new_tracker(codec, config)
+        # For each packet those that it refers to; None for all that have followers.
+        self._needs: dict[int, set[int] | None] = {}
+        self._alone: set[int] = set()
+
+    def add(self, number: int, payload: bytes | memoryview) -> None:
+        """Take in the next packet."""
+        self._needs[number] = None
+        if self._tracker is not None:
+            try:
+                self._needs[number] = self._tracker.read(number, payload)
+            except ValueError:
+                self._tracker = None
+        elif is_disposable(self._codec, self._config, payload):
+            self._alone.add(number)
+
+    def of(self, damaged: int) -> set[int]:
+        """The packets that damage of one packet reaches, with that one."""
+        reached = {damaged}
+        has_followers = damaged not in self._alone
+        for number, needs in self._needs.items():
+            if number > damaged and (has_followers if needs is None else not reached.isdisjoint(needs)):
+                reached.add(number)
+        return reached

@@ -1,0 +1,47 @@
+"""Packets of which a part was lost, by their bytes alone: where libavcodec makes a picture of them without a word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+
+# slice_start_code of ISO/IEC 13818-2, table 6-1.
+_MPEG2_SLICE = re.compile(rb"\0\0\x01[\x01-\xaf]")
+_ZEROS = b"\0\0\0"
+
+
+def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview], bool] | None:
+    """What tells whether a part of a packet is certainly lost; None where libavcodec marks or refuses such packets.
+
+    MPEG-1 and MPEG-2: there is no slice, so that the picture is what stood in memory. HEVC: three zero bytes follow one
+    another within a NAL unit, which no encoder writes (ITU-T H.265, 7.4.2.1); libavcodec decodes them, and leaves the
+    rest of the picture as it finds it in memory where that ends early.
+
+    Args:
+        codec: of the stream.
+        config: the configuration record of the packets.
+    """
+    if codec in ("mpeg1video", "mpeg2video"):
+        return _lacks_slices
+    if codec == "hevc":
+        return partial(_holds_zeros, nal_length_size("hevc", config))
+    return None
+
+
+def _lacks_slices(payload: bytes | memoryview) -> bool:
+    return _MPEG2_SLICE.search(payload) is None
+
+
+def _holds_zeros(length_size: int, payload: bytes | memoryview) -> bool:
+    data = bytes(payload)
+    if _ZEROS not in data:
+        return False
+    # They may also stand between two units: in a length or before a start code.
+    for start, stop in iterate_nals(data, length_size):
+        unit = data[start:stop]
+        if _ZEROS in (unit if length_size else unit.rstrip(b"\0")):
+            return True
+    return False

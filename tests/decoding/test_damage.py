@@ -1,0 +1,263 @@
+"""Damaged videos: what damage reaches is marked, and comes out the same however it is read."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from corpus_files import CORPUS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from truth import full_decode, hash_of
+
+import videoloader as vl
+from videoloader.convert import Geometry, OutputSpec, color_spec, convert_frame
+from videoloader.decoding import CpuDecoder, decode_run
+from videoloader.indexing import FileSource, MemorySource, build_index
+from videoloader.indexing.libav import open_video
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
+
+pytestmark = pytest.mark.filterwarnings("ignore::videoloader.CorruptFramesWarning")
+
+# Their decoders conceal from the pictures before. (H.264's also from memory that it uses again.)
+NAMES = ["mpeg2_mkv", "mpeg4_mkv", "mpeg4_avi", "mpeg4_mp4"]
+
+# The decoders of HEVC, VP8 and FFV1 leave in a picture what stood in memory where its bits end early, and say nothing;
+# so do seldom those of MPEG-2 and of fields in H.264. That of MPEG-4 takes more for sound in its first pictures.
+ALL_SEEN = ["h264_mp4", "h264_mp4_open_gop", "h264_mp4_intra_refresh", "vp9_webm", "av1_mkv"]
+
+
+def with_damaged(path, index, packets):
+    """The file with the second half of these packets lost."""
+    data = bytearray(path.read_bytes())
+    for offset, size in zip(index.packet_offset[packets].tolist(), index.packet_size[packets].tolist(), strict=True):
+        data[offset + size // 2 : offset + size] = bytes(size - size // 2)
+    return bytes(data)
+
+
+def mutated(path, index, seed):
+    """The file with bits flipped, bytes lost or others in their place, in one to three packets."""
+    choose, data = random.Random(seed), bytearray(path.read_bytes())
+    for number in choose.sample(range(len(index.packet_size)), choose.choice([1, 1, 2, 3])):
+        offset, size = int(index.packet_offset[number]), int(index.packet_size[number])
+        first = choose.randrange(min(16, size - 1), size)
+        kind = choose.choice(["flip", "lose", "replace"])
+        if kind == "flip":
+            data[offset + first] ^= 1 << choose.randrange(8)
+        elif kind == "lose":
+            data[offset + first : offset + size] = bytes(size - first)
+        else:
+            data[offset + first : offset + size] = choose.randbytes(size - first)
+    return bytes(data)
+
+
+def read_alone(source, index, frame, decoder):
+    """(hash of a frame, whether it is called damaged, packets decoded for it)."""
+    (run,) = plan_frames(index, [frame]).runs
+    found = {}
+    decoded = decode_run(
+        decoder,
+        index,
+        run,
+        partial(read_packets, source, index),
+        lambda packet, picture: found.update({packet: hash_of(picture)}),
+    )
+    ((packet, hashed),) = found.items()
+    return hashed, packet in decoded.corrupt, decoded.fed
+
+
+def sequential(data, stream):
+    """The frames of a full decode by libav, as a video shows them; None where libav refuses a packet."""
+    frames = []
+    size = stream.display_size
+    with open_video(MemorySource(data)) as (container, source):
+        source.codec_context.thread_count = 1
+        try:
+            for packet in container.demux(source):
+                for frame in packet.decode():
+                    pixels = torch.empty((3, *size), dtype=torch.uint8)
+                    colors = color_spec(stream, frame)
+                    convert_frame(frame, colors, 0, False, Geometry((0, 0, *size), size), OutputSpec(), pixels)
+                    frames.append(pixels)
+        except vl.VideoLoaderError:
+            raise
+        except Exception:
+            return None
+    return frames
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_each_frame_alone_is_as_in_a_full_decode(sample, tmp_path, name, number):
+    whole = build_index(sample(name))
+    keyframe = int(np.flatnonzero(whole.packet_key)[number])
+    path = tmp_path / sample(name).name
+    path.write_bytes(with_damaged(sample(name), whole, [keyframe]))
+    source, index, truth = FileSource(path), build_index(path), full_decode(path).hashes
+    alone = [read_alone(source, index, frame, CpuDecoder()) for frame in range(len(index))]
+    assert [hashed for hashed, _, _ in alone] == truth
+    # Leading pictures, which need the keyframe before as well, refer to it.
+    reached = (index.start_packet(range(len(index))) <= keyframe) & (index.frame_packet >= keyframe)
+    assert [damaged for _, damaged, _ in alone] == reached.tolist()
+
+
+def test_without_the_keyframe_before_they_would_differ_and_libavcodec_calls_only_one_damaged(sample, tmp_path):
+    whole = build_index(sample("mpeg2_mkv"))
+    first = int(np.flatnonzero(whole.packet_key)[2])
+    path = tmp_path / "damaged.mkv"
+    path.write_bytes(with_damaged(sample("mpeg2_mkv"), whole, [first]))
+    source, index, truth = FileSource(path), build_index(path), full_decode(path).hashes
+    of_gop = [frame for frame in range(len(index)) if index.start_packet(frame) == first]
+    differ, called_damaged = [], []
+    (run,) = plan_frames(index, of_gop).runs
+
+    def compare(packet, picture):
+        frame = int(np.flatnonzero(index.frame_packet == packet)[0])
+        differ.extend([frame] * (hash_of(picture) != truth[frame]))
+        called_damaged.extend([frame] * picture.is_corrupt)
+
+    CpuDecoder().decode(index, read_packets(source, index, run), compare)
+    assert len(differ) > 5 > len(called_damaged) == 1
+
+
+def test_where_all_keyframes_are_damaged_no_more_than_one_is_gone_back(sample):
+    whole = build_index(sample("mpeg2_mkv"))
+    keys = np.flatnonzero(whole.packet_key)
+    source = MemorySource(with_damaged(sample("mpeg2_mkv"), whole, keys[1:]))
+    index = build_index(source)
+    for number in range(1, len(keys)):
+        frame = int(np.flatnonzero(index.frame_packet == keys[number])[0])
+        _, damaged, fed = read_alone(source, index, frame, CpuDecoder())
+        assert damaged
+        # The keyframe twice, to see what it reaches, and once with the GOP before.
+        assert fed <= 2 + keys[number] - keys[number - 1] + 1
+
+
+def test_the_last_frames_of_a_packet_that_does_not_decode_are_refused_and_the_next_gop_is_not(sample):
+    whole = build_index(sample("h264_mp4"))
+    keyframe = int(np.flatnonzero(whole.packet_key)[2])
+    data = bytearray(with_damaged(sample("h264_mp4"), whole, [keyframe]))
+    lost = keyframe - 5
+    offset, size = int(whole.packet_offset[lost]), int(whole.packet_size[lost])
+    data[offset : offset + size] = bytes(size)
+    source = MemorySource(bytes(data))
+    index = build_index(source)
+    frame = int(np.flatnonzero(index.frame_packet == keyframe)[0])
+    with pytest.raises(vl.DecodeError, match=f"packet {lost} does not decode"):
+        read_alone(source, index, frame - 1, CpuDecoder())
+    _, damaged, _ = read_alone(source, index, frame, CpuDecoder())
+    assert damaged
+
+
+@pytest.mark.parametrize("name", ["h264_mp4", "h264_mp4_open_gop", "mpeg2_mkv", "mpeg4_mkv"])
+def test_damage_reaches_up_to_the_next_keyframe_in_decode_order(sample, name):
+    whole = build_index(sample(name))
+    keys = np.flatnonzero(whole.packet_key)
+    # The first packet that is shown after the keyframe and what leads up to it.
+    damaged = int(keys[1]) + 1 + int(np.argmax(whole.packet_pts[keys[1] + 1 :] > whole.packet_pts[keys[1]]))
+    video = vl.Video(MemorySource(with_damaged(sample(name), whole, [damaged])), device="cpu")
+    index = video.index
+    reached = (index.start_packet(range(len(index))) == keys[1]) & (index.frame_packet >= damaged)
+    assert video.read(range(len(video))).corrupt.tolist() == reached.tolist()
+    # Leading pictures of the next GOP are shown before its keyframe, and still within reach.
+    assert (index.frame_packet[reached] > keys[2]).any() == (name != "h264_mp4")
+
+
+def test_damage_of_a_picture_that_nothing_refers_to_stays_there(sample):
+    whole = build_index(sample("mpeg2_mkv"))
+    before_what_it_refers_to = np.flatnonzero(np.diff(whole.frame_packet) < 0)
+    damaged = int(whole.frame_packet[before_what_it_refers_to[3]])
+    video = vl.Video(MemorySource(with_damaged(sample("mpeg2_mkv"), whole, [damaged])), device="cpu")
+    sound = vl.Video(sample("mpeg2_mkv"), device="cpu")
+    clip = video.read(range(len(video)))
+    (frame,) = np.flatnonzero(clip.corrupt)
+    assert video.index.frame_packet[frame] == damaged
+    others = ~clip.corrupt
+    assert torch.equal(clip.frames[others], sound[:][others])
+
+
+def test_a_decoder_that_has_seen_damage_serves_no_other_run(sample):
+    whole = build_index(sample("h264_mp4"))
+    source = MemorySource(with_damaged(sample("h264_mp4"), whole, [20]))
+    index = build_index(source)
+    decoder = CpuDecoder()
+    sound, damaged = (
+        read_alone(source, index, int(np.flatnonzero(index.frame_packet == packet)[0]), decoder) for packet in (5, 20)
+    )
+    assert (sound[1], damaged[1]) == (False, True)
+    assert not decoder._contexts
+    read_alone(source, index, 0, decoder)
+    assert len(decoder._contexts) == 1
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(ALL_SEEN),
+    st.integers(0, 10_000),
+    st.lists(st.lists(st.integers(0, 59), min_size=1, max_size=8), min_size=1, max_size=4),
+    st.sampled_from([1, 2, 8]),
+)
+def test_all_reads_of_a_damaged_video_agree_and_what_differs_from_a_full_decode_is_marked(
+    sample, name, seed, lists, threads
+):
+    data = mutated(sample(name), build_index(sample(name)), seed)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        open_video = vl.Video(MemorySource(data), device="cpu")
+        everything, streamed = None, []
+        try:
+            everything = open_video.read(range(len(open_video)))
+            streamed = [*open_video.stream()]
+        except vl.DecodeError:
+            pass
+        known = {}
+        for number, frames in enumerate(lists):
+            frames = [frame % len(open_video) for frame in frames]
+            video = open_video if number % 2 else vl.Video(MemorySource(data), device="cpu")
+            try:
+                clip = video.read(frames)
+            except vl.DecodeError:
+                assert everything is None
+                continue
+            for frame, pixels, corrupt in zip(frames, clip.frames, clip.corrupt.tolist(), strict=True):
+                seen = known.setdefault(frame, (pixels, corrupt))
+                assert torch.equal(seen[0], pixels)
+                assert seen[1] == corrupt
+        if everything is not None:
+            for frame, (pixels, corrupt) in known.items():
+                assert torch.equal(everything.frames[frame], pixels)
+                assert torch.equal(streamed[frame], pixels)
+                assert everything.corrupt[frame] == corrupt
+        truth = sequential(data, open_video.index.stream)
+        if truth is not None and len(truth) == len(open_video):
+            for frame, (pixels, corrupt) in known.items():
+                assert corrupt or torch.equal(truth[frame], pixels)
+    finally:
+        torch.set_num_threads(before)
+
+
+FINDINGS = CORPUS.parent / "findings"
+
+
+@pytest.mark.parametrize(
+    "name", ["3000258_og_cut.ts", "4000230_full.mp4", "4000292_h264-raw__jcodec__seq_mmco-test.264"]
+)
+def test_damage_that_was_not_marked_once(name):
+    if not (FINDINGS / name).is_file():
+        pytest.skip("the findings are not here")
+    truth = sequential((FINDINGS / name).read_bytes(), build_index(FINDINGS / name).stream)
+    video = vl.Video(FINDINGS / name, device="cpu")
+    everything, choose = video.read(range(len(video))), random.Random(0)
+    assert everything.corrupt.any()
+    for _ in range(30):
+        frames = choose.choices(range(len(video)), k=5)
+        clip = choose.choice([video, vl.Video(FINDINGS / name, device="cpu")]).read(frames)
+        assert torch.equal(clip.frames, everything.frames[frames])
+        assert clip.corrupt.tolist() == everything.corrupt[frames].tolist()
+        for frame in np.array(frames)[~clip.corrupt].tolist():
+            assert torch.equal(truth[frame], everything.frames[frame])

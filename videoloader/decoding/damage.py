@@ -1,0 +1,159 @@
+"""Runs with damage in them: what it reaches is decoded again in one way, whatever else is wanted.
+
+A decoder fills what is lost of a picture from what it has in memory: the pictures before, in H.264 also memory that
+pictures long gone have left. Whatever refers to the picture takes that over without a mark. So frames within reach of
+damage would depend on where decoding began, on what was left out as unwanted, and on what the decoder did before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import av
+import numpy as np
+
+from videoloader.decoding.cpu import CpuDecoder, Sink, refusal
+from videoloader.errors import DecodeError
+from videoloader.indexing.bitstream.damage_reach import DamageReach
+from videoloader.indexing.index import VideoIndex
+from videoloader.packets import PacketBytes
+from videoloader.planning import Run, plan_frames, with_all_frames
+
+Read = Callable[[Run], Iterable[PacketBytes]]
+
+
+@dataclass(frozen=True)
+class DecodedRun:
+    """What became of a run.
+
+    Attributes:
+        fed: packets decoded for it, those that were decoded again each time.
+        corrupt: wanted packets whose pictures are damaged, or refer to damage.
+    """
+
+    fed: int
+    corrupt: frozenset[int] = frozenset()
+
+
+def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sink: Sink) -> DecodedRun:
+    """Decode a run on the CPU; a frame comes out the same whatever else is wanted with it.
+
+    At a sign of damage (a picture that libavcodec calls corrupt, a packet that it refuses, a wanted picture that does
+    not come) the wanted frames from there on are decoded again, GOP by GOP. Those that the damage does not reach, from
+    a run in which none of the damaged packets are that they do not need. Those within its reach, by a decoder that has
+    seen nothing before, one keyframe earlier, with nothing left out: so a damaged keyframe is concealed as in a full
+    decode, if the GOP before is sound, and at a bounded cost. They are corrupt if a packet that they refer to was
+    concealed there, too: where decoding began at an open GOP, pictures may only seem damaged.
+
+    Args:
+        decoder: of this thread.
+        index: of the video.
+        run: from a plan made with this index.
+        read: gives the packets of a run.
+        sink: called as ``sink(packet number, frame)`` for each wanted packet; the last call for a packet is the one
+            that counts.
+
+    Raises:
+        DecodeError: libavcodec refuses a packet that a wanted frame refers to, or a wanted frame did not come out.
+        UnsupportedError: there is no decoder for the codec.
+    """
+    outcome = decoder.run(index, read(run), sink)
+    if not outcome.signs:
+        return DecodedRun(outcome.fed)
+    first, fed, corrupt = min(outcome.signs), outcome.fed, set[int]()
+    starts = index.packet_start[run.wanted]
+    for start in np.unique(starts).tolist():
+        wanted = run.wanted[starts == start]
+        if wanted[-1] >= first:
+            gop = _DamagedGop(decoder, index, start, read, sink)
+            gop.decode(set(wanted.tolist()))
+            fed, corrupt = fed + gop.fed, corrupt | gop.corrupt
+    return DecodedRun(fed, frozenset(corrupt))
+
+
+class _DamagedGop:
+    """Decodes frames that have one start."""
+
+    def __init__(self, decoder: CpuDecoder, index: VideoIndex, start: int, read: Read, sink: Sink) -> None:
+        self._decoder, self._index, self._start, self._read, self._sink = decoder, index, start, read, sink
+        self.fed = 0
+        self.corrupt: set[int] = set()
+
+    def decode(self, wanted: set[int]) -> None:
+        last = int(self._plan(wanted).packets[-1])
+        reach = self._reach(last)
+        if within := self._decode_sound(set(wanted), reach):
+            self._decode_damaged(within, reach)
+
+    def _decode_sound(self, wanted: set[int], reach: DamageReach) -> set[int]:
+        """Decode the frames that no damage reaches; the other ones."""
+        within: set[int] = set()
+        while wanted:
+            outcome = self._decoder.run(self._index, self._read(self._plan(wanted)), self._sink, fresh=True)
+            self.fed += outcome.fed
+            for sign in sorted(outcome.signs):
+                # Signs after it may come of it: without it, they would not be.
+                if reached := reach.of(sign) & wanted:
+                    break
+            else:
+                return within
+            if sign in outcome.refused:
+                raise refusal(self._index, sign, outcome.refused[sign])
+            within |= reached
+            wanted -= reached
+            if not wanted or max(wanted) < sign:
+                return within
+        return within
+
+    def _decode_damaged(self, wanted: set[int], reach: DamageReach) -> None:
+        """Decode frames that damage reaches."""
+        index = self._index
+        last = int(self._plan(wanted).packets[-1])
+        run = _whole_run(index, _earlier_start(index, self._start), last)
+
+        def put(packet: int, frame: av.VideoFrame) -> None:
+            if packet in wanted:
+                self._sink(packet, frame)
+
+        outcome = self._decoder.run(index, self._read(run), put, fresh=True)
+        self.fed += outcome.fed
+        for sign in sorted(outcome.concealed | outcome.refused.keys()):
+            reached = reach.of(sign) & wanted if sign >= self._start else set()
+            if reached and sign in outcome.refused:
+                raise refusal(index, sign, outcome.refused[sign])
+            self.corrupt |= reached
+        if missing := sorted(outcome.missing & wanted):
+            frame = int(np.flatnonzero(index.frame_packet == missing[0])[0])
+            message = f"frame {frame} (packet {missing[0]}) did not come out of the decoder"
+            raise DecodeError(message, index.source, missing[0])
+
+    def _plan(self, wanted: set[int]) -> Run:
+        """The run that decodes these frames and no others."""
+        index = self._index
+        (run,) = plan_frames(index, np.flatnonzero(np.isin(index.frame_packet, list(wanted)))).runs
+        return run
+
+    def _reach(self, last: int) -> DamageReach:
+        index = self._index
+        reach = DamageReach(index.stream.codec, index.stream.codec_configs[index.packet_config[self._start]])
+        for packet in self._read(_whole_run(index, self._start, last)):
+            reach.add(packet.number, packet.data)
+        return reach
+
+
+def _whole_run(index: VideoIndex, start: int, last: int) -> Run:
+    """A run from one packet to another that leaves out nothing whose frame comes out of it."""
+    ends = np.array([start, last] if last > start else [start])
+    return with_all_frames(index, Run(ends, ends))
+
+
+def _earlier_start(index: VideoIndex, start: int) -> int:
+    """The keyframe before one; the same where nothing before is of use."""
+    if index.container == "images":
+        return start
+    possible = index.packet_key[:start].copy()
+    possible[:1] = True
+    possible &= index.config_section[:start] == index.config_section[start]
+    starts = np.flatnonzero(possible)
+    return int(starts[-1]) if len(starts) else start
