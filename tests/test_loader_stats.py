@@ -94,8 +94,8 @@ def test_a_slow_transform_is_told_and_waited_for(data: vl.VideoDataset) -> None:
 
 
 def test_accounts_can_be_added_and_subtracted() -> None:
-    one, other = LoaderStats(*range(1, 10)), LoaderStats(*range(10, 100, 10))
-    assert astuple(one + other) == tuple(range(11, 100, 11))
+    one, other = LoaderStats(*range(1, 11)), LoaderStats(*range(10, 110, 10))
+    assert astuple(one + other) == tuple(range(11, 111, 11))
     assert one + other - one == other
 
 
@@ -105,6 +105,7 @@ def test_an_account_reads_well() -> None:
         "640 clips, 10240 frames in 8.00 s: 80.0 clips/s, 6.2 packets a frame, 1% of the time waited for\n"
         "thread seconds: planning 0.1, NVDEC 118.9, CPU 0.0, transforming 0.1"
     )
+    assert str(LoaderStats(1, 16, corrupt=3)).startswith("1 clips, 16 frames (3 corrupt) in ")
     assert str(LoaderStats()).startswith("0 clips, 0 frames in 0.00 s: 0.0 clips/s, 0.0 packets a frame, 0%")
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from videoloader import layouts, transforms
     from videoloader.batch import Batch
     from videoloader.clip_groups import ByColumn
+    from videoloader.corrupt_frames import CorruptFramesWarning
     from videoloader.dataset import VideoDataset, VideoEntry
     from videoloader.decoding import set_decoder_memory
     from videoloader.errors import (
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "batch": ["Batch"],
+    "corrupt_frames": ["CorruptFramesWarning"],
     "dataset": ["VideoDataset", "VideoEntry"],
     "decoding": ["set_decoder_memory"],
     "errors": [
@@ -252,6 +254,7 @@ __all__ = [
     "ConfigurationError",
     "Contrast",
     "ConvertColor",
+    "CorruptFramesWarning",
     "CutMix",
     "Cutout",
     "DecodeError",

@@ -34,7 +34,7 @@ class Batch:
         frame_numbers: int64[B, T]; -1 for a frame of constant padding.
         timestamps: float64[B, T], presentation times in seconds; NaN for a frame of constant padding.
         mask: bool[B, T], False where padding made the frame up.
-        corrupt: bool[B, T], True where the decoder found the frame damaged.
+        corrupt: bool[B, T], True where the decoder found the frame damaged, or what it refers to; see ``Clip``.
         paths: of the B videos.
         clips: int64[B], number of each clip in the data set.
         views: int64[B], number of the view of its clip that each row is, counted over ``repeats``.

@@ -23,6 +23,7 @@ from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs
 from videoloader.clips import ClipReader, ClipsReport
 from videoloader.collation import Collate, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.convert import Layout
+from videoloader.corrupt_frames import OnCorrupt
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream, profiler_range
@@ -125,7 +126,7 @@ class BatchMaker:
         collate: how clips go together.
         layout, device: of the frames that are given out.
         cache: see ``ClipReader.read``.
-        on_error: see ``VideoLoader``.
+        on_error, on_corrupt: see ``VideoLoader``.
     """
 
     def __init__(
@@ -138,13 +139,14 @@ class BatchMaker:
         *,
         cache: FrameCache | None,
         on_error: OnError,
+        on_corrupt: OnCorrupt,
     ) -> None:
         self._workers, self._transforms, self._collate = workers, transforms, collate
         if transforms.mixing is not None and collate == "list":
             raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
         self._layout, self._device = layout, device
         self._memory = decoding_memory(transforms, layout, device)
-        self._cache, self._on_error = cache, on_error
+        self._cache, self._on_error, self._on_corrupt = cache, on_error, on_corrupt
         self._planner = ThreadPoolExecutor(1, "videoloader-plan")
         self._finisher = ThreadPoolExecutor(1, "videoloader-batch")
         self._stream = own_stream(self._device, self) if self._device.type == "cuda" else None
@@ -193,13 +195,14 @@ class BatchMaker:
     def _submit(self, batches: Sequence[_DecodingRows], stop: Stop) -> None:
         """Have the rows of some batches decoded."""
         batch_of = {row: batch for batch in batches for row in batch.rows}
-        for job in submit_rows(self._workers, list(batch_of), self._transforms.decoded, self._cache, stop):
+        rows, output = list(batch_of), self._transforms.decoded
+        for job in submit_rows(self._workers, rows, output, self._cache, stop, self._on_corrupt):
             # No batch keeps another's rows, and with them its memory.
             rows_of: dict[_DecodingRows, list[BatchRow]] = {}
             for row in job.rows:
                 rows_of.setdefault(batch_of[row], []).append(row)
-            for number, (batch, rows) in enumerate(rows_of.items()):
-                (batch.shared if number else batch.jobs).append(RowJob(job.report, rows))
+            for number, (batch, theirs) in enumerate(rows_of.items()):
+                (batch.shared if number else batch.jobs).append(RowJob(job.report, theirs))
 
     def _finish(self, planned: Future[list[_DecodingRows | Exception | None]], number: int) -> Callable[[], MadeBatch]:
         batches = planned.result()
@@ -272,7 +275,8 @@ class BatchMaker:
             if clip is planned or show_instead(row, clip, self._collate, self._memory):
                 try:
                     job = next(decode_jobs([row]))
-                    return decode_rows(job, self._transforms.decoded, self._cache, reader, decode, decoding.stop)
+                    output, stop = self._transforms.decoded, decoding.stop
+                    return decode_rows(job, output, self._cache, reader, decode, stop, self._on_corrupt)
                 except UNREADABLE as error:
                     decoding.unreadable.append((clip.video.entry.path, str(error)))
                     if self._on_error == "skip":

@@ -19,6 +19,7 @@ from videoloader.clip_groups import ByColumn
 from videoloader.clip_table import ClipTable, build_clip_table
 from videoloader.collation import Collate
 from videoloader.convert import Color, Layout
+from videoloader.corrupt_frames import OnCorrupt
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
@@ -101,6 +102,8 @@ class VideoLoader:
             leaves unreadable files out too, and takes another clip for one that does not decode: with ``"stack"``
             one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with ``"list"``
             any.
+        on_corrupt: damaged frames, which ``batch.corrupt`` marks and ``stats()`` counts: ``"warn"`` once for each file
+            and process, ``"ignore"``, or ``"raise"``: then their clips are what cannot be read, see ``on_error``.
         index: an ``IndexStore``, or its path, that holds the videos' indexes (``dataset.build_index``). Without one
             all videos are indexed now, by every process, and all indexes are kept in memory.
         on_indexed: called after each video of the data set was indexed, for progress bars.
@@ -153,6 +156,7 @@ class VideoLoader:
         fill_value: float | Sequence[float] = 0,
         repeats: int = 1,
         on_error: OnError = "raise",
+        on_corrupt: OnCorrupt = "warn",
         index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
@@ -162,6 +166,7 @@ class VideoLoader:
         check_choices(
             layout=(layout, get_args(Layout)),
             on_error=(on_error, get_args(OnError)),
+            on_corrupt=(on_corrupt, get_args(OnCorrupt)),
             decode=(decode, get_args(Decode)),
             collate=(collate, get_args(Collate)),
         )
@@ -192,6 +197,7 @@ class VideoLoader:
             self.device,
             cache=FrameCache(gop_cache) if gop_cache else None,
             on_error=on_error,
+            on_corrupt=on_corrupt,
         )
         self._table: ClipTable = build_clip_table(
             dataset,

@@ -25,6 +25,7 @@ class LoaderStats:
         nvdec: jobs that NVDEC or the GPU's JPEG engines decoded, reading and conversion included.
         cpu: jobs that the CPU decoded, likewise.
         transforming: transforms after decoding, and putting batches together; one thread.
+        corrupt: different frames that are damaged, or refer to damage; see ``Batch.corrupt``.
 
     Example:
         >>> print(loader.stats())  # doctest: +SKIP
@@ -41,6 +42,7 @@ class LoaderStats:
     nvdec: float = 0.0
     cpu: float = 0.0
     transforming: float = 0.0
+    corrupt: int = 0
 
     def __add__(self, more: LoaderStats) -> LoaderStats:
         """Both accounts in one."""
@@ -53,10 +55,11 @@ class LoaderStats:
     def __str__(self) -> str:
         rate = self.clips / self.seconds if self.seconds else 0.0
         cost = self.packets / self.frames if self.frames else 0.0
+        damaged = f" ({self.corrupt} corrupt)" if self.corrupt else ""
         waited = self.waiting / self.seconds if self.seconds else 0.0
         return (
-            f"{self.clips} clips, {self.frames} frames in {self.seconds:.2f} s: {rate:.1f} clips/s, {cost:.1f} packets "
-            f"a frame, {waited:.0%} of the time waited for\n"
+            f"{self.clips} clips, {self.frames} frames{damaged} in {self.seconds:.2f} s: {rate:.1f} clips/s, "
+            f"{cost:.1f} packets a frame, {waited:.0%} of the time waited for\n"
             f"thread seconds: planning {self.planning:.1f}, NVDEC {self.nvdec:.1f}, CPU {self.cpu:.1f}, "
             f"transforming {self.transforming:.1f}"
         )
@@ -70,4 +73,5 @@ def decoding_stats(clips: int, reports: Sequence[ClipsReport]) -> LoaderStats:
         sum(report.packets for report in reports),
         nvdec=sum(report.seconds for report in reports if report.by_gpu),
         cpu=sum(report.seconds for report in reports if not report.by_gpu),
+        corrupt=sum(report.corrupt_frames for report in reports),
     )

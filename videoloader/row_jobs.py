@@ -7,11 +7,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from videoloader.batch_plan import BatchRow, DecodeJob, decode_jobs
 from videoloader.clips import ClipReader, ClipsReport
 from videoloader.convert import OutputSpec
+from videoloader.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
@@ -38,6 +40,7 @@ def decode_rows(
     reader: ClipReader,
     decode: Decode,
     stop: Stop | None = None,
+    on_corrupt: OnCorrupt = "warn",
 ) -> ClipsReport:
     """Decode frames of one video into the rows of a batch.
 
@@ -45,6 +48,7 @@ def decode_rows(
         job: which frames, and their slots.
         output, cache, decode, stop: as for ``ClipReader.read``.
         reader: of the calling thread.
+        on_corrupt: what is done about damaged frames besides marking them.
 
     Raises:
         StoppedError: see there.
@@ -57,6 +61,9 @@ def decode_rows(
     video.index = report.index
     for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
         row.corrupt[part.slots.positions] = corrupt
+    if report.corrupt_frames:
+        numbers = [part.frame_numbers[corrupt] for part, corrupt in zip(slots, report.corrupt, strict=True)]
+        tell_of_corrupt(job.index.source, np.concatenate(numbers), on_corrupt)
     return report
 
 
@@ -66,6 +73,7 @@ def submit_rows(
     output: OutputSpec,
     cache: FrameCache | None,
     stop: Stop | None = None,
+    on_corrupt: OnCorrupt = "warn",
 ) -> list[RowJob]:
     """Have the rows of a batch decoded.
 
@@ -73,10 +81,11 @@ def submit_rows(
         workers: who decode.
         rows: of the batch.
         output, cache, stop: as for ``ClipReader.read``.
+        on_corrupt: as for ``decode_rows``.
     """
     submitted = []
     for job in decode_jobs(rows):
-        make = partial(decode_rows, job, output, cache, stop=stop)
+        make = partial(decode_rows, job, output, cache, stop=stop, on_corrupt=on_corrupt)
         submitted.append(RowJob(workers.submit(make, job.index, job.packets), job.rows))
         workers.let_others_run()
     return submitted

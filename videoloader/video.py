@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,12 @@ import torch
 
 from videoloader.clips import ClipReader, ClipsReport, reader_of_thread
 from videoloader.convert import Geometry, OutputSpec, fill_color
+from videoloader.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, resolve_device
 from videoloader.errors import FrameRangeError, UnsupportedError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
+from videoloader.loader_arguments import check_choices
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import plan_frames, split_at_keyframes
 from videoloader.run_start import IndexCorrection
@@ -40,7 +43,8 @@ class Clip:
         frame_numbers: int64[T]; -1 for a frame of constant padding.
         timestamps: float64[T], presentation times in seconds; NaN for a frame of constant padding.
         mask: bool[T], False where padding made the frame up.
-        corrupt: bool[T], True where the decoder found the frame damaged.
+        corrupt: bool[T], True where the decoder found the frame damaged, or what it refers to. NVDEC does not tell
+            of all damage: decode with the CPU, or ``verify`` the file, where that matters.
     """
 
     frames: torch.Tensor
@@ -62,6 +66,8 @@ class Video:
             NVDEC cannot decode. The pixels are the same.
         index: of the same file, where it is known already.
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255.
+        on_corrupt: damaged frames, which ``Clip.corrupt`` marks: ``"warn"`` once for each file and process, ``"raise"``
+            a DecodeError instead of giving them out, or ``"ignore"``.
 
     Attributes:
         index: the table of its packets and frames.
@@ -84,7 +90,10 @@ class Video:
         decode: Decode = "auto",
         index: VideoIndex | None = None,
         fill_value: float | Sequence[float] = 0,
+        on_corrupt: OnCorrupt = "warn",
     ) -> None:
+        check_choices(on_corrupt=(on_corrupt, get_args(OnCorrupt)))
+        self._on_corrupt = on_corrupt
         self._output = OutputSpec(fill_value=fill_color(fill_value))
         self.device, self._decode = resolve_device(device), decode
         self._source = open_source(source)
@@ -111,7 +120,7 @@ class Video:
 
         Raises:
             FrameRangeError: a frame number outside the video.
-            DecodeError: the frame cannot be decoded.
+            DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
         """
         if isinstance(frames, slice):
             return self._decode_clips([np.arange(*frames.indices(len(self)), dtype=np.int64)])[0][0]
@@ -130,7 +139,7 @@ class Video:
 
         Raises:
             FrameRangeError: the mode has no such clip, or a listed frame is outside the video.
-            DecodeError: a frame cannot be decoded.
+            DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
         Example:
             >>> clip = video.read(RandomWindow(16, stride=4, pad="reflect_101"))  # doctest: +SKIP
@@ -148,7 +157,7 @@ class Video:
             seed: of random modes.
 
         Raises:
-            DecodeError: a frame cannot be decoded.
+            DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
         Example:
             >>> views = video.read_clips(EveryWindow(16, stride=4, step=64))  # doctest: +SKIP
@@ -174,7 +183,8 @@ class Video:
                 several times.
 
         Raises:
-            DecodeError: a frame cannot be decoded.
+            DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``), and all before it have
+                been given out.
 
         Example:
             >>> for frame in video.stream(slice(100, 200)):  # doctest: +SKIP
@@ -214,6 +224,7 @@ class Video:
         # Pixels of a part, and when they are there; frames that are there, but not yet given out.
         making: deque[tuple[npt.NDArray[np.int64], torch.Tensor, Future[ClipsReport]]] = deque()
         made: dict[int, torch.Tensor] = {}
+        damaged: set[int] = set()
         workers, stop = workers_of_device(self.device, self._decode), Stop()
         try:
             for number in numbers.tolist():
@@ -226,8 +237,12 @@ class Video:
                         making.append((part, pixels, job))
                         held += len(part)
                     part, pixels, job = making.popleft()
-                    self._accept([job.result()], [pixels])
+                    report = job.result()
+                    self._accept([report], [pixels])
+                    damaged.update(part[report.corrupt[0]].tolist())
                     made.update(zip(part.tolist(), pixels.unbind(0), strict=True))
+                if number in damaged:
+                    tell_of_corrupt(self.index.source, np.array(sorted(damaged)), self._on_corrupt)
                 yield made.pop(number)
         finally:
             stop.call()
@@ -255,6 +270,9 @@ class Video:
             for part, damaged in zip(parts, report.corrupt, strict=True):
                 corrupt[part.clip][part.slots.positions] = damaged
         self._accept(reports, [pixels for pixels, _ in made])
+        if any(report.corrupt_frames for report in reports):
+            numbers = [each[damaged] for each, damaged in zip(clips, corrupt, strict=True)]
+            tell_of_corrupt(self.index.source, np.concatenate(numbers), self._on_corrupt)
         return [(pixels, damaged) for (pixels, _), damaged in zip(made, corrupt, strict=True)]
 
     def _do_jobs(self, jobs: Sequence[tuple[npt.NDArray[np.int64], list[ClipPart]]], cores: int) -> list[ClipsReport]:
