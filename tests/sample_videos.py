@@ -80,11 +80,21 @@ def write_video(path: Path, recipe: Recipe, picture: Callable[[int, int, int], n
         if recipe.encoder == "libx265" and recipe.suffix == "mp4":
             stream.codec_context.codec_tag = "hvc1"
         for number, pts in enumerate(recipe.pts()):
-            frame = av.VideoFrame.from_ndarray(picture(number, *recipe.size), format="rgb24")
+            frame = _frame(picture(number, *recipe.size), recipe.pix_fmt)
             frame.pts, frame.time_base = pts, recipe.time_base
-            container.mux(stream.encode(frame.reformat(format=recipe.pix_fmt)))
+            container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return path
+
+
+def _frame(pixels: np.ndarray, pix_fmt: str) -> av.VideoFrame:
+    if pix_fmt != "pal8":
+        return av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format=pix_fmt)
+    # libswscale makes no palettes: three bits of red and green, two of blue.
+    colors = np.arange(256, dtype=np.uint8)
+    palette = np.stack([np.full_like(colors, 255), colors & 0xE0, (colors & 0x1C) << 3, (colors & 3) << 6], 1)
+    indices = pixels[..., 0] & 0xE0 | pixels[..., 1] >> 3 & 0x1C | pixels[..., 2] >> 6
+    return av.VideoFrame.from_ndarray((indices, palette), format="pal8")
 
 
 def _picture(number: int, width: int, height: int) -> np.ndarray:
