@@ -1,6 +1,7 @@
 """Random clips of real files by every engine: their frames are those of a full libav decode, to the last sample.
 
     python tests/soak/identical_frames.py FOLDER [--clips 200] [--threads 16] [--part 1/3] [--only hevc]
+    python tests/soak/identical_frames.py --lies [--seed 0] [--seconds 7200] [--only mkv] [--case 'CASE']
 
 Each file is decoded once from start to end by libav: that is the truth, for the number of frames, their times and (by
 hash) every sample. The CPU engine then decodes the whole video too, and each engine makes random clips of it
@@ -9,6 +10,12 @@ file. Samples must be identical, with two exceptions. The inverse DCT of MPEG-1,
 NVDEC may be off by 2 codes in a keyframe and, since errors add up from frame to frame, by 12 anywhere else, by 1 on
 average. And a frame that the decoder calls damaged is only counted, in H.264 and on NVDEC: what conceals the damage
 there depends on all that was decoded before.
+
+With ``--lies`` the files are made here: small ones of every codec that FFmpeg encodes, and small real ones, that tell
+lies (``tests/lies``) or are damaged. Each is looked at in a process of its own, with limits. ``stream()`` must give
+libav's pictures one by one, with any number of threads; random clips from open and new videos must be the same bit for
+bit, or marked (``soak/doors.py``). What is found is printed with a line that repeats it; ``--seed`` goes on where a run
+ended.
 
 Exit code 1 if any frame is wrong. ``tests/test_identical_frames.py`` and ``tests/gpu/test_identical.py`` run a small
 sample of this.
@@ -36,6 +43,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from soak.doors_on_cuda import IDCT_CODECS
+from soak.lying import add_arguments, look_at_lies
 from soak.random_frames import RandomFrames
 from surfaces import surface_planes
 from truth import full_decode, hash_planes, planes
@@ -50,7 +59,6 @@ from videoloader.packets import read_packets
 from videoloader.planning import Run, plan_frames
 from videoloader.sampling import AllFrames, clip_frames, clip_rng
 
-IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4")
 _KEYFRAME_TOLERANCE, _TOLERANCE, _MEAN_TOLERANCE = 2, 12, 1.0
 _CLIPS_A_TASK = 10
 
@@ -329,7 +337,8 @@ def _compare_files(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
+    add_arguments(parser)
     parser.add_argument("--clips", type=int, default=200, help="of each file, by each engine")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--part", default="1/1", help="K/N: only the files of one of N equal parts")
@@ -338,6 +347,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cuda", action=argparse.BooleanOptionalAction, default=torch.cuda.is_available())
     arguments = parser.parse_args()
+    if arguments.lies:
+        return look_at_lies(arguments, "tests/soak/identical_frames.py")
+    if arguments.folder is None:
+        parser.error("a folder, or --lies")
     warnings.simplefilter("ignore")  # of what NVDEC does not decode, of encrypted files
     av.logging.set_level(None)
     paths = files_of(arguments.folder, arguments.only, arguments.part)

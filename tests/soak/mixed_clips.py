@@ -1,12 +1,17 @@
 """Thousands of clips of mixed videos through one loader: every frame the right one, and no memory lost on the way.
 
     python tests/soak/mixed_clips.py [--clips 10000] [--device cuda] [--videos FOLDER]
+    python tests/soak/mixed_clips.py --lies [--seed 0] [--seconds 7200] [--case 'CASES']
 
 The videos differ in codec, size, chroma, bit depth, kind of GOP and container (``tests/painted_videos.py``); they are
 made in FOLDER unless they are there. Clips are windows and lists of all kinds, cut and flipped at random; each frame
 carries its number and its video's in its pixels, which are read back. What the process and the GPU hold is printed
 after each epoch and must be flat: between the first and the last fifth of what comes after the first 1,000 clips, the
 medians may not grow by more than ``footprint.TOLERANCES``. Exit code 1 if they do, or if any frame is wrong.
+
+With ``--lies`` two or three files at a time are read in turn in one thread, in a process of its own: encodes that have
+their first configuration record in common, alone and joined, now and then with a file that lies (``soak/lying.py``).
+Every frame must be libav's, whatever was read before.
 
 ``tests/test_mixed_clips.py`` and ``tests/gpu/test_mixed.py`` run a small sample of this.
 """
@@ -31,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from painted_videos import NUMBERS, PAINTED, read_frames, write_painted
 from soak.footprint import Footprint, footprint, growth, header, leaks, told
+from soak.lying import add_arguments, look_at_groups
 from soak.random_frames import RandomFrames
 
 import videoloader as vl
@@ -125,7 +131,12 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--videos", type=Path, help="folder that keeps the videos for another run")
+    parser.add_argument("--seconds", type=float, default=7200, help="of --lies")
+    parser.add_argument("--only", default="", help="bases and families with this in their name; of --lies")
+    add_arguments(parser)
     arguments = parser.parse_args()
+    if arguments.lies:
+        return look_at_groups(arguments, "tests/soak/mixed_clips.py")
     warnings.simplefilter("ignore")  # of what NVDEC does not decode
     av.logging.set_level(None)
     os.environ.setdefault("SVT_LOG", "1")

@@ -1,0 +1,299 @@
+"""One file by all doors: streams and random clips, from open and new videos, with several threads, against libav."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+import av
+import av.error
+import numpy as np
+import torch
+
+import videoloader as vl
+from videoloader.convert import Geometry, OutputSpec
+from videoloader.errors import VideoLoaderError
+from videoloader.indexing import FileSource
+from videoloader.indexing.libav import open_video
+from videoloader.slots import ClipSink, whole_clip
+from videoloader.video import Clip
+
+THREADS = (1, 2, 8)
+# More would take the time of many cases; such a file is compared as far as that.
+_MOST_PIXELS, _MOST_FRAMES = 60_000_000, 400
+
+
+@dataclass
+class Account:
+    """What was compared, and what was found: of each kind of fault the first, and how often it came.
+
+    Attributes:
+        checked: frames compared.
+        errors: of the library, by their first words; they are counted, not wrong.
+        marked: frames that were said to be damaged.
+        faults: kind -> the first of it.
+        times: kind -> how many frames, or reads.
+    """
+
+    checked: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    marked: int = 0
+    faults: dict[str, str] = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
+
+    def found(self, kind: str, what: str, times: int = 1) -> None:
+        self.faults.setdefault(kind, what)
+        self.times[kind] += times
+
+    def refused(self, error: VideoLoaderError) -> None:
+        self.errors[type(error).__name__] += 1
+
+    def told(self) -> dict[str, object]:
+        """As JSON holds it."""
+        faults = {kind: f"{what} ({self.times[kind]} in all)" for kind, what in self.faults.items()}
+        return {"checked": self.checked, "errors": dict(self.errors), "marked": self.marked, "faults": faults}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A full decode by libav: what each frame looks like at the door, its time, whether libav calls it damaged.
+
+    Attributes:
+        shown: hashes of RGB pictures, as far as the index has frames.
+        pts: of all frames.
+        corrupt: likewise.
+        error: what ended the decode early.
+    """
+
+    shown: list[bytes]
+    pts: list[int | None]
+    corrupt: list[bool]
+    error: str
+
+    @property
+    def sound(self) -> bool:
+        return not self.error and not any(self.corrupt)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A read: frame numbers, from a video that is new or was used before, with so many threads."""
+
+    frames: tuple[int, ...]
+    threads: int
+    new: bool
+
+    def __str__(self) -> str:
+        first = str(list(self.frames[:12]))[:-1] + (", …]" if len(self.frames) > 12 else "]")
+        return f"read({first}) of {'a new' if self.new else 'the open'} Video, {self.threads} threads"
+
+
+def hash_of(picture: torch.Tensor) -> bytes:
+    return blake2b(picture.cpu().contiguous().numpy(), digest_size=12).digest()
+
+
+def decode_truth(path: Path, video: vl.Video) -> Truth:
+    """libav's frames, as this video's door would show them."""
+    index = video.index
+    geometry = Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
+    most = min(_MOST_PIXELS // (index.stream.width * index.stream.height) + 1, _MOST_FRAMES)
+    shown, pts, corrupt, error = [], [], [], ""
+    try:
+        with open_video(FileSource(path)) as (container, stream):
+            for packet in container.demux(stream):
+                for frame in packet.decode():
+                    assert isinstance(frame, av.VideoFrame)
+                    number = len(pts)
+                    pts.append(frame.pts)
+                    corrupt.append(frame.is_corrupt)
+                    if number < min(len(index), most):
+                        pixels = torch.empty((1, 3, *geometry.size), dtype=torch.uint8)
+                        sink = ClipSink(index, [whole_clip(np.array([number]), geometry, pixels)], OutputSpec(), None)
+                        sink.put_frame(int(index.frame_packet[number]), frame)
+                        shown.append(hash_of(pixels[0]))
+    except (av.error.FFmpegError, VideoLoaderError, ValueError) as raised:
+        error = f"{type(raised).__name__}: {raised}"
+    return Truth(shown, pts, corrupt, error)
+
+
+def compare_with_truth(video: vl.Video, truth: Truth, account: Account) -> None:
+    """The index's count and times."""
+    index = video.index
+    if truth.error:
+        return
+    if len(index) != len(truth.pts):
+        account.found("count", f"{len(index)} frames, of which libav gives {len(truth.pts)}")
+        return
+    known = [number for number, pts in enumerate(truth.pts) if pts is not None]
+    theirs = [truth.pts[number] for number in known]
+    ours = index.frame_pts[known].tolist()
+    if index.container == "avi":  # which holds no presentation times: libav gives frames the numbers of packets
+        theirs, ours = sorted(theirs), sorted(ours)  # type: ignore[type-var]
+    if wrong := [number for number, one, other in zip(known, ours, theirs, strict=True) if one != other]:
+        account.found("times", f"frame {wrong[0]} at {ours[known.index(wrong[0])]}", len(wrong))
+
+
+def stream_hashes(path: Path, threads: int, most: int, account: Account) -> list[bytes] | None:
+    """What ``stream()`` gives; None where it ends with an error."""
+    torch.set_num_threads(threads)
+    try:
+        video = vl.Video(path, device="cpu")
+        return [hash_of(frame) for frame in video.stream(slice(0, most))]
+    except VideoLoaderError as error:
+        account.refused(error)
+        return None
+
+
+def compare_stream(hashes: list[bytes] | None, truth: Truth, account: Account) -> None:
+    """The pictures of ``stream()`` are libav's."""
+    if hashes is None:
+        if truth.sound:
+            account.found("stream fails", "stream() ends with an error where libav decodes all")
+        return
+    if truth.error or len(hashes) != len(truth.shown):
+        return
+    account.checked += len(hashes)
+    both = zip(hashes, truth.shown, truth.corrupt, strict=False)
+    wrong = [number for number, (one, other, corrupt) in enumerate(both) if one != other and not corrupt]
+    if wrong:
+        same = sorted(hashes) == sorted(truth.shown)
+        kind = "stream order" if same else "stream"
+        account.found(kind, f"frames {wrong[:8]} are not libav's", len(wrong))
+
+
+def requests(rng: np.random.Generator, count: int, clips: int) -> Iterator[Request]:
+    """Reads of every kind: strides from -7 to 7, neighbours, single frames, duplicates, lists."""
+    for _ in range(clips):
+        start = int(rng.integers(count))
+        length = int(rng.integers(1, 7))
+        stride = int(rng.integers(-7, 8))
+        kinds = (
+            [start],
+            start + np.arange(length) * (stride or 1),
+            start + np.arange(length) * stride,
+            rng.integers(0, count, length),
+            start + rng.integers(0, 12, length),
+            np.repeat(start + rng.integers(0, 12, 3), 2),
+            np.arange(count) if count < 100 else [0, count - 1],
+        )
+        chosen = np.clip(kinds[int(rng.integers(len(kinds)))], 0, count - 1)
+        yield Request(tuple(int(each) for each in chosen), int(rng.choice(THREADS)), bool(rng.integers(2)))
+
+
+class Reader:
+    """Reads of one file, compared with what its frames are known to look like."""
+
+    def __init__(self, path: Path, video: vl.Video, expected: Sequence[bytes] | None, account: Account) -> None:
+        self._path, self._video = path, video
+        self._expected, self._account = expected, account
+
+    def read(self, request: Request, *, sound: bool) -> Clip | None:
+        """One read; ``sound`` says that nothing in the file is damaged."""
+        torch.set_num_threads(request.threads)
+        try:
+            video = vl.Video(self._path, device="cpu") if request.new else self._video
+            clip = video.read(list(request.frames))
+        except VideoLoaderError as error:
+            self._account.refused(error)
+            if sound:
+                self._account.found("read fails", f"{request}: {error}")
+            return None
+        account = self._account
+        account.checked += len(request.frames)
+        account.marked += int(clip.corrupt.sum())
+        if sound and clip.corrupt.any():
+            account.found("marked though sound", str(request), int(clip.corrupt.sum()))
+        for number, picture, corrupt in zip(request.frames, clip.frames, clip.corrupt, strict=True):
+            known = self._expected is not None and number < len(self._expected)
+            if known and not corrupt and hash_of(picture) != self._expected[number]:  # type: ignore[index]
+                account.found("silent", f"{request}: frame {number} is another")
+        return clip
+
+
+def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False) -> Account:
+    """One file by all doors; see the module."""
+    account = Account()
+    try:
+        video = vl.Video(path, device="cpu")
+    except VideoLoaderError as error:
+        account.refused(error)
+        account.found("refused", str(error).rpartition(": ")[2])
+        return account
+    truth = decode_truth(path, video)
+    compare_with_truth(video, truth, account)
+    most = min(len(truth.shown), len(video)) if not truth.error else min(len(video), _MOST_FRAMES)
+    if not most:
+        return account
+    streams = {threads: stream_hashes(path, threads, most, account) for threads in THREADS}
+    compare_stream(streams[1], truth, account)
+    for threads in THREADS[1:]:
+        if (streams[threads] is None) != (streams[1] is None) or streams[threads] != streams[1]:
+            account.found("threads", f"stream() with {threads} threads is another than with one")
+    expected = streams[1] or (truth.shown if not truth.error and len(truth.pts) == len(video) else None)
+    if inside_gops:
+        # What stands inside GOPs is known to a video that has read them.
+        torch.set_num_threads(1)
+        try:
+            for _ in video.stream(slice(0, most)):
+                pass
+        except VideoLoaderError as error:
+            account.refused(error)
+    reader = Reader(path, video, expected, account)
+    rng = np.random.default_rng(seed)
+    asked = [Request(each.frames, each.threads, each.new and not inside_gops) for each in requests(rng, most, clips)]
+    sound = truth.sound and streams[1] is not None
+    for request in asked:
+        reader.read(request, sound=sound)
+    compare_repeats(reader, asked[:2], account)
+    return account
+
+
+def compare_repeats(reader: Reader, asked: Sequence[Request], account: Account) -> None:
+    """Two reads of the same give the same, marks too."""
+    for request in asked:
+        one, other = (reader.read(request, sound=False) for _ in range(2))
+        if (one is None) != (other is None):
+            account.found("repeat", f"{request}: fails once and then not")
+        elif one is not None and other is not None:
+            if not torch.equal(one.frames, other.frames):
+                account.found("repeat", f"{request}: other pixels the second time")
+            elif (one.corrupt != other.corrupt).any():
+                account.found("repeat", f"{request}: other marks the second time")
+
+
+def compare_interleaved(paths: Sequence[Path], judged: Sequence[bool], seed: int, clips: int, threads: int) -> Account:
+    """Several files read in turn in one thread: what one does to a decoder is not seen by another.
+
+    Args:
+        paths: of the files.
+        judged: whether each is compared, or only read.
+        seed: of the reads.
+        clips: how many of them.
+        threads: that PyTorch, and so a read, may use.
+    """
+    account = Account()
+    readers, truths, counts = [], [], []
+    for path, is_judged in zip(paths, judged, strict=True):
+        try:
+            video = vl.Video(path, device="cpu")
+        except VideoLoaderError as error:
+            account.refused(error)
+            continue
+        truth = decode_truth(path, video)
+        if truth.error or len(truth.pts) != len(video):
+            continue
+        readers.append(Reader(path, video, truth.shown if is_judged else None, account))
+        truths.append(is_judged and truth.sound)
+        counts.append(len(truth.shown))
+    if not readers:
+        return account
+    rng = np.random.default_rng(seed)
+    for _ in range(clips):
+        number = int(rng.integers(len(readers)))
+        for request in requests(rng, counts[number], 1):
+            asked = Request(request.frames, threads, request.new)
+            readers[number].read(asked, sound=truths[number])
+    return account
