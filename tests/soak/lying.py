@@ -86,7 +86,7 @@ def look_at_case(text: str, folder: Path, clips: int = CLIPS, *, cuda: bool = Fa
 
 
 def look_at_group(text: str, folder: Path, clips: int = 3 * CLIPS) -> dict[str, Any]:
-    """Several files in turn in one thread; ``text`` is how many threads a read may use, and the cases, joined by " + "."""
+    """Several files in turn in one thread; ``text`` is the threads of a read and the cases, with " + " between."""
     _quiet()
     threads, *cases = text.split(" + ")
     with tempfile.TemporaryDirectory() as temporary:
