@@ -120,6 +120,8 @@ if TYPE_CHECKING:
         VideoMix,
         When,
     )
+    from videoloader.verification import verify
+    from videoloader.verification_report import FileReport, VerifyReport
     from videoloader.video import Clip, Video
 
 _MODULES = {
@@ -233,6 +235,8 @@ _MODULES = {
         "VideoMix",
         "When",
     ],
+    "verification": ["verify"],
+    "verification_report": ["FileReport", "VerifyReport"],
     "video": ["Clip", "Video"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -263,6 +267,7 @@ __all__ = [
     "Equalize",
     "EvenWindows",
     "EveryWindow",
+    "FileReport",
     "FiveCrop",
     "FolderSource",
     "FrameList",
@@ -330,6 +335,7 @@ __all__ = [
     "TrivialAugmentWide",
     "UniformFrames",
     "UnsupportedError",
+    "VerifyReport",
     "VerticalFlip",
     "Video",
     "VideoDataset",
@@ -347,6 +353,7 @@ __all__ = [
     "set_decoder_memory",
     "show_progress",
     "transforms",
+    "verify",
 ]
 
 

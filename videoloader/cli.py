@@ -1,4 +1,4 @@
-"""The command ``videoloader``: build index stores, and look into them."""
+"""The command ``videoloader``: build index stores, look into them, and verify videos."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from videoloader.dataset.reading import TABLE_ENDINGS
 from videoloader.errors import SourceError, VideoLoaderError
 from videoloader.indexing import BuildReport, IndexStore, VideoIndex, build_index, build_store
 from videoloader.sampling import RandomWindow
+from videoloader.verification import verify as verify_videos
 
 try:
     import typer
@@ -34,7 +35,7 @@ _err = Console(stderr=True)
 
 @app.callback()
 def _describe() -> None:
-    """Index videos once, for every process that reads them."""
+    """Index videos once, for every process that reads them, and verify them."""
 
 
 @app.command()
@@ -57,9 +58,7 @@ def index(
     """Index videos into a store. Only new and changed files are read, so run it again whenever you like."""
     with _errors_told():
         paths = list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
-        columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        bar = Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal)
-        with bar:
+        with _progress("indexing") as bar:
             task = bar.add_task("", total=len(paths))
             report = build_store(
                 paths,
@@ -98,6 +97,43 @@ def describe(
         data = VideoDataset.from_folder(source) if source.is_dir() else VideoDataset.from_csv(source)
         told = data.describe(RandomWindow(length, stride=stride), store=index)
         _out.print(str(told), markup=False, highlight=False)
+
+
+@app.command()
+def verify(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet) or lists of paths (.txt), any number"
+        ),
+    ],
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto: whether NVDEC is asked, too")] = "auto",
+    workers: Annotated[int | None, typer.Option(min=1, help="processes; one for each core unless given")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="where the report goes, as JSON")] = None,
+) -> None:
+    """Decode videos from start to end and read them in every other way; exit with 1 if anything is wrong with one."""
+    with _errors_told():
+        paths = list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
+        with _progress("verifying") as bar:
+            task = bar.add_task("", total=len(paths))
+            report = verify_videos(
+                paths,
+                device=device,
+                workers=workers,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+        if output is not None:
+            output.write_text(report.to_json(indent=1))
+        # A line each, never folded: for grep, and for paths to be copied.
+        for line in str(report).splitlines():
+            _out.print(_plain(line), highlight=False, soft_wrap=True)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _progress(what: str) -> Progress:
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from types import TracebackType
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.processes import answer_in_processes
+from videoloader.indexing.store.processes import index_in_processes
 from videoloader.indexing.store.schema import COLUMNS, Row, close_writer, connect_writer, record_key, recorded_roots
 from videoloader.indexing.store.tasks import Answer, Task
 
@@ -90,7 +90,7 @@ def build_store(
     if count < 1:
         raise ConfigurationError(f"workers is {workers}, not positive")
     with StoreBuild(paths, store, root=root, progress=progress, retry=retry) as build:
-        for answers in answer_in_processes(build.chunks(), count):
+        for answers in index_in_processes(build.chunks(), count):
             build.add(answers)
         return build.finish(prune=prune)
 

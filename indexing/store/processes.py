@@ -7,17 +7,29 @@ script without a ``__main__`` guard works.
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from videoloader.errors import IndexingError, VideoLoaderError
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
+
+
+class Keyed(Protocol):
+    """A task, or its answer: both can be pickled, and have the same key."""
+
+    @property
+    def key(self) -> str: ...
+
+
+TaskT = TypeVar("TaskT", bound=Keyed)
+AnswerT = TypeVar("AnswerT", bound=Keyed)
 
 # Seconds after which a process hands over what it has, so that little is lost when the build is killed.
 _HAND_OVER = 0.2
@@ -26,9 +38,10 @@ _HAND_OVER = 0.2
 class _Worker:
     """A process, and the tasks that it has not answered yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
         self.connection, theirs = Pipe()
-        start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({theirs.fileno()})"
+        served = f"{theirs.fileno()}, {answer.__module__!r}, {answer.__name__!r}"
+        start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({served})"
         # In a session of its own: Ctrl-C is for the process that is in charge.
         self._process = subprocess.Popen(
             [sys.executable, "-c", start],
@@ -38,20 +51,20 @@ class _Worker:
         )
         theirs.close()
         self.has_begun = False
-        self.waiting: dict[str, Task] = {}
+        self.waiting: dict[str, Any] = {}
 
-    def give(self, tasks: list[Task]) -> None:
+    def give(self, tasks: list[Any]) -> None:
         self.waiting = {task.key: task for task in tasks}
         with suppress(ConnectionError):  # that it has died shows when its answers are taken
             self.connection.send(tasks)
 
-    def take(self) -> list[Answer]:
+    def take(self) -> list[Any]:
         """The answers that have come.
 
         Raises:
             EOFError, ConnectionError: the process has died.
         """
-        answers: list[Answer] = self.connection.recv()
+        answers: list[Any] = self.connection.recv()
         self.has_begun = True
         for answer in answers:
             del self.waiting[answer.key]
@@ -63,20 +76,27 @@ class _Worker:
         self._process.wait()
 
 
-def answer_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[list[Answer]]:
+def answer_in_processes(
+    chunks: Iterable[list[TaskT]],
+    workers: int,
+    answer: Callable[[TaskT], AnswerT],
+    died_over: Callable[[TaskT], AnswerT],
+) -> Iterator[list[AnswerT]]:
     """The answers to all tasks, as they come.
 
-    A process that dies over a task (libav's code may) is replaced, and the task gets an error for an answer.
+    A process that dies over a task (libav's code may) is replaced.
 
     Args:
         chunks: lists of tasks; a process is given one list at a time.
         workers: number of processes, started as there is work for them.
+        answer: gives the answer to a task: a function of a module, which the processes import.
+        died_over: gives the answer where a process died over a task.
 
     Raises:
         VideoLoaderError: processes do not even start.
     """
     remaining = iter(chunks)
-    again: list[list[Task]] = []
+    again: list[list[TaskT]] = []
     team: list[_Worker] = []
     idle: list[_Worker] = []
     try:
@@ -86,7 +106,7 @@ def answer_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[
                 if tasks is None:
                     break
                 if not idle:
-                    idle.append(_Worker())
+                    idle.append(_Worker(answer))
                     team.append(idle[-1])
                 idle.pop().give(tasks)
             busy = {worker.connection: worker for worker in team if worker.waiting}
@@ -107,7 +127,7 @@ def answer_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[
                         raise VideoLoaderError(f"no process can be started with {sys.executable}") from None
                     suspects = list(worker.waiting.values())
                     if len(suspects) == 1:
-                        answers.append(_died_over(suspects[0]))
+                        answers.append(died_over(suspects[0]))
                     else:
                         again += [[task] for task in suspects]
                 else:
@@ -119,20 +139,26 @@ def answer_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[
             worker.end()
 
 
+def index_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[list[Answer]]:
+    """The answers to tasks of indexing; see ``answer_in_processes``."""
+    return answer_in_processes(chunks, workers, answer_task, _died_over)
+
+
 def _died_over(task: Task) -> Answer:
     # Without a fingerprint, so that the next build tries again: it may have been for want of memory.
     return Answer(task.key, failed_row(task, None, IndexingError("the process that indexed it died", task.path)))
 
 
-def serve(descriptor: int) -> None:
+def serve(descriptor: int, module: str, function: str) -> None:
     """Answer the tasks that come through a pipe until it is closed: the life of a worker process."""
+    answer = getattr(importlib.import_module(module), function)
     connection: Connection[Any, Any] = Connection(descriptor)
     try:
         connection.send([])  # it has begun
         while True:
             answers, since = [], time.monotonic()
             for task in connection.recv():
-                answers.append(answer_task(task))
+                answers.append(answer(task))
                 if time.monotonic() - since > _HAND_OVER:
                     connection.send(answers)
                     answers, since = [], time.monotonic()

@@ -261,8 +261,8 @@ def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch)
     """The process is told to die over one of the files; no real file is known to do that."""
     deadly = str(many[7])
     start = (
-        "import os; from videoloader.indexing.store import building, processes; true = processes.answer_task; "
-        f"processes.answer_task = lambda task: os._exit(9) if task.path == {deadly!r} else true(task); "
+        "import os; from videoloader.indexing.store import tasks; true = tasks.answer_task; "
+        f"tasks.answer_task = lambda task: os._exit(9) if task.path == {deadly!r} else true(task); "
     )
 
     class Popen(subprocess.Popen):
@@ -272,7 +272,7 @@ def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch)
 
     monkeypatch.setattr(processes.subprocess, "Popen", Popen)
     tasks = [Task(str(path), str(path), None) for path in many[:40]]
-    answers = [answer for some in processes.answer_in_processes([tasks[:20], tasks[20:]], workers=2) for answer in some]
+    answers = [answer for some in processes.index_in_processes([tasks[:20], tasks[20:]], workers=2) for answer in some]
     rows = {answer.key: answer.row for answer in answers}
     assert len(answers) == len(rows) == 40
     assert rows[deadly].error == "the process that indexed it died"

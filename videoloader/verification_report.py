@@ -1,0 +1,132 @@
+"""What ``verify`` found: of each file, and of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+# Ranges of frames that are printed one by one.
+_LISTED = 8
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that is wrong with a file, or with what is known of it.
+
+    Attributes:
+        kind: ``"unreadable"``: no video that can be opened; ``"decode"``: the sequential decode ends with an error;
+            ``"count"``: the index has another number of frames; ``"times"``: frames have other times;
+            ``"pictures"``: a read gives other pictures than the sequential decode, and does not call them corrupt;
+            ``"read"``: a read ends with an error.
+        message: what is wrong, in one sentence.
+        frames: (first, last) of each range of frames that it is about.
+    """
+
+    kind: str
+    message: str
+    frames: Ranges = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}" + (f": frames {told_ranges(self.frames)}" if self.frames else "")
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """What is known of one file once all of it was decoded.
+
+    Attributes:
+        source: name of the video.
+        codec, container: as the index has them; ``""`` where there is none.
+        frames: that the index has.
+        decoded: that a sequential decode by libavcodec gives.
+        keyframes: packets that decoding can start at.
+        false_keyframes: packets that the container calls keyframes and that are none. Reading starts earlier there.
+        damaged: (first, last) of each range of frames that the decoder calls damaged.
+        faults: what is wrong.
+        seconds: that it took.
+    """
+
+    source: str
+    codec: str = ""
+    container: str = ""
+    frames: int = 0
+    decoded: int = 0
+    keyframes: int = 0
+    false_keyframes: tuple[int, ...] = ()
+    damaged: Ranges = ()
+    faults: tuple[Fault, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether every frame is there, at its time, undamaged, and the same however it is read."""
+        return not self.faults and not self.damaged
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that is known, as JSON holds it."""
+        return {"ok": self.ok, **asdict(self)}
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        what = f"{self.frames} frames, {self.keyframes} keyframes, {self.codec} in {self.container}"
+        lines = [f"{self.source}: {'ok' if self.ok else 'NOT OK'}: {what if self.codec else 'not read'}"]
+        lines += [f"  {fault}" for fault in self.faults]
+        if self.damaged:
+            lines.append(f"  damaged: frames {told_ranges(self.damaged)}")
+        if self.false_keyframes:
+            lines.append(f"  {len(self.false_keyframes)} packets are no keyframes, although the container says so")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What is known of all files; ``str`` of it lists those that are not in order.
+
+    Attributes:
+        files: a report for each, in the order given.
+    """
+
+    files: tuple[FileReport, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all files are in order."""
+        return all(file.ok for file in self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that is known, as JSON holds it."""
+        return {"ok": self.ok, "files": [file.to_dict() for file in self.files]}
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        if len(self.files) == 1:
+            return str(self.files[0])
+        wrong = [file for file in self.files if not file.ok]
+        frames = sum(file.frames for file in self.files)
+        return "\n".join([f"{len(self.files)} videos, {frames} frames: {len(wrong)} not in order", *map(str, wrong)])
+
+
+def ranges_of(numbers: Iterable[int]) -> Ranges:
+    """(first, last) of each run of consecutive numbers."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = ranges[-1][0], number
+        else:
+            ranges.append((number, number))
+    return tuple(ranges)
+
+
+def told_ranges(ranges: Ranges) -> str:
+    """As people write them: "3, 5-9"."""
+    told = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_LISTED]]
+    count = sum(last - first + 1 for first, last in ranges)
+    return ", ".join(told) + (f", … ({count} in all)" if len(ranges) > _LISTED else "")
