@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from child_environment import child_environment
 from soak.identical_batches import compare_loaders
 from soak.identical_frames import Engines, compare_clips, compare_whole, open_file
 
@@ -40,3 +43,39 @@ def test_clips_do_not_depend_on_their_batch(sample: Sample) -> None:
     settings = {"device": "cpu", "num_workers": 2}
     ways = {"single": settings | {"batch_size": 1}, "shuffled": settings, "in order": settings | {"shuffle": False}}
     assert not compare_loaders([sample(name) for name in NAMES], 4, ways)
+
+
+# Files that lie, as the soak run prints them: flags, times, descriptions, sets in packets, joined files, flipped bits.
+LYING = [
+    "h264_mp4 stss_all:1", "h264_open_mp4 sdtp_all_disposable:4", "mpeg4_mp4 sdtp_random:2",
+    "h264_mkv blocks_random_key:4", "mpeg4_avi idx1_random_key:3", "h264_fragmented_mp4 trun_all_key:0",
+    "h264_ts random_access_everywhere:0", "mpeg2_ts stream_twice:1", "h264_pps[0,1,0]:once:mp4",
+    "h264_transform[0,1,2]:descriptions:mp4", "hevc_pps[0,1]:once:mkv", "av1_mp4 stss_all:0",
+]  # fmt: skip
+
+
+def test_files_that_lie_have_libavs_pictures(tmp_path: Path) -> None:
+    cases = [word for case in LYING for word in ("--case", case)]
+    program = Path(__file__).parent / "soak" / "identical_frames.py"
+    done = subprocess.run(
+        [sys.executable, "-P", str(program), "--lies", "--bases", str(tmp_path), *cases],
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert f"{len(LYING)} cases" in done.stdout
+    assert "go on with" in done.stdout
+
+
+def test_a_case_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """What goes wrong in the process of a case is a fault with its recipe, too."""
+    program = Path(__file__).parent / "soak" / "identical_frames.py"
+    done = subprocess.run(
+        [sys.executable, "-P", str(program), "--lies", "--bases", str(tmp_path), "--case", "no_such_base"],
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+    )
+    assert done.returncode == 1
+    assert "WRONG raises: no_such_base: KeyError" in done.stdout

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from child_environment import child_environment
 from hypothesis import given
 from hypothesis import strategies as st
 from painted_videos import NUMBERS, PAINTED, paint, read_frames
@@ -66,3 +69,24 @@ def test_frames_fit_into_the_code() -> None:
     assert len(PAINTED) <= 128
     assert max(recipe.frames for recipe in PAINTED.values()) <= 2048
     assert isinstance(vl.RandomResizedCrop(112), type(mixed_clips.TRANSFORMS[0]))
+
+
+# The threads of a read, and files whose first configuration record is the same.
+TURNS = [
+    "1 + h264_pps[0,1]:once:mp4 + h264_pps[0]:once:mp4",
+    "1 + h264_transform[0,1]:always:mp4 + h264_transform[0]:once:mp4 + h264_transform[0,2]:once:mp4",
+    "2 + hevc_pps[0,1]:always:mp4 + hevc_pps[0]:once:mp4",
+]
+
+
+def test_what_one_video_does_to_a_decoder_is_not_seen_by_another(tmp_path: Path) -> None:
+    cases = [word for case in TURNS for word in ("--case", case)]
+    program = Path(__file__).parent / "soak" / "mixed_clips.py"
+    done = subprocess.run(
+        [sys.executable, "-P", str(program), "--lies", "--bases", str(tmp_path), *cases],
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert f"{len(TURNS)} cases" in done.stdout

@@ -25,7 +25,7 @@ from soak.limits import Ending, Limits, run_limited
 # Otherwise PyTorch's look for a GPU would make CUDA useless in the processes that cases are looked at in.
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 # Errors of the library are counted: saying that it cannot is not showing a wrong frame.
-COUNTED = ("refused", "stream fails", "read fails")
+COUNTED = ("refused", "stream fails", "read fails", "count, told by errors")
 CLIPS = 24
 
 
