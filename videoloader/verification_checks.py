@@ -142,9 +142,17 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
     files = map(FileSource, source.files) if isinstance(source, FolderSource) else [source]
     for file in files:
         with open_video(file) as (container, stream):
+            last: av.VideoFrame | None = None
             for packet in container.demux(stream):
+                if not packet.size and packet.pts is not None:
+                    # To libavcodec it is the end of the stream; to Theora the same picture once more (section 7.11).
+                    if stream.codec_context.name == "theora" and last is not None:
+                        last.pts = packet.pts
+                        yield last
+                    continue
                 for frame in packet.decode():
                     assert isinstance(frame, av.VideoFrame)
+                    last = frame
                     yield frame
 
 

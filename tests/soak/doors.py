@@ -107,8 +107,17 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
     shown, pts, corrupt, error = [], [], [], ""
     try:
         with open_video(FileSource(path)) as (container, stream):
+            frame = None
             for packet in container.demux(stream):
-                for frame in packet.decode():
+                if not packet.size and packet.pts is not None:
+                    # To libavcodec it is the end of the stream; to Theora the same picture once more.
+                    again = stream.codec_context.name == "theora" and frame is not None
+                    frames = [frame] if again else []
+                    if frame is not None:
+                        frame.pts = packet.pts
+                else:
+                    frames = packet.decode()
+                for frame in frames:
                     assert isinstance(frame, av.VideoFrame)
                     number = len(pts)
                     pts.append(frame.pts)
