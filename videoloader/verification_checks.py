@@ -6,6 +6,7 @@ import time
 import warnings
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -29,9 +30,9 @@ from videoloader.verification_report import Fault, FileReport, ranges_of
 _MOST_BYTES = 1 << 28
 # Frames of a clip, and how far apart: what a read may leave out differs from clip to clip.
 _LENGTH, _STRIDE = 16, 4
-# Codecs whose inverse DCT NVDEC rounds otherwise than libavcodec. Means over such tiles of the picture may then differ
+# Codecs whose inverse DCT GPUs round otherwise than libavcodec. Means over such tiles of the picture may then differ
 # by so much, since differences add up from frame to frame.
-_IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4")
+_IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4", "mjpeg")
 _TILES, _TILE_TOLERANCE = (9, 16), 6
 
 Numbers = npt.NDArray[np.int64]
@@ -83,7 +84,8 @@ def verify_file(source: ByteSource, device: torch.device, threads: int, seed: in
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they tell is in the report
         try:
-            report = _verified(source, build_index(source), device, threads, seed)
+            with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+                report = _verified(source, build_index(source), device, threads, seed)
         except VideoLoaderError as error:
             report = replace(report, faults=(Fault("unreadable", error.message),))
     return replace(report, seconds=time.perf_counter() - begin)

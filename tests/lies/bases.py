@@ -106,7 +106,7 @@ BASES = {
     "mpeg4_avi": _recipe("avi", "mpeg4", _MPEG),
     "mpeg4_plain_avi": _recipe("avi", "mpeg4", {"b": "2M"}),
     "mpeg4_mkv": _recipe("mkv", "mpeg4", _MPEG),
-    "mpeg4_raw": _recipe("m4v", "mpeg4", _MPEG),
+    "mpeg4_m4v": _recipe("m4v", "mpeg4", _MPEG),
     "mpeg4_quarter_mp4": _recipe("mp4", "mpeg4", _MPEG | {"flags": "+qpel+mv4"}),
     "vp8_webm": _recipe("webm", "libvpx", _VP),
     "vp8_ivf": _recipe("ivf", "libvpx", _VP),

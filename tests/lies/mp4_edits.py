@@ -72,20 +72,6 @@ def edits_repeat(data: bytes, rng: Rng) -> bytes | None:
 
 
 @lie("mp4")
-def edits_gap_inside(data: bytes, rng: Rng) -> bytes | None:
-    part = float(rng.uniform(0.2, 0.8))
-
-    def rows(length: int, scale: int) -> list[tuple[float, float, int]]:
-        return [
-            (_span(length, scale, part), 0, 1 << 16),
-            (_span(length, scale, 0.2), -1, 1 << 16),
-            (_span(length, scale, 1 - part), part * length, 1 << 16),
-        ]
-
-    return _edited(data, rows)
-
-
-@lie("mp4")
 def edits_beyond_the_end(data: bytes, rng: Rng) -> bytes | None:
     return _edited(data, lambda length, scale: [(_span(length, scale, 3), length * 0.5, 1 << 16)])
 
