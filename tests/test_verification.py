@@ -84,7 +84,7 @@ def test_a_keyframe_that_is_none_is_found_out(sample: Sample, monkeypatch: pytes
     key = true.packet_key.copy()
     key[true.frame_packet[30]] = True
     monkeypatch.setattr(verification_checks, "build_index", lambda source: true.with_keyframes(key))
-    monkeypatch.setattr("videoloader.clips.is_random_access", lambda *_: True)
+    monkeypatch.setattr("videoloader.run_start.is_random_access", lambda *_: True)
     (file,) = verify(sample("vp8_webm")).files
     assert not file.ok
     assert any(first <= 30 <= last for fault in file.faults for first, last in fault.frames)
