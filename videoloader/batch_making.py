@@ -28,6 +28,7 @@ from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream, profiler_range
 from videoloader.errors import ConfigurationError, DecodeError
+from videoloader.indexing.forks import after_fork
 from videoloader.loader_stats import LoaderStats, decoding_stats
 from videoloader.row_jobs import UNREADABLE, RowJob, decode_rows, hand_over, submit_rows
 from videoloader.stopping import Stop
@@ -147,9 +148,13 @@ class BatchMaker:
         self._layout, self._device = layout, device
         self._memory = decoding_memory(transforms, layout, device)
         self._cache, self._on_error, self._on_corrupt = cache, on_error, on_corrupt
+        self._start_threads()
+        after_fork(self._start_threads)
+        self._stream = own_stream(self._device, self) if self._device.type == "cuda" else None
+
+    def _start_threads(self) -> None:
         self._planner = ThreadPoolExecutor(1, "videoloader-plan")
         self._finisher = ThreadPoolExecutor(1, "videoloader-batch")
-        self._stream = own_stream(self._device, self) if self._device.type == "cuda" else None
 
     def start(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -11,6 +10,7 @@ from functools import cache
 import av
 
 from videoloader.device import available_cores
+from videoloader.indexing.forks import after_fork
 from videoloader.slots import ClipSink
 
 
@@ -20,9 +20,7 @@ def conversion_threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(available_cores(), "videoloader-convert")
 
 
-if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork.
-    os.register_at_fork(after_in_child=conversion_threads.cache_clear)
+after_fork(conversion_threads.cache_clear)
 
 
 def convert_in_threads(frames: Iterable[tuple[int, av.VideoFrame]], sink: ClipSink, ahead: int) -> None:

@@ -279,6 +279,7 @@ class VideoLoader:
                     pending += self._start(plan, some, loop)
                     following = some.stop
                 asked = time.perf_counter()
+                loop.check_process()
                 ready = sum(each.made.done() for each in pending)
                 unwaited = unwaited + 1 if ready else 0
                 # Batches also come several at a time: that is no store yet.

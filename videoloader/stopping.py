@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures.thread  # noqa: F401  # ends its threads at exit, too; see below
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
+
+from videoloader.errors import ConfigurationError
 
 T = TypeVar("T")
 
@@ -19,8 +22,23 @@ class Stop:
 
     # An attribute of the class until the work is called off: at the interpreter's exit all work is, at once.
     called = False
-    # Then its threads have ended. A loop that is left only now finds modules emptied, and nothing to wait for.
-    exiting = False
+    _interpreter_exits = False
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
+    @property
+    def exiting(self) -> bool:
+        """Whether the work's threads are gone: a loop that is left only now has nothing to wait for.
+
+        At the interpreter's exit, which also finds modules emptied, and in a process that was forked from the work's.
+        """
+        return self._interpreter_exits or self._process != os.getpid()
+
+    def check_process(self) -> None:
+        """Raise ConfigurationError in a process that was forked from that of the work."""
+        if self._process != os.getpid():
+            raise ConfigurationError("this loop was begun before the process was forked: begin another one here")
 
     def call(self) -> None:
         """Call the work off."""
@@ -39,7 +57,7 @@ class Stop:
 
 
 def _stop_all() -> None:
-    Stop.called = Stop.exiting = True
+    Stop.called = Stop._interpreter_exits = True
 
 
 # Pools of threads do all that was asked of them before the interpreter ends: with batches under way that can take long.

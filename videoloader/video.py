@@ -236,6 +236,7 @@ class Video:
                         job = workers.submit(partial(self._decode_job, [clip], stop), self.index, len(part))
                         making.append((part, pixels, job))
                         held += len(part)
+                    stop.check_process()
                     part, pixels, job = making.popleft()
                     report = job.result()
                     self._accept([report], [pixels])

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, TypeVar
-from weakref import WeakSet
 
 import torch
 
@@ -21,6 +20,7 @@ from videoloader.decoding import INEXACT_CODECS, Decode, default_workers, jpeg_e
 from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import VideoIndex
+from videoloader.indexing.forks import after_fork
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ class DecodeWorkers:
         self.num_workers = num_workers
         self.cpu_workers = cpu_workers if uses_nvdec and decode == "auto" else 0
         self._start()
-        _all_workers.add(self)
+        after_fork(self._start)
 
     def _start(self) -> None:
         self._main = ThreadPoolExecutor(self.num_workers, "videoloader-decode")
@@ -254,21 +254,9 @@ class _Times:
         return None if each is None else each * job.packets
 
 
-# Threads do not survive a fork: a job handed to those of the parent would wait for ever.
-_all_workers: WeakSet[DecodeWorkers] = WeakSet()
-
-
-def _start_all() -> None:
-    for workers in list(_all_workers):
-        workers._start()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_all)
-
-
 # One entry for each read under way.
 _reads: list[object] = []
+after_fork(_reads.clear)
 
 
 @contextmanager
@@ -279,7 +267,8 @@ def share_of_cores() -> Iterator[int]:
     try:
         yield max(min(torch.get_num_threads(), available_cores()) // len(_reads), 1)
     finally:
-        _reads.remove(read)
+        with suppress(ValueError):  # in a forked process, of a read that was under way
+            _reads.remove(read)
 
 
 @cache

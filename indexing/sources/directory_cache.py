@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sized
 from concurrent.futures import Future
 from typing import Generic, TypeVar
+
+from videoloader.indexing.forks import after_fork
 
 Directory = TypeVar("Directory", bound=Sized)
 
@@ -22,8 +23,7 @@ class DirectoryCache(Generic[Directory]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._clear()
-        # Another thread may have been at work on it when the process was forked.
-        os.register_at_fork(after_in_child=self._clear)
+        after_fork(self._clear)
 
     def _clear(self) -> None:
         self._lock = threading.Lock()

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from videoloader.convert.surface import CudaSurface
+from videoloader.indexing.forks import after_fork
 from videoloader.indexing.index import VideoIndex
 
 
@@ -33,6 +34,10 @@ class FrameCache:
     def __init__(self, budget: int) -> None:
         self._budget, self._bytes = budget, 0
         self._gops: OrderedDict[tuple[str, int], dict[int, _Kept]] = OrderedDict()
+        self._start()
+        after_fork(self._start)
+
+    def _start(self) -> None:
         self._lock = threading.Lock()
 
     def find(self, index: VideoIndex, packets: Iterable[int], stream: torch.cuda.Stream) -> dict[int, CudaSurface]:

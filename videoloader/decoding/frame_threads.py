@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -15,6 +14,7 @@ import av.video.codeccontext
 
 from videoloader.indexing.bitstream.lost_data import lost_data_check
 from videoloader.indexing.decoder import make_packet, open_decoder
+from videoloader.indexing.forks import after_fork
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
 from videoloader.planning import Run
@@ -125,5 +125,4 @@ def _abandon_decoders() -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(decoder))
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_decoders)
+after_fork(_abandon_decoders)

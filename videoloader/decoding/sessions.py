@@ -17,6 +17,7 @@ from videoloader.decoding.primer import PRIMER_PICTURE, can_begin_whole, may_int
 from videoloader.device import own_stream, resolve_device
 from videoloader.errors import ConfigurationError, DecodeError
 from videoloader.indexing.bitstream.picture import PictureFormat
+from videoloader.indexing.forks import after_fork
 
 # A session is made for the largest picture of its class, so that it can take any smaller one. Each of
 # width and height is rounded up to one of these.
@@ -341,6 +342,8 @@ def _close(sessions: list[Session]) -> None:
 
 _pools: dict[int, SessionPool] = {}
 _pools_lock = threading.Lock()
+# Of a process that this one was forked from. CUDA does not come along: they are neither used here nor closed.
+_inherited: list[SessionPool] = []
 
 
 def pool_of(gpu: int) -> SessionPool:
@@ -357,6 +360,16 @@ def _close_all() -> None:
     # Left to the interpreter they would be closed after the CUDA driver.
     for pool in _pools.values():
         pool.close_idle()
+
+
+def _leave_to_parent() -> None:
+    global _pools_lock
+    _inherited.extend(_pools.values())
+    _pools.clear()
+    _pools_lock = threading.Lock()
+
+
+after_fork(_leave_to_parent)
 
 
 def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:

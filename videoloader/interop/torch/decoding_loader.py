@@ -23,6 +23,7 @@ from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore
+from videoloader.indexing.forks import after_fork
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.places import Place, fill_places, places_of
 from videoloader.interop.torch.video_indexes import VideoIndexes
@@ -167,14 +168,18 @@ class DecodingLoader:
         self._prefetch = prefetch
         self._cache = FrameCache(gop_cache) if gop_cache else None
         self._indexes = VideoIndexes(index)
-        # One thread, so that batches are decoded in their order; another one, so that looking up the indexes of
-        # many new videos, or reading them over a network, does not keep the consumer waiting.
-        self._planner = ThreadPoolExecutor(1, "videoloader-plan")
+        self._start_planner()
+        after_fork(self._start_planner)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
         self._loop = Stop()
         self._stats = LoaderStats()
         self.unreadable: list[tuple[str, str]] = []
+
+    def _start_planner(self) -> None:
+        # One thread, so that batches are decoded in their order; another one, so that looking up the indexes of
+        # many new videos, or reading them over a network, does not keep the consumer waiting.
+        self._planner = ThreadPoolExecutor(1, "videoloader-plan")
 
     def __len__(self) -> int:
         """Batches of an epoch: the torch loader's."""
@@ -276,6 +281,7 @@ class DecodingLoader:
                         latest = pending[-1].then
                 if not pending:
                     break
+                loop.check_process()
                 given_out = self._finish(pending[0])
                 then = pending.popleft().then
                 self._progress = end if isinstance(end, _Progress) and not pending else then
