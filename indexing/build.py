@@ -15,7 +15,7 @@ from videoloader.indexing.libav import index_by_demuxing
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.mpegts import index_mpegts
-from videoloader.indexing.sources import ByteSource, FolderSource, Openable, open_source
+from videoloader.indexing.sources import ByteSource, FolderSource, Openable, check_unchanged, open_source
 from videoloader.indexing.start import without_lost_frames
 
 # Raised with every change that gives some file another index: stores then index their videos again.
@@ -45,6 +45,7 @@ def build_index(source: Openable) -> VideoIndex:
 
     Raises:
         SourceError: the file is missing, unreadable or empty.
+        StaleIndexError: it was written to meanwhile.
         IndexingError: its tables are damaged or it is cut off.
         UnsupportedError: it holds no video, or one that nothing here can decode.
 
@@ -72,6 +73,7 @@ def build_index(source: Openable) -> VideoIndex:
         if index.method == "tables":
             index = without_lost_frames(index, opened)
         check_decoder(index, opened)
+    check_unchanged(opened)
     if not len(index):
         raise UnsupportedError("has no frame to show", opened.name)
     width, height = index.stream.width, index.stream.height

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,11 +18,15 @@ class RangeServer:
         fault: ``""``; ``"no ranges"``, ``"no size"``, ``"short"`` (says less in its headers than is there),
             ``"long"`` (says more), ``"wrong range"`` (other bytes than asked for), ``"drops"`` (breaks off in the
             middle), ``"stalls"`` (there), ``"416"`` (says that every range begins beyond the end), ``"500"``.
+        version: its ETag; ``weak`` says whether it calls it that.
+        before_answer: called before each answer with bytes.
     """
 
     files: dict[str, bytes]
     fault: str = ""
     version: str = "1"
+    weak: bool = False
+    before_answer: Callable[[], None] = lambda: None
     url: str = ""
     requests: list[tuple[int, int]] = field(default_factory=list)
     sent: int = 0
@@ -70,10 +74,11 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
                 self.send_header("Content-Range", f"bytes {start + shift}-{stop - 1 + shift}/{size}")
             with lock:
                 state.requests.append((start, stop))
+                state.before_answer()
             said = stop - start + {"short": -1, "long": 1}.get(state.fault, 0)
             if not (state.fault == "no size" and asked is None):
                 self.send_header("Content-Length", str(said))
-            self.send_header("ETag", f'"{state.version}"')
+            self.send_header("ETag", f'{"W/" * state.weak}"{state.version}"')
             self.end_headers()
             body = data[start:stop] if state.fault not in ("drops", "stalls") else data[start : (start + stop) // 2]
             if state.fault in ("drops", "long", "short"):

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range, numbered_range
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import NotIndexedError, VideoLoaderError
-from videoloader.indexing import IndexStore, VideoIndex, build_index
+from videoloader.indexing import IndexStore, VideoIndex, build_index, open_source
+from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.sampling import CountsByLength, FrameMode
 
@@ -23,10 +24,21 @@ _PATHS_AT_ONCE = 1 << 14
 
 
 class Indexes(Protocol):
-    """The index of each path: all of them in a dictionary, or an ``IndexCache``."""
+    """The index of each path, all of them or an ``IndexCache``; and the state of the video that it was made of."""
 
     def __getitem__(self, path: str, /) -> VideoIndex: ...
     def __setitem__(self, path: str, index: VideoIndex, /) -> None: ...
+    def state(self, path: str, /) -> SourceState | None: ...
+
+
+class _BuiltIndexes(dict[str, VideoIndex]):
+    """Indexes that were made of the videos themselves."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, SourceState | None] = {}
+
+    def state(self, path: str, /) -> SourceState | None:
+        return self.states[path]
 
 
 @dataclass(eq=False, slots=True)
@@ -59,6 +71,11 @@ class EntryFrames:
     @index.setter
     def index(self, known: VideoIndex) -> None:
         self.indexes[self.entry.path] = known
+
+    @property
+    def state(self) -> SourceState | None:
+        """Of the video when it was indexed; None where that is not known."""
+        return self.indexes.state(self.entry.path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,12 +193,13 @@ def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> Entr
 def _index_all(
     dataset: VideoDataset, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]
 ) -> FrameRanges:
-    indexes: dict[str, VideoIndex] = {}
+    indexes = _BuiltIndexes()
 
     def row(entry: VideoEntry) -> tuple[int, int, int] | VideoLoaderError:
         try:
-            index = build_index(entry.path)
-            indexes[entry.path] = index
+            source = open_source(entry.path)
+            index = build_index(source)
+            indexes[entry.path], indexes.states[entry.path] = index, state_of(source)
             return *entry_range(entry, index), len(index)
         except VideoLoaderError as error:
             if not skip_unreadable:
@@ -206,8 +224,8 @@ def _look_up_all(
         # A store that was built for other videos is no damaged file.
         if isinstance(error, NotIndexedError) or not skip_unreadable:
             raise error
-    # The files were compared with the store just now; a clip must not cost a look at its file again.
-    indexes = IndexCache(store.unverified())
+    # The files were compared with the store just now, and are again when a clip is read.
+    indexes = IndexCache(store.unverified(), compare=store.verify)
     first, stop, timed = _numbered_ends(dataset.table, frames)
     valid = (first < stop) & (stop <= frames)
     for row in np.flatnonzero(timed | ~valid).tolist():

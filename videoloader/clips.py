@@ -33,8 +33,16 @@ from videoloader.decoding import (
 )
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
-from videoloader.errors import DecodeError, UnsupportedError
+from videoloader.errors import (
+    DecodeError,
+    IndexingError,
+    SourceError,
+    StaleIndexError,
+    UnsupportedError,
+    VideoLoaderError,
+)
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
+from videoloader.indexing.sources import SourceState, check_unchanged
 from videoloader.packets import PacketBytes, read_packets
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import Run, plan_frames, with_all_frames
@@ -98,6 +106,7 @@ class ClipReader:
         cache: FrameCache | None = None,
         stop: Stop | None = None,
         threads: int = 1,
+        state: SourceState | None = None,
     ) -> ClipsReport:
         """Decode the frames of some clips of one video, each once, and write them into their slots.
 
@@ -111,14 +120,36 @@ class ClipReader:
             stop: whether this is still wanted. The CPU looks there before each packet; NVDEC before each run, since
                 a session that is left in the middle of one cannot be used again.
             threads: that may take part where the CPU decodes. More than one is for few clips at a time.
+            state: of the source when it was indexed; default: when it was opened.
 
         Raises:
             StoppedError: it is not wanted any more.
             FrameRangeError: a frame number lies outside the video.
             DecodeError: a frame cannot be decoded.
             SourceError: the source cannot be read.
+            StaleIndexError: it has changed since it was indexed or opened.
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
+        try:
+            return self._read(source, index, clips, output, decode, cache, stop or Stop(), threads, state)
+        except (DecodeError, IndexingError, SourceError, UnsupportedError) as error:
+            # A file that is another one than the index tells of may cause any of them.
+            if not isinstance(error, StaleIndexError):
+                _check_version(source, state, error)
+            raise
+
+    def _read(
+        self,
+        source: ByteSource,
+        index: VideoIndex,
+        clips: Sequence[ClipSlots],
+        output: OutputSpec,
+        decode: Decode,
+        cache: FrameCache | None,
+        stop: Stop,
+        threads: int,
+        state: SourceState | None,
+    ) -> ClipsReport:
         begin = time.perf_counter()
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
         numbers = numbers[numbers != CONSTANT_FRAME]
@@ -129,9 +160,8 @@ class ClipReader:
             with on_device:
                 sink = ClipSink(index, clips, output, self._stream)
                 try:
-                    packets, index, by_gpu = self._decode(
-                        source, index, numbers, sink, decode, cache, stop or Stop(), threads
-                    )
+                    packets, index, by_gpu = self._decode(source, index, numbers, sink, decode, cache, stop, threads)
+                    check_unchanged(source, state)
                 except BaseException:
                     # Nothing may be written any more to memory that the caller will use for something else.
                     for stream in sink.streams:
@@ -252,6 +282,16 @@ class ClipReader:
 def _again(packet: PacketBytes, run: Run) -> list[PacketBytes]:
     """A file that has been read, where it is a run."""
     return [packet]
+
+
+def _check_version(source: ByteSource, state: SourceState | None, error: VideoLoaderError) -> None:
+    """Raise StaleIndexError in place of an error where the source has changed, as far as can be found out."""
+    try:
+        check_unchanged(source, state)
+    except StaleIndexError as stale:
+        raise stale from error
+    except SourceError:
+        pass  # it cannot be read, which the error tells
 
 
 def _read_stoppable(stop: Stop, read: Callable[[Run], Iterator[PacketBytes]], run: Run) -> Iterator[PacketBytes]:

@@ -52,12 +52,12 @@ def decode_rows(
 
     Raises:
         StoppedError: see there.
-        FrameRangeError, DecodeError, SourceError, UnsupportedError: as ``ClipReader.read``.
+        FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
     """
     video = job.rows[0].clip.video
     source, slots = reopen_source(video.entry.path), [part.slots for part in job.parts]
     with profiler_range("decode", reader.device):
-        report = reader.read(source, job.index, slots, output, decode=decode, cache=cache, stop=stop)
+        report = reader.read(source, job.index, slots, output, decode=decode, cache=cache, stop=stop, state=video.state)
     video.index = report.index
     for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
         row.corrupt[part.slots.positions] = corrupt

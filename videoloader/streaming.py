@@ -16,9 +16,11 @@ from videoloader.conversion_threads import conversion_threads
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.decoding import UnsureError, decode_in_threads
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.packets import read_packets
+from videoloader.indexing.sources import check_unchanged
+from videoloader.packets import PacketBytes, read_packets
 from videoloader.planning import Run
 from videoloader.slots import ClipSink, whole_clip
+from videoloader.stopping import Stop
 
 
 def stream_in_threads(
@@ -45,10 +47,12 @@ def stream_in_threads(
         UnsureError: see ``decode_in_threads``; or frames are shown in another order than they lie in the video. Those
             up to there are right.
         IndexCorrection: see ``read_packets``; likewise.
+        StaleIndexError: the source has changed since it was opened.
     """
     warn_of_hdr(index)
     geometry = Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
     making: deque[tuple[torch.Tensor, Future[None], int]] = deque()
+    stop = Stop()
     # A packet may be shown several times.
     packet_of = index.frame_packet[frames].astype(np.int64)
     first = np.flatnonzero(np.diff(packet_of, prepend=-1))
@@ -56,7 +60,7 @@ def stream_in_threads(
     due = zip(frames[first].tolist(), packet_of[first].tolist(), times, strict=True)
     try:
         for run in runs:
-            for packet, picture in decode_in_threads(index, read_packets(source, index, run), threads):
+            for packet, picture in decode_in_threads(index, _read_unchanged(source, index, run), threads):
                 frame, expected, shown = next(due, (0, -1, 0))
                 if packet != expected:  # an edit list goes back
                     raise UnsureError
@@ -65,13 +69,22 @@ def stream_in_threads(
                 making.append((pixels, conversion_threads().submit(sink.put_frame, packet, picture), shown))
                 if len(making) >= ahead:
                     yield from _made(making)
+                    stop.check_process()
         while making:
             yield from _made(making)
+            stop.check_process()
         if next(due, None) is not None:
             raise UnsureError
     finally:
-        for _, conversion, _ in making:
-            conversion.cancel()
+        if not stop.exiting:
+            for _, conversion, _ in making:
+                conversion.cancel()
+
+
+def _read_unchanged(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[PacketBytes]:
+    """The packets of a run; see ``read_packets``. The last frames come only if the source has not changed."""
+    yield from read_packets(source, index, run)
+    check_unchanged(source)
 
 
 def _made(making: deque[tuple[torch.Tensor, Future[None], int]]) -> Iterator[torch.Tensor]:

@@ -9,6 +9,7 @@ from videoloader.indexing.sources.opening import Openable, open_source
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
 from videoloader.indexing.sources.reopening import reopen_source
+from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
 
 __all__ = [
     "IMAGE_EXTENSIONS",
@@ -21,6 +22,9 @@ __all__ = [
     "Openable",
     "PartSource",
     "RemoteSource",
+    "SourceState",
+    "check_unchanged",
     "open_source",
     "reopen_source",
+    "state_of",
 ]

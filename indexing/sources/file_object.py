@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.sources.base import open_by_position
 from videoloader.indexing.sources.local import FileSource
+from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
 _READ_THROUGH = 64 << 10
 
@@ -55,7 +56,8 @@ class FileObjectSource:
                 raise
             raise SourceError(f"cannot be read ({error})", self.name) from None
         # What stands behind any other object is not known, so it is never taken for what was seen before.
-        self.fingerprint = f"{status.st_size}-{status.st_mtime_ns}" if status else uuid.uuid4().hex
+        self.state = state_of_file(status) if status else SourceState(f"{self.size}-{uuid.uuid4().hex}")
+        self.fingerprint = self.state.fingerprint
 
     def read(self, offset: int, size: int) -> bytes:
         try:
@@ -79,13 +81,21 @@ class FileObjectSource:
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
         return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
 
+    def check_unchanged(self, known: SourceState | None = None) -> None:
+        require_same(known, self.state, self.name)
+        if self._is_plain:
+            try:
+                require_same(self.state, state_of_file(os.fstat(self._file.fileno())), self.name)
+            except (OSError, ValueError) as error:
+                raise SourceError(f"cannot be read ({error})", self.name) from None
+
     def open(self) -> io.BufferedIOBase:
         return open_by_position(self)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         try:
             if self._is_plain and os.path.samestat(os.stat(self.name), os.fstat(self._file.fileno())):
-                return FileSource, (os.path.abspath(self.name),)
+                return FileSource, (os.path.abspath(self.name), self.state)
         except (OSError, ValueError):
             pass
         raise ConfigurationError("is a file object, which no other process can open: give a path or bytes", self.name)

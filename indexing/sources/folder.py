@@ -11,10 +11,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
 
-from videoloader.errors import ConfigurationError, SourceError, UnsupportedError
+from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, UnsupportedError
+from videoloader.indexing.sources.state import SourceState, host, require_same, state_of_file
 
 IMAGE_EXTENSIONS = ("bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")
 _ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
@@ -70,18 +72,37 @@ class FolderSource:
         self.files = [os.path.join(folder, name) for name in names]
         self.offsets = [0, *accumulate(found[name].st_size for name in names)]
         self.size = self.offsets[-1]
-        self._times = [found[name].st_mtime_ns for name in names]
+        self._statuses = [(each.st_mtime_ns, each.st_ino, each.st_ctime_ns) for each in map(found.get, names) if each]
+        self._host, self._file_changed = host(), False
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A short name for these files as they are: names, sizes and times of change, and the rate."""
         names = [os.path.basename(file) for file in self.files]
-        content = repr((names, self.offsets, self._times, str(self.fps)))
+        content = repr((names, self.offsets, [status[0] for status in self._statuses], str(self.fps)))
         return blake2b(content.encode(), digest_size=16).hexdigest()
 
+    @property
+    def state(self) -> SourceState:
+        """What is another one when the files are others."""
+        return SourceState(self.fingerprint, host=self._host)
+
     def is_current(self) -> bool:
-        """Whether no file was added to the folder, taken out or renamed since it was listed."""
-        return self._changed is not None and self._changed == _time_of_change(self._folder)
+        """Whether no file was added, taken out or renamed since the folder was listed, nor seen to have changed."""
+        unchanged = self._changed is not None and self._changed == _time_of_change(self._folder)
+        return unchanged and not self._file_changed
+
+    def check_unchanged(self, known: SourceState | None = None) -> None:
+        """Make sure that the files that were listed are those of an index. Each is looked at when it is read.
+
+        Args:
+            known: the state of the folder when it was indexed.
+
+        Raises:
+            StaleIndexError: there are other files.
+        """
+        if known is not None and known.fingerprint != folder_fingerprint(self._changed):
+            require_same(known, self.state, self.name)
 
     def file_at(self, offset: int) -> str:
         """Path of the file that holds a byte."""
@@ -91,7 +112,8 @@ class FolderSource:
         """Exactly ``size`` bytes from ``offset``; fewer only where the last file ends.
 
         Raises:
-            SourceError: a file cannot be read, or has another size than when the folder was listed.
+            SourceError: a file cannot be read.
+            StaleIndexError: a file has another size or time of change than when the folder was listed.
         """
         stop = min(offset + size, self.size)
         number = bisect_right(self.offsets, offset) - 1
@@ -111,15 +133,28 @@ class FolderSource:
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                there, listed = os.fstat(descriptor).st_size, self.offsets[number + 1] - self.offsets[number]
-                data = os.pread(descriptor, size, position) if there == listed else b""
+                data = os.pread(descriptor, size, position)
+                status = os.fstat(descriptor)  # after it was read: it may be written to at any time
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise SourceError(f"cannot be read ({error.strerror})", file) from None
-        if len(data) < size:
-            raise SourceError(f"has changed: {there} bytes now, {listed} when its folder was listed", file)
+        if (status.st_size, status.st_mtime_ns, status.st_ino) != self._listed(number)[:3] or len(data) < size:
+            try:
+                require_same(self._state_of(number), state_of_file(status), file)
+            except StaleIndexError:
+                self._file_changed = True
+                raise
         return data
+
+    def _listed(self, number: int) -> tuple[int, int, int, int]:
+        """Size, time of change, inode and when that was changed, as the folder was listed."""
+        return self.offsets[number + 1] - self.offsets[number], *self._statuses[number]
+
+    def _state_of(self, number: int) -> SourceState:
+        """Of one file."""
+        size, time, inode, changed = self._listed(number)
+        return SourceState(f"{size}-{time}", inode, changed, self._host)
 
     def open(self) -> io.BufferedIOBase:
         """Not possible: a file object is for containers, and image files one after the other are none.
@@ -128,6 +163,11 @@ class FolderSource:
             UnsupportedError: always.
         """
         raise UnsupportedError("is a folder of image files, not one file", self.name)
+
+
+def folder_fingerprint(changed: int | None) -> str:
+    """What an index store remembers of a folder that was last changed then, in nanoseconds."""
+    return f"folder-{changed}"
 
 
 def _time_of_change(folder: str) -> int | None:

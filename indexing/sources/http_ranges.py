@@ -79,7 +79,8 @@ async def _get_range(filesystem: HTTPFileSystem, url: str, start: int, stop: int
                 break
         if len(data) != length:
             raise OSError(f"the server sent {len(data)} bytes or more where it promised {length}")
-        version = response.headers.get("ETag", "") + response.headers.get("Last-Modified", "")
+        # One file's servers may give its date differently, and may or may not call its tag a weak one.
+        version = response.headers.get("ETag", "").removeprefix("W/") or response.headers.get("Last-Modified", "")
         return RangeReply(bytes(data), size, version)
 
 

@@ -7,11 +7,14 @@ import os
 import struct
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
+from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import open_by_position
+from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
 if TYPE_CHECKING:
     import lmdb
@@ -26,7 +29,7 @@ class _Environments:
 
     def __init__(self) -> None:
         self._start()
-        os.register_at_fork(after_in_child=self._start_anew)
+        after_fork(self._start_anew)
 
     def _start(self) -> None:
         self._lock = threading.Lock()
@@ -82,6 +85,7 @@ class LmdbSource:
     Args:
         path: folder or data file of the database.
         key: of the value, as UTF-8.
+        known: its state when it was opened before, in this process or another.
 
     Raises:
         ConfigurationError: the package lmdb is not installed.
@@ -90,9 +94,9 @@ class LmdbSource:
 
     read_through = _READ_THROUGH
 
-    def __init__(self, path: str, key: str) -> None:
+    def __init__(self, path: str, key: str, known: SourceState | None = None) -> None:
         self.name = f"{path}::{key}"
-        self._path, self._key = path, key
+        self._path, self._key, self._known = path, key, known
         self._read()
 
     def _read(self) -> None:
@@ -114,8 +118,8 @@ class LmdbSource:
             hint = f"; there is {near.decode(errors='replace')!r}" if near else ""
             raise SourceError(f"no key {self._key!r} among {environment.stat()['entries']}{hint}", self._path)
         status = os.stat(_data_file(self._path))
-        place = blake2b(self._key.encode(), digest_size=16).hexdigest()
-        self.fingerprint = f"{status.st_size}-{status.st_mtime_ns}-{place}"
+        self.state = self._state_of(status)
+        self.fingerprint = self.state.fingerprint
         self._value = memoryview(value)
         self.size = len(self._value)
         self._pid = os.getpid()
@@ -124,6 +128,7 @@ class LmdbSource:
 
     def _mapped(self) -> memoryview:
         if os.getpid() != self._pid:
+            self._known = self._known or self.state
             self._read()
         return self._value
 
@@ -133,11 +138,25 @@ class LmdbSource:
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
         return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
 
+    def _state_of(self, status: os.stat_result) -> SourceState:
+        place = blake2b(self._key.encode(), digest_size=16).hexdigest()
+        file = state_of_file(status)
+        return replace(file, fingerprint=f"{file.fingerprint}-{place}")
+
+    def check_unchanged(self, known: SourceState | None = None) -> None:
+        for earlier in (self._known, known):
+            require_same(earlier, self.state, self.name)
+        try:
+            status = os.stat(_data_file(self._path))
+        except OSError:  # it is gone: what is mapped stays what it was
+            return
+        require_same(self.state, self._state_of(status), self.name)
+
     def open(self) -> io.BufferedIOBase:
         return open_by_position(self)
 
-    def __getstate__(self) -> tuple[str, str]:
-        return self._path, self._key
+    def __getstate__(self) -> tuple[str, str, SourceState]:
+        return self._path, self._key, self._known or self.state
 
-    def __setstate__(self, state: tuple[str, str]) -> None:
+    def __setstate__(self, state: tuple[str, str, SourceState]) -> None:
         self.__init__(*state)  # type: ignore[misc]

@@ -10,17 +10,23 @@ from hashlib import blake2b
 from pathlib import Path
 
 from videoloader.errors import SourceError
+from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
 # A page cache hands over this much in the time that another system call takes.
 _READ_THROUGH = 64 << 10
 
 
 class FileSource:
-    """A local file, read with ``pread``: no seek position, so any number of threads may read at once."""
+    """A local file, read with ``pread``: no seek position, so any number of threads may read at once.
+
+    Args:
+        path: of the file.
+        known: its state when it was opened before, in this process or another.
+    """
 
     read_through = _READ_THROUGH
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], known: SourceState | None = None) -> None:
         self.name = os.fspath(path)
         try:
             self._file = open(self.name, "rb", buffering=0)  # noqa: SIM115 - lives as long as the source
@@ -29,8 +35,17 @@ class FileSource:
             raise SourceError(
                 f"cannot be opened ({error.strerror if isinstance(error, OSError) else error})", self.name
             ) from None
+        self._path = os.path.abspath(self.name)  # the working directory may become another one
+        self._status, self._known = status, known
         self.size = status.st_size
-        self.fingerprint = f"{status.st_size}-{status.st_mtime_ns}"
+
+    @cached_property
+    def state(self) -> SourceState:
+        return state_of_file(self._status)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.state.fingerprint
 
     def read(self, offset: int, size: int) -> bytes:
         try:
@@ -39,17 +54,34 @@ class FileSource:
             raise SourceError(f"cannot be read at byte {offset} ({error.strerror})", self.name) from None
 
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
-        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+        data = [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+        self._compare(os.fstat(self._file.fileno()))
+        return data
+
+    def check_unchanged(self, known: SourceState | None = None) -> None:
+        for earlier in (self._known, known):
+            if earlier is not None:
+                require_same(earlier, self.state, self.name)
+        try:
+            status = os.stat(self._path)
+        except OSError:  # it is gone: what is open stays what it was
+            status = os.fstat(self._file.fileno())
+        self._compare(status)
+
+    def _compare(self, now: os.stat_result) -> None:
+        opened = self._status
+        if (opened.st_mtime_ns, opened.st_size, opened.st_ino) != (now.st_mtime_ns, now.st_size, now.st_ino):
+            require_same(self.state, state_of_file(now), self.name)
 
     def open(self) -> io.BufferedIOBase:
         return Path(self.name).open("rb")
 
-    def __getstate__(self) -> str:
+    def __getstate__(self) -> tuple[str, SourceState]:
         # A descriptor shared over fork or pickle would be a shared fate: the other process opens its own.
-        return self.name
+        return self.name, self._known or self.state
 
-    def __setstate__(self, name: str) -> None:
-        self.__init__(name)  # type: ignore[misc]
+    def __setstate__(self, state: tuple[str, SourceState]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
 
 class MemorySource:
@@ -65,6 +97,14 @@ class MemorySource:
     @cached_property
     def fingerprint(self) -> str:
         return f"{self.size}-{blake2b(self._data, digest_size=16).hexdigest()}"
+
+    @property
+    def state(self) -> SourceState:
+        return SourceState(self.fingerprint)
+
+    def check_unchanged(self, known: SourceState | None = None) -> None:
+        if known is not None:
+            require_same(known, self.state, self.name)
 
     def read(self, offset: int, size: int) -> bytes:
         return self._data[offset : offset + size]

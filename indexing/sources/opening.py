@@ -103,12 +103,19 @@ def _open_name(name: str) -> ByteSource:
 def open_archive(name: str) -> ByteSource:
     """The archive itself that lies at a path or URL.
 
-    Remote ones are shared by all that open them in this process, and taken for unchanged while they are.
+    Remote ones are shared by all that open them in this process, and taken for unchanged until an answer tells
+    otherwise.
 
     Raises:
         SourceError, ConfigurationError: as for ``open_source``.
     """
-    return _kept_remote(name, os.getpid()) if _is_remote(name) else FileSource(_local_path(name))
+    if not _is_remote(name):
+        return FileSource(_local_path(name))
+    kept = _kept_remote(name, os.getpid())
+    if kept.has_changed:
+        _kept_remote.cache_clear()
+        kept = _kept_remote(name, os.getpid())
+    return kept
 
 
 def _is_remote(name: str) -> bool:

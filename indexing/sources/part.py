@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 from videoloader.indexing.sources.base import ByteSource, open_by_position
+from videoloader.indexing.sources.state import SourceState, check_unchanged, require_same, state_of
 
 
 class PartSource:
@@ -24,6 +26,16 @@ class PartSource:
     @property
     def fingerprint(self) -> str:
         return f"{self._source.fingerprint}-{self._offset}-{self.size}"
+
+    @property
+    def state(self) -> SourceState | None:
+        whole = state_of(self._source)
+        return whole and replace(whole, fingerprint=f"{whole.fingerprint}-{self._offset}-{self.size}")
+
+    def check_unchanged(self, known: SourceState | None = None) -> None:
+        check_unchanged(self._source)
+        if (state := self.state) is not None:
+            require_same(known, state, self.name)
 
     @property
     def read_through(self) -> int:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError, SourceError, StaleIndexError
+from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import open_by_position
 from videoloader.indexing.sources.read_ahead import ReadAhead
+from videoloader.indexing.sources.state import SourceState, require_same
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -45,10 +47,10 @@ _MARKS_OF_VERSION = {
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of the file behind a URL."""
+    """What is known of the file behind a URL. Not every answer tells the version."""
 
     size: int
-    version: str
+    version: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,7 @@ class _Connection:
 
 # File systems that are not asynchronous may have one connection for all their files.
 _lock_of: weakref.WeakKeyDictionary[AbstractFileSystem, threading.Lock] = weakref.WeakKeyDictionary()
+after_fork(lambda: _lock_of.clear())
 
 
 class RemoteSource:
@@ -74,6 +77,9 @@ class RemoteSource:
     Args:
         url: of the file.
         options: for fsspec's file system: credentials and the like. Those in fsspec's own configuration are used too.
+
+    Attributes:
+        has_changed: whether the server was seen to have another version than the one that was read first.
 
     Raises:
         ConfigurationError: fsspec, or the package it needs for this kind of URL, is not installed.
@@ -89,6 +95,7 @@ class RemoteSource:
     def __init__(self, url: str, **options: Any) -> None:
         self.name = url
         self.options = options
+        self.has_changed = False
         self._facts: _Facts | None = None
         self._connection = self._connect()
 
@@ -119,8 +126,19 @@ class RemoteSource:
 
     @property
     def fingerprint(self) -> str:
-        facts = self._known_facts()
-        return f"{facts.size}-{blake2b(facts.version.encode(), digest_size=16).hexdigest()}"
+        return _fingerprint(self._known_facts())
+
+    @property
+    def state(self) -> SourceState | None:
+        return None if self._facts is None else SourceState(_fingerprint(self._facts))
+
+    def check_unchanged(self, known: SourceState | None = None) -> None:
+        connection = self._connected()
+        # Every answer over HTTP tells the version of its bytes, and was compared when it came.
+        if not _is_http(connection.filesystem):
+            self._learn(self._ask_for_facts(connection))
+        if (state := self.state) is not None:
+            require_same(known, state, self.name)
 
     def read(self, offset: int, size: int) -> bytes:
         return self._connected().ahead.read(offset, size, self._fetch) if size > 0 else b""
@@ -152,11 +170,12 @@ class RemoteSource:
             raise
         return True
 
-    def __getstate__(self) -> tuple[str, dict[str, Any]]:
-        return self.name, self.options
+    def __getstate__(self) -> tuple[str, dict[str, Any], _Facts | None]:
+        return self.name, self.options, self._facts
 
-    def __setstate__(self, state: tuple[str, dict[str, Any]]) -> None:
+    def __setstate__(self, state: tuple[str, dict[str, Any], _Facts | None]) -> None:
         self.__init__(state[0], **state[1])  # type: ignore[misc]
+        self._facts = state[2]
 
     def _known_facts(self) -> _Facts:
         if self._facts is None:
@@ -184,9 +203,16 @@ class RemoteSource:
     def _learn(self, facts: _Facts) -> None:
         if facts.size == 0:
             raise SourceError("is empty", self.name)
-        if self._facts is not None and self._facts.size != facts.size:
-            raise SourceError(f"has changed while it was read: {self._facts.size} bytes, now {facts.size}", self.name)
-        self._facts = self._facts or facts
+        known = self._facts or facts
+        self._facts = known
+        if known.size != facts.size:
+            self._refuse(f"{known.size} bytes, now {facts.size}")
+        if facts.version is not None and known.version != facts.version:
+            self._refuse(f"version {known.version or 'not told'}, now {facts.version or 'not told'}")
+
+    def _refuse(self, difference: str) -> None:
+        self.has_changed = True
+        raise StaleIndexError(f"has changed while it was read: {difference}", self.name)
 
     def _fetch(self, offset: int, size: int) -> bytes:
         if not _is_http(self._connected().filesystem):
@@ -233,12 +259,16 @@ class RemoteSource:
             replies = sync(connection.filesystem.loop, get_ranges, connection.filesystem, connection.path, ranges)
         except BeyondEndError as end:
             if end.size == 0 or self._facts is not None:
-                self._learn(_Facts(end.size, ""))  # an error: it is empty, or shorter than it was
+                self._learn(_Facts(end.size, None))  # an error: it is empty, or shorter than it was
             self._request_http(connection, [(0, 1)])
             return self._fetch_ranges(ranges)
         for reply in replies:
             self._learn(_Facts(reply.size, reply.version))
         return [reply.data for reply in replies]
+
+
+def _fingerprint(facts: _Facts) -> str:
+    return f"{facts.size}-{blake2b((facts.version or '').encode(), digest_size=16).hexdigest()}"
 
 
 def _turn_at(filesystem: AbstractFileSystem) -> AbstractContextManager[Any]:

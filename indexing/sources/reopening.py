@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
+from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import FolderSource
 from videoloader.indexing.sources.opening import open_source
@@ -17,6 +18,10 @@ class _Listings:
     """The folders listed last, by the names they were opened with."""
 
     def __init__(self) -> None:
+        self._clear()
+        after_fork(self._clear)
+
+    def _clear(self) -> None:
         self._kept: OrderedDict[str, FolderSource] = OrderedDict()
         self._files = 0
         self._lock = threading.Lock()
@@ -41,8 +46,8 @@ def reopen_source(name: str) -> ByteSource:
     """``open_source`` for a name that may have been opened before, to read what an index tells of.
 
     A folder of image files is listed again only when files were added to it, taken out or renamed: to list it costs
-    as much as to decode several of them. A file that was written to since is found out when it is read, by its size;
-    the fingerprint may be one of before.
+    as much as to decode several of them. A file that was written to since is found out when it is read, by its size
+    and time of change; the fingerprint may be one of before.
 
     Raises:
         SourceError, IndexingError, UnsupportedError, ConfigurationError: as for ``open_source``.

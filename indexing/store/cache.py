@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
+from videoloader.indexing.forks import after_fork
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.sources import SourceState
+from videoloader.indexing.sources.state import host as this_host
 
 # What an index costs besides its arrays, and how much larger it grows by what is derived from them.
 _FIXED_BYTES, _GROWTH = 4096, 2
 
 
 class IndexLookup(Protocol):
-    """Where indexes come from: an ``IndexStore``, or the files themselves."""
+    """Where indexes come from, with the states of the videos: an ``IndexStore``, or the files themselves."""
 
-    def get(self, source: str, /) -> VideoIndex: ...
+    def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]: ...
 
 
 class IndexCache:
@@ -29,17 +35,30 @@ class IndexCache:
     Args:
         store: whose indexes these are.
         capacity: bytes of indexes kept, about; the last one is always kept.
+        compare: whether what is read of the videos must be what was indexed.
+        host: the machine on which the files have the times that the store knows; default: this one.
     """
 
-    def __init__(self, store: IndexLookup, capacity: int = 64 << 20) -> None:
-        self._store, self._capacity = store, capacity
-        self._kept: OrderedDict[str, VideoIndex] = OrderedDict()
-        self._bytes = 0
+    def __init__(
+        self, store: IndexLookup, capacity: int = 64 << 20, *, compare: bool = True, host: str | None = None
+    ) -> None:
+        self._store, self._capacity, self._compare, self._host = store, capacity, compare, host or this_host()
         self._struck: dict[str, set[int]] = {}
+        self._clear()
+        after_fork(self._start_anew)
+
+    def _clear(self) -> None:
+        self._kept: OrderedDict[str, VideoIndex] = OrderedDict()
+        self._states: dict[str, SourceState | None] = {}  # of those kept
+        self._bytes = 0
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[IndexCache], tuple[IndexLookup, int]]:
-        return IndexCache, (self._store, self._capacity)
+    def _start_anew(self) -> None:
+        if self._lock.locked():  # by a thread that was in the middle of something
+            self._clear()
+
+    def __reduce__(self) -> tuple[Callable[[], IndexCache], tuple[()]]:
+        return partial(IndexCache, self._store, self._capacity, compare=self._compare, host=self._host), ()
 
     def __contains__(self, source: str) -> bool:
         """Whether it is at hand."""
@@ -50,12 +69,25 @@ class IndexCache:
             if source in self._kept:
                 self._kept.move_to_end(source)
                 return self._kept[source]
+        return self._take(source)[0]
+
+    def _take(self, source: str) -> tuple[VideoIndex, SourceState | None]:
+        index, found = self._store.look_up(source)
+        state = replace(found, host=self._host) if found is not None and self._compare else None
+        with self._lock:
             struck = self._struck.get(source, ())
-        index = self._store.get(source)
+            self._states[source] = state
         for packet in struck:
             index = index.without_keyframe(packet)
         self._keep(source, index)
-        return index
+        return index, state
+
+    def state(self, source: str) -> SourceState | None:
+        """The state that the video had when it was indexed; None where that is not known, or not to be compared."""
+        with self._lock:
+            if source in self._states:
+                return self._states[source]
+        return self._take(source)[1]
 
     def __setitem__(self, source: str, index: VideoIndex) -> None:
         known = self[source]
@@ -74,7 +106,9 @@ class IndexCache:
             self._kept[source] = index
             self._bytes += _size(index)
             while self._bytes > self._capacity and len(self._kept) > 1:
-                self._bytes -= _size(self._kept.popitem(last=False)[1])
+                forgotten, index = self._kept.popitem(last=False)
+                self._bytes -= _size(index)
+                self._states.pop(forgotten, None)
 
 
 def _size(index: VideoIndex) -> int:

@@ -7,6 +7,8 @@ import stat
 
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing.sources import open_source
+from videoloader.indexing.sources.folder import folder_fingerprint
+from videoloader.indexing.sources.state import state_of_file
 
 
 def fingerprint_of(source: str) -> str | None:
@@ -20,12 +22,12 @@ def fingerprint_of(source: str) -> str | None:
     except (OSError, ValueError):
         pass
     else:
-        return f"folder-{status.st_mtime_ns}" if stat.S_ISDIR(status.st_mode) else _of_file(status)
+        return (
+            folder_fingerprint(status.st_mtime_ns)
+            if stat.S_ISDIR(status.st_mode)
+            else state_of_file(status).fingerprint
+        )
     try:
         return open_source(source).fingerprint
     except VideoLoaderError:
         return None
-
-
-def _of_file(status: os.stat_result) -> str:
-    return f"{status.st_size}-{status.st_mtime_ns}"

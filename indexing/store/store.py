@@ -23,7 +23,7 @@ from videoloader.errors import (
     VideoLoaderError,
 )
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources import ByteSource, SourceState
 from videoloader.indexing.store.export import write_csv, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of
 from videoloader.indexing.store.frame_counts import FoundCounts, Places, counts_by_name, counts_by_pass
@@ -128,6 +128,14 @@ class IndexStore:
             IndexingError: its row is damaged.
             VideoLoaderError: what was raised when it was indexed, if it could not be.
         """
+        return self.look_up(source)[0]
+
+    def look_up(self, source: str | os.PathLike[str] | ByteSource) -> tuple[VideoIndex, SourceState | None]:
+        """The index of a video, and the state of the video when it was indexed; None where it has none.
+
+        Raises:
+            VideoLoaderError: as for ``get``.
+        """
         name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
         statement = (
             "SELECT fingerprint, error_type, error, frames, records.record, blob FROM videos "
@@ -145,7 +153,7 @@ class IndexStore:
         index = unpack_index(PackedIndex(record, blob), name)
         if len(index) != frames:
             raise IndexingError(f"its row in the index store is damaged: {frames} frames of {len(index)}", name)
-        return index
+        return index, SourceState(fingerprint) if fingerprint is not None else None
 
     def frame_counts(self, sources: Sequence[str]) -> tuple[npt.NDArray[np.int64], dict[int, VideoLoaderError]]:
         """The number of frames of each video, without their indexes.

@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from videoloader.clip_table import EntryFrames
 from videoloader.dataset import VideoEntry, entry_range
 from videoloader.device import available_cores
-from videoloader.indexing import IndexStore, VideoIndex, build_index
+from videoloader.indexing import IndexStore, VideoIndex, build_index, open_source
+from videoloader.indexing.forks import after_fork
+from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 
 # Bytes of indexes kept, some ten thousand videos' of a few hundred frames.
@@ -19,8 +21,9 @@ _CAPACITY = 256 << 20
 class _Files:
     """Indexes out of the files themselves."""
 
-    def get(self, source: str, /) -> VideoIndex:
-        return build_index(source)
+    def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]:
+        opened = open_source(source)
+        return build_index(opened), state_of(opened)
 
 
 class VideoIndexes:
@@ -32,7 +35,13 @@ class VideoIndexes:
 
     def __init__(self, store: IndexStore | str | os.PathLike[str] | None) -> None:
         opened = IndexStore(store) if isinstance(store, str | os.PathLike) else store
-        self._kept = IndexCache(_Files() if opened is None else opened, _CAPACITY)
+        self._kept = IndexCache(
+            _Files() if opened is None else opened, _CAPACITY, compare=opened is None or opened.verify
+        )
+        self._start_threads()
+        after_fork(self._start_threads)
+
+    def _start_threads(self) -> None:
         self._threads = ThreadPoolExecutor(available_cores(), "videoloader-index")
 
     def look_up(self, paths: Iterable[str]) -> None:

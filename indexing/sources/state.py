@@ -1,0 +1,95 @@
+"""Whether bytes are still those that they were when an index was made of them, or when reading began."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol, runtime_checkable
+
+from videoloader.errors import StaleIndexError
+from videoloader.indexing.sources.base import ByteSource
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """What is another thing when the bytes are others.
+
+    Attributes:
+        fingerprint: of the source; begins with its size and a hyphen where it has one.
+        inode: of a local file; 0 where there is none, or it is not known.
+        changed: when that inode was last changed in any way, nanoseconds.
+        host: of a local file: on another machine a copy of it may have other times.
+    """
+
+    fingerprint: str
+    inode: int = 0
+    changed: int = 0
+    host: str = ""
+
+    def difference(self, now: SourceState) -> str | None:
+        """What is different now; None where nothing is."""
+        size, _, version = self.fingerprint.partition("-")
+        size_now, _, version_now = now.fingerprint.partition("-")
+        elsewhere = bool(self.host and now.host and self.host != now.host)
+        if size.isdigit() and size_now.isdigit() and size != size_now:
+            return f"{size} bytes, now {size_now}"
+        if elsewhere:
+            return None
+        if size != size_now:
+            return "other files"
+        if version != version_now:
+            return f"time of change or version {version}, now {version_now}"
+        # File systems in user space give one file several numbers in turn, but no other times.
+        if self.inode and now.inode and self.inode != now.inode and self.changed != now.changed:
+            return f"another file lies there: inode {self.inode}, now {now.inode}"
+        return None
+
+
+@runtime_checkable
+class VersionedSource(Protocol):
+    """A source that knows whether its bytes have changed. Those of this library all do."""
+
+    @property
+    def state(self) -> SourceState | None:
+        """As it was when the source was opened; None while nothing was read of a remote one."""
+
+    def check_unchanged(self, known: SourceState | None = None) -> None:
+        """Make sure that what was read so far is of one version.
+
+        Args:
+            known: the state that it should have; default: that when it was opened.
+
+        Raises:
+            StaleIndexError: the bytes are others, or may be.
+        """
+        ...
+
+
+def state_of(source: ByteSource) -> SourceState | None:
+    """The state of a source as it was opened; None where it is not known."""
+    return source.state if isinstance(source, VersionedSource) else None
+
+
+def check_unchanged(source: ByteSource, known: SourceState | None = None) -> None:
+    """See ``VersionedSource.check_unchanged``. A source of another making is believed."""
+    if isinstance(source, VersionedSource):
+        source.check_unchanged(known)
+
+
+def require_same(known: SourceState | None, now: SourceState, name: str) -> None:
+    """Raise StaleIndexError if a state is known and another one than now."""
+    if known is not None and known != now and (difference := known.difference(now)):
+        raise StaleIndexError(f"has changed since it was indexed or opened: {difference}", name)
+
+
+@cache
+def host() -> str:
+    """The name of this machine."""
+    return platform.node()
+
+
+def state_of_file(status: os.stat_result) -> SourceState:
+    """The state of a local file."""
+    return SourceState(f"{status.st_size}-{status.st_mtime_ns}", status.st_ino, status.st_ctime_ns, host())

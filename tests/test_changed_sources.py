@@ -1,0 +1,337 @@
+"""A video that becomes another one while it is used: an error that says so, never frames of both."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+import torch
+from archive_writing import tar_bytes, write_lmdb, zip_bytes
+from image_files import write_frames
+from range_server import RangeServer, serve
+
+import videoloader as vl
+from videoloader import StaleIndexError
+from videoloader.indexing import FileSource, IndexStore, PartSource, build_index, open_source
+from videoloader.indexing.sources import LmdbSource
+from videoloader.indexing.store import build_store
+
+Sample = Callable[[str], Path]
+CHANGES = ["replace", "replace with the same times", "rewrite", "cut", "grow", "touch"]
+
+
+def change(path: Path, how: str, data: bytes | None = None) -> None:
+    """Make a file another one. Times are set, since a clock may not tell two writings after another apart."""
+    before = path.stat()
+    data = path.read_bytes()[::-1] if data is None else data
+    if how.startswith("replace"):
+        other = path.with_suffix(".new")
+        other.write_bytes(data)
+        os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+        other.replace(path)
+    elif how == "rewrite":
+        path.write_bytes(data)
+    elif how == "cut":
+        os.truncate(path, before.st_size - 1)
+    elif how == "grow":
+        with path.open("ab") as file:
+            file.write(b"\0")
+    if how != "replace with the same times":
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
+
+
+class ChangesWhileRead(FileSource):
+    """A file that becomes another one after the next of its ranges was read, before those bytes are used."""
+
+    def __init__(self, path: Path, how: str) -> None:
+        super().__init__(path)
+        self.how: str | None = how
+
+    def read_ranges(self, offsets, sizes):
+        data = super().read_ranges(offsets, sizes)
+        if self.how is not None:
+            how, self.how = self.how, None
+            change(Path(self.name), how)
+        return data
+
+
+@pytest.fixture
+def clip(sample: Sample, tmp_path: Path) -> Path:
+    return Path(shutil.copy(sample("h264_mp4"), tmp_path / "clip.mp4"))
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_local_file_that_changes_between_clips(clip: Path, how: str) -> None:
+    video = vl.Video(clip, device="cpu")
+    video.read([3])
+    change(clip, how)
+    for read in (lambda: video.read([3]), lambda: video[5], lambda: video[0:60], lambda: [*video.stream()]):
+        with pytest.raises(StaleIndexError, match=r"clip\.mp4: has changed since it was indexed or opened: \w+"):
+            read()
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_local_file_that_changes_during_a_clip(clip: Path, how: str, threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with pytest.raises(StaleIndexError, match=r"clip\.mp4: has changed"):
+            vl.Video(ChangesWhileRead(clip, how), device="cpu", index=build_index(clip)).read(range(0, 60, 7))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_what_changed_is_told(clip: Path) -> None:
+    size = clip.stat().st_size
+    messages = {
+        "cut": f"{size} bytes, now {size - 1}",
+        "rewrite": "time of change or version",
+        "replace with the same times": "another file lies there: inode",
+    }
+    for how, message in messages.items():
+        video = vl.Video(clip, device="cpu")
+        change(clip, how, clip.read_bytes())
+        with pytest.raises(StaleIndexError, match=message):
+            video[0]
+
+
+def test_a_file_that_is_gone_or_stays_is_read_on(clip: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    video = vl.Video("clip.mp4", device="cpu")
+    expected = video[3]
+    monkeypatch.chdir("elsewhere")
+    Path("clip.mp4").write_bytes(b"another one of that name")
+    os.chmod(clip, 0o600)
+    assert torch.equal(video[3], expected)
+    clip.unlink()
+    assert torch.equal(video[3], expected)
+
+
+def test_a_changed_file_can_be_opened_anew(clip: Path, sample: Sample) -> None:
+    vl.Video(clip, device="cpu").read([3])
+    change(clip, "replace", sample("hevc_mp4").read_bytes())
+    video = vl.Video(clip, device="cpu")
+    assert video.index.stream.codec == "hevc"
+    assert torch.equal(video[3], vl.Video(sample("hevc_mp4"), device="cpu")[3])
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_pickled_source_knows_what_it_was(clip: Path, how: str) -> None:
+    source, index = open_source(clip), build_index(clip)
+    pickled = pickle.dumps(source)
+    assert torch.equal(vl.Video(pickle.loads(pickled), index=index, device="cpu")[3], vl.Video(clip, device="cpu")[3])
+    change(clip, how)
+    with pytest.raises(StaleIndexError, match=r"clip\.mp4: has changed"):
+        vl.Video(pickle.loads(pickled), index=index, device="cpu")[3]
+
+
+def test_of_a_file_object_the_file_that_was_opened_counts(clip: Path) -> None:
+    with clip.open("rb") as file:
+        video = vl.Video(file, device="cpu")
+        expected = video[3]
+        change(clip, "replace")
+        assert torch.equal(video[3], expected)
+    with clip.open("rb") as file:
+        clip.write_bytes(b"")
+        change(clip, "touch")
+        with pytest.raises(vl.VideoLoaderError):
+            vl.Video(file, device="cpu")
+
+
+@pytest.mark.parametrize("make", [tar_bytes, zip_bytes])
+@pytest.mark.parametrize("how", CHANGES)
+def test_of_a_member_the_archive_counts(sample: Sample, tmp_path: Path, make, how: str) -> None:
+    archive = tmp_path / "all"
+    archive.write_bytes(make({"a.mp4": sample("h264_mp4").read_bytes()}))
+    video = vl.Video(f"{archive}::a.mp4", device="cpu")
+    video[3]
+    change(archive, how)
+    with pytest.raises(StaleIndexError, match="all: has changed"):
+        video[3]
+
+
+def test_a_database_that_is_written_to(sample: Sample, tmp_path: Path) -> None:
+    folder = write_lmdb(tmp_path / "db", {"a": sample("h264_mp4").read_bytes()})
+    video = vl.Video(LmdbSource(str(folder), "a"), device="cpu")
+    video[3]
+    change(folder / "data.mdb", "touch")
+    with pytest.raises(StaleIndexError, match="db::a: has changed"):
+        video[3]
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_an_image_of_a_folder(tmp_path: Path, how: str) -> None:
+    folder = write_frames(tmp_path / "frames", ["1.png", "2.png"])
+    video = vl.Video(folder, device="cpu")
+    expected = video[1]
+    (folder / "notes.txt").write_text("no image: the frames stay what they are")
+    assert torch.equal(video[1], expected)
+    change(folder / "2.png", how, (folder / "1.png").read_bytes())
+    with pytest.raises(StaleIndexError, match="frames"):
+        video[1]
+    if how != "cut":
+        assert len(vl.Video(folder, device="cpu")) == 2
+
+
+def test_bytes_never_change(sample: Sample) -> None:
+    data = io.BytesIO(sample("h264_mp4").read_bytes())
+    video = vl.Video(data, device="cpu")
+    expected = video[3]
+    data.getbuffer()[:] = bytes(len(data.getbuffer()))
+    assert torch.equal(video[3], expected)
+
+
+# Loaders, whose workers open each video anew for each clip.
+
+
+def loader_of(folder: Path, **settings) -> vl.VideoLoader:
+    data = vl.VideoDataset.from_paths(sorted(map(str, folder.glob("*.mp4"))))
+    return vl.VideoLoader(data, vl.EveryWindow(4, stride=2), batch_size=2, device="cpu", num_workers=2, **settings)
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_loader_whose_video_changes_between_epochs(clip: Path, how: str, stored: bool, tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    if stored:
+        build_store([clip], store)
+    loader = loader_of(tmp_path, index=store if stored else None)
+    assert list(loader)
+    change(clip, how)
+    if stored and how == "replace with the same times":
+        return  # a store does not know inodes, since data sets are copied
+    with pytest.raises(StaleIndexError, match=r"clip\.mp4: has changed"):
+        list(loader)
+
+
+def test_a_loader_skips_what_has_changed_and_a_new_one_reads_it(clip: Path, tmp_path: Path, sample: Sample) -> None:
+    shutil.copy(sample("h264_mp4"), tmp_path / "other.mp4")
+    loader = loader_of(tmp_path, on_error="skip")
+    change(clip, "replace", sample("hevc_mp4").read_bytes())
+    assert {path for batch in loader for path in batch.paths} == {str(tmp_path / "other.mp4")}
+    assert all("has changed" in error for _, error in loader.unreadable)
+    assert {path for batch in loader_of(tmp_path) for path in batch.paths} == {str(clip), str(tmp_path / "other.mp4")}
+
+
+def test_a_store_that_is_not_to_be_compared_is_not(clip: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    build_store([clip], store)
+    loader = loader_of(tmp_path, index=IndexStore(store, verify=False))
+    change(clip, "touch")
+    assert list(loader)
+
+
+# Servers.
+
+
+@pytest.fixture
+def server(sample: Sample) -> Iterator[RangeServer]:
+    data = sample("h264_mp4").read_bytes()
+
+    with serve({"clip.mp4": data, "all.tar": tar_bytes({"a.mp4": data})}) as running:
+        yield running
+
+
+class NewVersion:
+    """Has a server change its version with the n-th answer from now on."""
+
+    def __init__(self, server: RangeServer, answers: int) -> None:
+        self.server, self.left = server, answers
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.server.version = "2"
+
+
+@pytest.mark.parametrize("name", ["clip.mp4", "all.tar::a.mp4"])
+def test_another_version_between_clips(server: RangeServer, name: str, no_windows: None) -> None:
+    video = vl.Video(server.url + name, device="cpu")
+    video[3]
+    server.version = "2"
+    with pytest.raises(StaleIndexError, match='has changed while it was read: version "1", now "2"'):
+        video[40]
+    assert len(vl.Video(server.url + name, device="cpu")[0:60]) == 60
+
+
+@pytest.mark.parametrize("answer", [1, 2, 3])
+def test_another_version_during_a_clip(server: RangeServer, answer: int, no_windows: None) -> None:
+    video = vl.Video(server.url + "clip.mp4", device="cpu")
+    server.before_answer = NewVersion(server, answer)
+    with pytest.raises(StaleIndexError, match="has changed"):
+        [video[number] for number in (3, 20, 40, 59)]
+
+
+def test_a_loader_compares_versions_without_further_requests(server: RangeServer) -> None:
+    data = vl.VideoDataset.from_paths([server.url + "clip.mp4"])
+    loader = vl.VideoLoader(data, vl.FrameList((3, 4)), batch_size=1, device="cpu", num_workers=1)
+    server.forget()
+    assert len(list(loader)) == 1
+    asked = len(server.requests)
+    source, index = open_source(server.url + "clip.mp4"), build_index(server.url + "clip.mp4")
+    server.forget()
+    vl.Video(source, index=index, device="cpu").read([3, 4])
+    assert asked == len(server.requests)
+    server.version = "2"
+    with pytest.raises(StaleIndexError, match="has changed"):
+        list(loader)
+
+
+def test_a_weak_tag_is_the_same_tag(server: RangeServer, no_windows: None) -> None:
+    video = vl.Video(server.url + "clip.mp4", device="cpu")
+    server.weak = True
+    assert video[40].shape == video[3].shape
+
+
+def test_other_file_systems_are_asked_after_a_clip(sample: Sample) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/changing.mp4", sample("h264_mp4").read_bytes())
+    video = vl.Video("memory://changing.mp4", device="cpu")
+    video[3]
+    memory.pipe("/changing.mp4", sample("h264_mp4").read_bytes())  # made at another time
+    with pytest.raises(StaleIndexError, match="has changed while it was read: version"):
+        video[3]
+
+
+def test_a_remote_source_keeps_its_version_when_pickled(server: RangeServer) -> None:
+    source, index = open_source(server.url + "clip.mp4"), build_index(server.url + "clip.mp4")
+    assert source.size
+    pickled = pickle.dumps(source)
+    server.version = "2"
+    with pytest.raises(StaleIndexError, match="has changed"):
+        vl.Video(pickle.loads(pickled), index=index, device="cpu")[40]
+
+
+@pytest.fixture
+def no_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that each read asks the server."""
+    monkeypatch.setattr("videoloader.indexing.sources.read_ahead.ReadAhead._keep", lambda *_: None)
+
+
+def test_a_part_of_any_source_will_do(sample: Sample) -> None:
+    class Own:
+        name, read_through, fingerprint = "own", 0, "own"
+
+        def __init__(self) -> None:
+            self.data = sample("h264_mp4").read_bytes()
+            self.size = len(self.data)
+
+        def read(self, offset, size):
+            return self.data[offset : offset + size]
+
+        def read_ranges(self, offsets, sizes):
+            return [self.read(*each) for each in zip(offsets, sizes, strict=True)]
+
+        def open(self):
+            return io.BytesIO(self.data)
+
+    own = Own()
+    assert torch.equal(vl.Video(PartSource(own, 0, own.size, "part"), device="cpu")[3], vl.Video(own, device="cpu")[3])
