@@ -225,7 +225,7 @@ def _assemble(
 
 
 def _keys_from(codec: str, method: str) -> Literal["headers", "decoder", "container"]:
-    """What says so of the keyframes of packets that were all looked at, or decoded. More is read of well-known codecs."""
+    """What says so of keyframes among packets that were all looked at, or decoded. More is read of known codecs."""
     if reads_headers(codec) and codec not in WELL_KNOWN_CODECS:
         return "headers"
     return "decoder" if method == "decoded" and codec in MARKED_BY_DECODER else "container"

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.bidirectional import is_b_picture
+from videoloader.indexing.bitstream.display_order import display_order
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.random_access import is_random_access
@@ -29,6 +30,8 @@ _MOST_PLACES, _MOST_KEYFRAMES = 4, 4
 _HEAD = 4 << 10
 # How many pictures a decoder holds back at most, where the headers do not say: of all other codecs none.
 _DEEPEST = {**dict.fromkeys(("mpeg1video", "mpeg2video", "mpeg4", "vc1", "wmv3", "rv30", "rv40", "svq3"), 1), "vvc": 16}
+# How many frames the rhythm of decoding lags behind that of display at most, and which share of steps may not fit.
+_LONGEST_LAG, _FEW = 4, 0.25
 # Codecs with packets that show nothing.
 _WITH_HIDDEN = ("vp8", "vp9", "av1")
 _H264_IDR, _HEVC_IDR_WITHOUT_LEADING = 5, 20
@@ -81,7 +84,7 @@ def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | N
     if shortest <= 0 or (dts is not None and int(steps.max(initial=1)) - shortest > shortest >> 3):
         strange = steps == 0
         if dts is not None and len(steps):
-            strange |= _breaks_the_rhythm(steps, np.diff(dts))
+            strange |= _breaks_the_rhythm(times, dts)
         places = strange.nonzero()[0]
         places = places[np.unique(np.linspace(0, len(places) - 1, min(len(places), _MOST_PLACES)).astype(np.int64))]
         signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
@@ -128,15 +131,27 @@ def _overtaken(index: VideoIndex) -> npt.NDArray[np.int64]:
     return overtaken
 
 
-def _breaks_the_rhythm(steps: npt.NDArray[np.int64], decode_steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which steps between frames are odd ones, if packets are decoded at equal distances; none if not.
+def _breaks_the_rhythm(times: npt.NDArray[np.int64], dts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """bool[N - 1]: which steps from frame to frame in display order do not fit to the steps from packet to packet.
 
-    A picture whose time is wrong leaves a hole where it should be. The first and the last frame may come early or late.
+    Packets are decoded in the rhythm in which frames are shown, which may lag a few frames behind. A picture whose time
+    is wrong leaves a hole where it should be. Where no lag makes most steps fit, nothing is known.
     """
+    steps, decode_steps = np.diff(times), np.diff(dts)
+    odd = np.zeros(len(steps), np.bool_)
+    # To a quarter of the usual step: containers round times, and cameras measure them.
     usual = int(np.median(decode_steps))
-    odd = np.abs(steps - usual) > usual // 4
-    odd[[0, -1]] = False
-    return odd if (np.abs(decode_steps - usual) <= usual // 4).all() else np.zeros(len(steps), np.bool_)
+    slack = max(usual // 4, 1)
+    if (np.abs(decode_steps - usual) <= slack).all():
+        # The first and the last frame may be shown for longer.
+        odd[1:-1] = np.abs(steps[1:-1] - usual) > slack
+    elif len(times) == len(dts):
+        lags = range(min(_LONGEST_LAG + 1, len(steps)))
+        misfits = [np.abs(steps[: len(steps) - lag] - decode_steps[lag:]) > slack for lag in lags]
+        best = min(misfits, key=lambda each: float(each.mean()))
+        if best.mean() < _FEW:
+            odd[: len(best)] = best
+    return odd
 
 
 def _deepest_reordering(index: VideoIndex) -> int:
@@ -163,26 +178,49 @@ def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
 
 def _comes_in_another_order(index: VideoIndex, source: ByteSource, first: int, last: int) -> bool:
     """Whether pictures around these packets come out of a decoder in another order than that of their times."""
-    start = _start_before(index, source, first)
-    config = int(index.packet_config[start])
+    # Pictures that are decoded after a keyframe and shown before it need the one before that.
+    start = _start_before(index, source, max(first - _HELD_BACK, 0))
+    config = index.packet_config[start]
+    changes = (index.packet_config[start:] != config).nonzero()[0]
+    stop = min(last + 1 + _HELD_BACK, start + int(changes[0]) if len(changes) else len(index.packet_size))
+    order = _order_by_headers(index, source, start, stop) or _order_by_decoding(index, source, start, stop)
+    times = index.packet_pts[order]
+    return bool((np.diff(order)[np.diff(times) == 0] < 0).any() or (np.diff(times) < 0).any())
+
+
+def _order_by_headers(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
+    """The order that the packets' own headers tell of; none where they do not."""
+    order = display_order(index.stream.codec, index.stream.codec_configs[index.packet_config[start]])
+    if order is None:
+        return []
+    numbers = range(start, stop)
+    try:
+        keys = {number: order.key(_read(index, source, number, _HEAD)) for number in numbers}
+    except (ValueError, IndexError):
+        return []
+    return sorted(numbers, key=keys.__getitem__)
+
+
+def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
+    """The order in which pictures come out of a decoder; none where the packets are damaged."""
     # As if nothing were known of the order, a decoder holds back all that it can.
-    context = open_decoder(replace(index, stream=replace(index.stream, reorder_depth=_HELD_BACK)), config)
+    unknown = replace(index, stream=replace(index.stream, reorder_depth=_HELD_BACK))
+    context = open_decoder(unknown, int(index.packet_config[start]))
     came_out: list[int] = []
     previous: int | None = None
     fed = 0
     try:
-        for number in range(start, min(last + 1 + _HELD_BACK, len(index.packet_size))):
+        for number in range(start, stop):
             data = _read(index, source, number)
             fed += len(data)
-            if index.packet_config[number] != config or fed > source.size:
+            if fed > source.size:
                 break
             packet, previous = make_packet(index, data, number, previous), number
             came_out += [frame.pts for frame in context.decode(packet) if frame.pts is not None]
         came_out += [frame.pts for frame in context.decode(None) if frame.pts is not None]
     except av.error.FFmpegError:
-        return False  # damaged: nothing is known of the order
-    times = index.packet_pts[came_out]
-    return bool((np.diff(came_out)[np.diff(times) == 0] < 0).any() or (np.diff(times) < 0).any())
+        return []
+    return came_out
 
 
 def _start_before(index: VideoIndex, source: ByteSource, packet: int) -> int:
