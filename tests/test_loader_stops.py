@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,9 +66,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     gate, plain = threading.Event(), cpu.make_packet
     gate.set()
 
-    def behind_gate(data: bytes, number: int, is_keyframe: bool) -> object:
+    def behind_gate(*arguments: Any) -> object:
         gate.wait(60)
-        return plain(data, number, is_keyframe)
+        return plain(*arguments)
 
     monkeypatch.setattr(cpu, "make_packet", behind_gate)
     yield gate
