@@ -95,12 +95,19 @@ def _sources_of(source: Openable | VideoDataset | Iterable[Openable]) -> Sequenc
         return list(dict.fromkeys(source.table.path))
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        if os.path.isdir(path) and not any(map(is_image_name, os.listdir(path))):
+        if os.path.isdir(path) and not _holds_images(path):
             return list(VideoDataset.from_folder(path).table.path)
         return [source]
     if isinstance(source, (list, tuple, set, frozenset)):
         return list(source)
     return [source]  # type: ignore[list-item]
+
+
+def _holds_images(folder: str) -> bool:
+    try:
+        return any(map(is_image_name, os.listdir(folder)))
+    except OSError:
+        return False  # reading it as a data set says why
 
 
 def _in_processes(tasks: list[_Task], workers: int, progress: Callable[[int, int], object]) -> tuple[FileReport, ...]:

@@ -39,6 +39,7 @@ def _other(encoder: str, suffix: str, options: dict[str, str], size: tuple[int, 
 
 
 _VP = {"deadline": "realtime", "cpu-used": "8", "lag-in-frames": "0", "b": "200k"}
+_VP8 = _VP | {"deadline": "good", "cpu-used": "5"}
 FAMILIES = {
     # Members differ in the PPS alone, in the SPS alone, in both, or in size.
     "h264_pps": [_h264("qp=20"), _h264("qp=34"), _h264("qp=28:weightp=2"), _h264("qp=24:chroma-qp-offset=5")],
@@ -64,7 +65,7 @@ FAMILIES = {
         _other("mpeg4", "m4v", {"b": "1M", "flags": "+qpel"}),
         _other("mpeg4", "m4v", {"b": "1M", "mpeg_quant": "1"}),
     ],
-    "vp8_size": [_other("libvpx", "webm", _VP), _other("libvpx", "webm", _VP, size=(96, 128))],
+    "vp8_size": [_other("libvpx", "webm", _VP8), _other("libvpx", "webm", _VP8, size=(96, 128))],
     "vp9_size": [_other("libvpx-vp9", "webm", _VP), _other("libvpx-vp9", "webm", _VP, size=(96, 128))],
     "av1": [
         _other("libsvtav1", "mkv", {"preset": "12", "svtav1-params": "lp=1"}),
