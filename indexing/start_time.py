@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from math import floor
 from typing import NamedTuple
 
 _SECOND = 1_000_000
@@ -19,15 +18,17 @@ class StreamStart(NamedTuple):
 
     def microseconds(self) -> int:
         """Rounded to nearest, halves away from zero, as av_rescale_q does."""
-        exact = self.time * self.base * _SECOND
-        return floor(exact + Fraction(1, 2)) if exact >= 0 else -floor(-exact + Fraction(1, 2))
+        scale = self.base.denominator
+        rounded = (2 * abs(self.time) * _SECOND * self.base.numerator + scale) // (2 * scale)
+        return rounded if self.time >= 0 else -rounded
 
 
 def earliest_start(starts: Iterable[StreamStart]) -> int:
     """Microseconds: the first picture or sound of all, or text that comes less than a second before it; else 0."""
-    ordered = [(start.timed_text, start.microseconds()) for start in starts]
-    text = min((time for is_text, time in ordered if is_text), default=None)
-    media = min((time for is_text, time in ordered if not is_text), default=None)
-    if media is None or (text is not None and 0 < media - text < _SECOND):
-        return text or 0
-    return media
+    media: list[int] = []
+    texts: list[int] = []
+    for start in starts:
+        (texts if start.timed_text else media).append(start.microseconds())
+    if not media or (texts and 0 < min(media) - min(texts) < _SECOND):
+        return min(texts, default=0)
+    return min(media)

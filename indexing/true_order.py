@@ -15,13 +15,18 @@ from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.wrong_times import times_are_wrong
 
 
-def with_true_order(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | None = None) -> VideoIndex:
+def with_true_order(
+    index: VideoIndex,
+    source: ByteSource,
+    dts: npt.NDArray[np.int64] | None = None,
+    order: npt.NDArray[np.int64] | None = None,
+) -> VideoIndex:
     """The index; where its times are seen to be wrong, with the frames that a full decode gives, in its order.
 
     Args:
-        index, source, dts: as for ``times_are_wrong``.
+        index, source, dts, order: as for ``times_are_wrong``.
     """
-    if not times_are_wrong(index, source, dts):
+    if not times_are_wrong(index, source, dts, order):
         return index
     try:
         decoded = index_by_decoding(source)

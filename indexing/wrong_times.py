@@ -34,27 +34,47 @@ _DEEPEST = {**dict.fromkeys(("mpeg1video", "mpeg2video", "mpeg4", "vc1", "wmv3",
 _LONGEST_LAG, _FEW = 4, 0.25
 # Codecs with packets that show nothing.
 _WITH_HIDDEN = ("vp8", "vp9", "av1")
+_H264_BASELINE = b"\x42"  # profile_idc of a profile without B pictures
 _H264_IDR, _HEVC_IDR_WITHOUT_LEADING = 5, 20
 
 Signs = list[tuple[int, int]]
 
 
-def times_are_wrong(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | None = None) -> bool:
+def times_are_wrong(
+    index: VideoIndex,
+    source: ByteSource,
+    dts: npt.NDArray[np.int64] | None = None,
+    order: npt.NDArray[np.int64] | None = None,
+) -> bool:
     """Whether pictures come out of a decoder in another order than that of their packets' times.
 
     Args:
         index: made from a container's times, of packets that are byte ranges.
         source: of the same video.
         dts: int64[P], decode times of the packets in the same units, where the container has any.
+        order: int64[P], the packets in the order of their times, if that is known.
     """
     if index.stream.encrypted:
         return False
-    pts = index.packet_pts
-    if (pts[1:] >= pts[:-1]).all():
-        signs = [(0, _LOOKED_AT - 1)] if _may_be_reordered(index, source) else []
-    else:
-        signs = _signs(index, source, dts)
-    return any(_comes_in_another_order(index, source, first, last) for first, last in signs)
+    if not index.stream.reorder_depth:
+        return _may_be_reordered(index, source) and _comes_in_another_order(index, source, 0, _LOOKED_AT - 1)
+    if _is_plainly_sound(index, index.packet_pts.argsort(kind="stable") if order is None else order):
+        return False
+    return any(_comes_in_another_order(index, source, first, last) for first, last in _signs(index, source, dts))
+
+
+def _is_plainly_sound(index: VideoIndex, order: npt.NDArray[np.int64]) -> bool:
+    """Whether frames come evenly, GOPs after each other, and within what headers allow; true of most files."""
+    times = index.packet_pts[order]
+    steps = times[1:] - times[:-1]
+    if not (steps == steps[0]).all() or steps[0] <= 0:
+        shortest = int(steps.min())
+        if shortest <= 0 or int(steps.max()) - shortest > shortest // 4:
+            return False
+    keys = index.packet_key.nonzero()[0]
+    # All packets before a keyframe are shown before it, and none after it.
+    closed = (order[keys] == keys) & (np.maximum.accumulate(order)[keys] == keys)
+    return bool(closed.all()) and index.stream.reorder_depth <= _deepest_reordering(index)
 
 
 def _may_be_reordered(index: VideoIndex, source: ByteSource) -> bool:
@@ -62,43 +82,39 @@ def _may_be_reordered(index: VideoIndex, source: ByteSource) -> bool:
     codec = index.stream.codec
     if codec not in ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4"):
         return False
+    config = index.stream.codec_configs[0]
+    if codec == "h264" and config[:1] == b"\1" and config[1:2] == _H264_BASELINE:
+        return False
     picture = picture_format(index.stream)
     stated = picture.reordered if picture else None
     if codec == "hevc" or stated == 0:
         return bool(stated)
     packets = zip(index.packet_offset[:_LOOKED_AT].tolist(), index.packet_size[:_LOOKED_AT].tolist(), strict=True)
     heads = (source.read(at, min(size, _SLICE_HEAD)) for at, size in packets)
-    return any(is_b_picture(codec, index.stream.codec_configs[0], head) for head in heads)
+    return any(is_b_picture(codec, config, head) for head in heads)
 
 
 def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | None) -> Signs:
     """(first, last packet) where something is strange about the order of times."""
     pts = index.packet_pts
     # Of other codecs all packets have a picture, also those that an edit list leaves out.
-    shown = index.packet_has_frame.nonzero()[0] if index.stream.codec in _WITH_HIDDEN else None
-    order = pts.argsort(kind="stable") if shown is None else shown[pts[shown].argsort(kind="stable")]
-    times = pts[order]
-    steps = times[1:] - times[:-1]
-    signs: Signs = []
-    shortest = int(steps.min(initial=1))
-    if shortest <= 0 or (dts is not None and int(steps.max(initial=1)) - shortest > shortest >> 3):
-        strange = steps == 0
-        if dts is not None and len(steps):
-            strange |= _breaks_the_rhythm(times, dts)
-        places = strange.nonzero()[0]
-        places = places[np.unique(np.linspace(0, len(places) - 1, min(len(places), _MOST_PLACES)).astype(np.int64))]
-        signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
-    deepest = _deepest_reordering(index)
-    if index.stream.reorder_depth > deepest:
-        excess = _excess(np.arange(len(pts)) if shown is None else shown, order, deepest)
-        signs += [] if excess is None else [excess]
+    shown = (index.packet_has_frame if index.stream.codec in _WITH_HIDDEN else np.ones(len(pts), np.bool_)).nonzero()[0]
+    order = shown[np.argsort(pts[shown], kind="stable")]
+    steps = np.diff(pts[order])
+    strange = steps == 0
+    if dts is not None and len(steps):
+        strange |= _breaks_the_rhythm(pts[order], dts)
+    places = strange.nonzero()[0]
+    places = places[np.unique(np.linspace(0, len(places) - 1, min(len(places), _MOST_PLACES)).astype(np.int64))]
+    signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
+    excess = _excess(shown, order, _deepest_reordering(index))
+    signs += [] if excess is None else [excess]
+    overtaken = _overtaken(index)
+    signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
     keys = index.packet_key.nonzero()[0]
-    if len(keys) > 1 or order[0]:
-        overtaken = _overtaken(index)
-        signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
-        later = np.minimum.accumulate(pts[::-1])[::-1]
-        leading = keys[later[keys] < pts[keys]][:_MOST_KEYFRAMES].tolist()
-        signs += [(key, key + int(pts[key:].argmin())) for key in leading if _is_shown_first(index, source, key)]
+    later = np.minimum.accumulate(pts[::-1])[::-1]
+    leading = keys[later[keys] < pts[keys]][:_MOST_KEYFRAMES]
+    signs += [(key, key + int(pts[key:].argmin())) for key in leading.tolist() if _is_shown_first(index, source, key)]
     return signs
 
 
@@ -189,16 +205,15 @@ def _comes_in_another_order(index: VideoIndex, source: ByteSource, first: int, l
 
 
 def _order_by_headers(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
-    """The order that the packets' own headers tell of; none where they do not."""
+    """The order that the packets' headers tell of; none where they do not."""
     order = display_order(index.stream.codec, index.stream.codec_configs[index.packet_config[start]])
     if order is None:
         return []
-    numbers = range(start, stop)
     try:
-        keys = {number: order.key(_read(index, source, number, _HEAD)) for number in numbers}
-    except (ValueError, IndexError):
+        keys = [(order.key(_read(index, source, number, _HEAD)), number) for number in range(start, stop)]
+    except ValueError:
         return []
-    return sorted(numbers, key=keys.__getitem__)
+    return [number for _, number in sorted(keys)]
 
 
 def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
@@ -207,7 +222,6 @@ def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: 
     unknown = replace(index, stream=replace(index.stream, reorder_depth=_HELD_BACK))
     context = open_decoder(unknown, int(index.packet_config[start]))
     came_out: list[int] = []
-    previous: int | None = None
     fed = 0
     try:
         for number in range(start, stop):
@@ -215,7 +229,7 @@ def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: 
             fed += len(data)
             if fed > source.size:
                 break
-            packet, previous = make_packet(index, data, number, previous), number
+            packet = make_packet(index, data, number, number - 1 if number > start else None)
             came_out += [frame.pts for frame in context.decode(packet) if frame.pts is not None]
         came_out += [frame.pts for frame in context.decode(None) if frame.pts is not None]
     except av.error.FFmpegError:

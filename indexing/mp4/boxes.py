@@ -40,7 +40,17 @@ def iterate_boxes(data: bytes, start: int, stop: int) -> Iterator[Box]:
 def children(data: bytes, box: Box, skip: int = 0) -> dict[bytes, Box]:
     """The first child of each type. ``skip`` bytes at the start of the payload belong to the box itself."""
     found: dict[bytes, Box] = {}
-    for child in iterate_boxes(data, box.start + skip, box.stop):
+    start, stop = box.start + skip, box.stop
+    # Boxes of plain sizes one after the other, without what a generator costs: a file has some fifty.
+    while start + 8 <= stop:
+        size, kind = _HEADER.unpack_from(data, start)
+        end = start + size
+        if size < 8 or end > stop:
+            break
+        if kind not in found:
+            found[kind] = Box(kind, start + 8, end)
+        start = end
+    for child in iterate_boxes(data, start, stop):
         found.setdefault(child.type, child)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -10,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
-from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
+from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions
@@ -23,6 +23,9 @@ from videoloader.indexing.reordering import depth_of
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.true_order import with_true_order
+
+_LATEST = (1 << 63) - 1
+_TKHD_SIZE, _MDHD_SIZE = 80, 20
 
 
 class _Trak(NamedTuple):
@@ -44,6 +47,7 @@ class _Track(NamedTuple):
     edits: list[Edit]
     descriptions: list[Description]
     samples: Samples
+    fragmented: bool
 
 
 def index_mp4(source: ByteSource) -> VideoIndex | None:
@@ -65,10 +69,11 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
             mvex = box
         elif box.type == b"cmov":
             return None
-    numbered = enumerate(box for box in boxes if box.type == b"trak")
-    traks = [trak for number, box in numbered if (trak := _read_trak(data, number, box, movie_scale))]
+    traks = [box for box in boxes if box.type == b"trak"]
     tracks = [
-        _read_track(data, trak, mvex, moofs, source) for trak in traks if trak.start.handler == b"vide" and trak.tables
+        _read_track(data, trak, mvex, moofs, source)
+        for number, box in enumerate(traks)
+        if (trak := _read_trak(data, number, box, movie_scale, only=b"vide")) and trak.tables
     ]
     if not tracks:
         raise UnsupportedError("has no video track", source.name)
@@ -80,13 +85,12 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         return None
     if not len(track.samples.offset):
         raise IndexingError("the video track has no samples", source.name)
-    index = _assemble(source, track, description)
-    if not len(index):
-        return index
-    others = track_starts([trak.start for trak in traks if trak is not track.trak], source, moofs)
-    begin = StreamStart(int(index.frame_pts.min() if track.edits else index.packet_pts[0]), index.stream.time_base)
-    index = replace(index, start_time=earliest_start([begin, *others]))
-    return with_true_order(index, source, track.samples.dts)
+    heads = (
+        trak.start
+        for number, box in enumerate(traks)
+        if number != track.trak.number and (trak := _read_trak(data, number, box, movie_scale))
+    )
+    return _assemble(source, track, description, track_starts(heads, source, moofs))
 
 
 def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox]]:
@@ -109,33 +113,35 @@ def _rank(track: _Track) -> tuple[bool, int, float]:
     return track.enabled, min(count, 5), float(samples.size.sum(dtype=np.int64) / max(seconds, 1e-9))
 
 
-def _read_trak(data: bytes, number: int, box: Box, movie_scale: int) -> _Trak | None:
-    """Of any kind; None where what each track must have is missing."""
+def _read_trak(data: bytes, number: int, box: Box, movie_scale: int, only: bytes | None = None) -> _Trak | None:
+    """Of any kind, or of only one; None where what each track must have is missing."""
     boxes = children(data, box)
     media = children(data, boxes[b"mdia"]) if b"mdia" in boxes else {}
     if not {b"mdhd", b"hdlr", b"minf"} <= media.keys() or b"tkhd" not in boxes:
         return None
-    if any(box.stop - box.start < least for box, least in ((boxes[b"tkhd"], 80), (media[b"mdhd"], 20))):
+    tkhd, header, handler = boxes[b"tkhd"], media[b"mdhd"], media[b"hdlr"].start + 8
+    if only not in (None, data[handler : handler + 4]):
+        return None
+    if tkhd.stop - tkhd.start < _TKHD_SIZE or header.stop - header.start < _MDHD_SIZE:
         return None
     information = children(data, media[b"minf"])
     tables = children(data, information[b"stbl"]) if b"stbl" in information else {}
-    at = media[b"mdhd"].start
-    at += 20 if data[at] == 1 else 12
+    at = header.start + (20 if data[header.start] == 1 else 12)
     # A missing time scale is taken as one, as libavformat does.
     time_scale = int.from_bytes(data[at : at + 4], "big") or 1
     edits = []
     if b"edts" in boxes and (elst := children(data, boxes[b"edts"]).get(b"elst")):
         edits = read_edits(data, elst, time_scale, movie_scale)
-    tkhd, handler = boxes[b"tkhd"], media[b"hdlr"].start + 8
     at = tkhd.start + (20 if data[tkhd.start] == 1 else 12)
+    has_samples = _has_samples(data, tables)
     head = TrackHead(
         track_id=int.from_bytes(data[at : at + 4], "big"),
         handler=data[handler : handler + 4],
         time_scale=time_scale,
         edits=edits,
-        has_samples=_has_samples(data, tables),
-        composition=first_composition(data, tables.get(b"ctts")),
-        cut_to_the_sample=bool(edits) and b"stsd" in tables and is_aac(data, tables[b"stsd"]),
+        has_samples=has_samples,
+        composition=0 if edits else first_composition(data, tables.get(b"ctts")),
+        cut_to_the_sample=bool(edits) and not has_samples and b"stsd" in tables and is_aac(data, tables[b"stsd"]),
     )
     return _Trak(number, head, tkhd, tables)
 
@@ -162,6 +168,7 @@ def _read_track(data: bytes, trak: _Trak, mvex: Box | None, moofs: list[FileBox]
         head.edits if has_head else [],
         read_descriptions(data, trak.tables[b"stsd"]) if b"stsd" in trak.tables else [],
         samples,
+        mvex is not None and len(moofs) > 0,
     )
 
 
@@ -174,7 +181,7 @@ def _orientation(data: bytes, at: int) -> tuple[int, bool]:
     return (quarter * 90) % 360 if abs(angle - quarter * 90) < 1 else 0, mirrored
 
 
-def _assemble(source: ByteSource, track: _Track, description: Description) -> VideoIndex:
+def _assemble(source: ByteSource, track: _Track, description: Description, others: Iterable[StreamStart]) -> VideoIndex:
     samples = track.samples
     count = len(samples.offset)
     # Subtracted, not added: offsets may be so large that a sum would wrap around.
@@ -207,16 +214,16 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
         stream_number=track.trak.number,
         **description.facts,
     )
-    if stream.codec in ("vp8", "vp9"):
-        first = source.read(int(samples.offset[0]), min(int(samples.size[0]), LONGEST_KEYFRAME_HEADER))
-        picture = keyframe_format(stream.codec, first)
-    else:
-        picture = picture_format(stream)
+    picture = picture_format(stream)
     if picture and (picture.width, picture.height) != (stream.width, stream.height):
         # Decoders go by the codec's own header, whatever size the sample description tells of.
         stream = replace(stream, width=picture.width, height=picture.height)
-        stream = cut_by_container(stream, description.width, description.height)
-    return VideoIndex(
+    # With an edit list the first frame that it shows, else the first packet.
+    begin = int(packet_pts[0]) if not track.edits else int(frame_pts.min(initial=_LATEST))
+    starts = [StreamStart(begin, stream.time_base)]
+    if begin > 0 or track.fragmented:
+        starts += others  # elsewhere no track begins before zero
+    index = VideoIndex(
         source=source.name,
         container="mp4",
         method="tables",
@@ -230,4 +237,6 @@ def _assemble(source: ByteSource, track: _Track, description: Description) -> Vi
         frame_pts=frame_pts,
         byte_ranges=True,
         stream=stream,
+        start_time=earliest_start(starts) if len(frame_pts) else 0,
     )
+    return with_true_order(index, source, samples.dts, order)

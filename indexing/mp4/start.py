@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -50,8 +50,9 @@ def first_composition(data: bytes, ctts: Box | None) -> int:
     return 0
 
 
-def track_starts(heads: list[TrackHead], source: ByteSource, moofs: list[FileBox]) -> Iterator[StreamStart]:
+def track_starts(tracks: Iterable[TrackHead], source: ByteSource, moofs: list[FileBox]) -> Iterator[StreamStart]:
     """The starts of tracks; of those without any sample there is none."""
+    heads = list(tracks)
     fragments = _first_decode_times(source, moofs, {head.track_id for head in heads if not head.has_samples})
     for head in heads:
         if head.has_samples:

@@ -1,0 +1,122 @@
+"""When a file begins, and which of its streams is the video: as libavformat says."""
+
+from __future__ import annotations
+
+import io
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from corpus_files import GOOD_FILES
+from sample_videos import RECIPES
+
+from videoloader.indexing import build_index
+from videoloader.indexing.libav import open_video
+from videoloader.indexing.sources import FileSource, MemorySource
+from videoloader.indexing.start_time import StreamStart, earliest_start
+
+FRAGMENTS = {"movflags": "frag_keyframe+empty_moov"}
+CONTAINERS = {
+    "mp4": ("mp4", {}),
+    "mp4 without edit lists": ("mp4", {"use_editlist": "0"}),
+    "mp4 with negative offsets": ("mp4", {"movflags": "negative_cts_offsets"}),
+    "fragmented": ("mp4", FRAGMENTS),
+    "fragmented with edit lists": ("mp4", {"movflags": "frag_keyframe+empty_moov+delay_moov"}),
+    "partly fragmented": ("mp4", {"movflags": "frag_keyframe"}),
+    "mov": ("mov", {}),
+    "matroska": ("matroska", {}),
+    "mpegts": ("mpegts", {}),
+    "flv": ("flv", {}),
+    "asf": ("asf", {}),
+}
+# Milliseconds at which pictures and sound begin.
+STARTS = [(0, 0), (0, 500), (500, 0), (80, 40), (40, 80), (0, -20)]
+
+
+def write_film(container: str, options: dict[str, str], sound: str, order: str, starts: tuple[int, int]) -> bytes:
+    """A second and a half of film whose pictures and sound begin at these times."""
+    file = io.BytesIO()
+    with av.open(file, "w", format=container, container_options=options) as output:
+        streams = {}
+        for kind in order:
+            if kind == "v":
+                streams[kind] = output.add_stream("libx264", rate=25, options={"bf": "2", "g": "12", "threads": "1"})
+                streams[kind].width, streams[kind].height, streams[kind].pix_fmt = 64, 64, "yuv420p"
+                streams[kind].codec_context.time_base = Fraction(1, 1000)
+            else:
+                streams[kind] = output.add_stream(sound, rate=48000, layout="stereo")
+        packets = []
+        for number in range(30):
+            picture = av.VideoFrame.from_ndarray(np.full((96, 64), 8 * number, np.uint8), format="yuv420p")
+            picture.pts, picture.time_base = starts[0] + 40 * number, Fraction(1, 1000)
+            packets += streams["v"].encode(picture)
+        packets += streams["v"].encode(None)
+        if "a" in streams:
+            length = streams["a"].codec_context.frame_size or 1024
+            for number in range(50):
+                silence = np.zeros((1, 2 * length), np.int16)
+                samples = av.AudioFrame.from_ndarray(silence, format="s16", layout="stereo")
+                samples.sample_rate, samples.pts = 48000, 48 * starts[1] + number * length
+                packets += streams["a"].encode(samples)
+            packets += streams["a"].encode(None)
+        for packet in sorted(packets, key=lambda packet: packet.dts * packet.time_base):
+            output.mux(packet)
+    return file.getvalue()
+
+
+def said_by_libavformat(data: bytes) -> tuple[int, int]:
+    with open_video(MemorySource(data)) as (container, stream):
+        return container.start_time or 0, stream.index
+
+
+def said_here(data: bytes) -> tuple[int, int]:
+    index = build_index(data)
+    return index.start_time, index.stream.stream_number
+
+
+@pytest.mark.parametrize("starts", STARTS)
+@pytest.mark.parametrize("order", ["va", "av"])
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_the_earliest_of_picture_and_sound_counts(name, order, starts):
+    data = write_film(*CONTAINERS[name], "aac", order, starts)
+    assert said_here(data) == said_by_libavformat(data)
+
+
+@pytest.mark.parametrize("sound", ["libopus", "libmp3lame", "ac3"])
+@pytest.mark.parametrize("name", ["mp4", "fragmented with edit lists", "matroska", "mpegts"])
+def test_sound_of_every_codec_counts(name, sound):
+    data = write_film(*CONTAINERS[name], sound, "va", (40, 0))
+    assert said_here(data) == said_by_libavformat(data)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_pictures_alone_begin_with_their_first_packet(sample, name):
+    data = sample(name).read_bytes()
+    assert said_here(data) == said_by_libavformat(data)
+
+
+@pytest.mark.parametrize("name", GOOD_FILES)
+def test_real_files_begin_when_libavformat_says(name: str, corpus: Path) -> None:
+    index = build_index(corpus / name)
+    with open_video(FileSource(corpus / name)) as (container, stream):
+        assert (index.start_time, index.stream.stream_number) == (container.start_time or 0, stream.index)
+
+
+@pytest.mark.parametrize(
+    ("starts", "expected"),
+    [
+        ([], 0),
+        ([StreamStart(3, Fraction(1, 2))], 1_500_000),
+        ([StreamStart(3, Fraction(1, 2)), StreamStart(1, Fraction(1))], 1_000_000),
+        ([StreamStart(1, Fraction(1, 3))], 333_333),
+        ([StreamStart(-5, Fraction(1, 2_000_000))], -3),
+        # Text counts where it comes a little before the rest, or alone.
+        ([StreamStart(5, Fraction(1)), StreamStart(9, Fraction(1, 2), timed_text=True)], 4_500_000),
+        ([StreamStart(5, Fraction(1)), StreamStart(1, Fraction(1), timed_text=True)], 5_000_000),
+        ([StreamStart(5, Fraction(1), timed_text=True)], 5_000_000),
+    ],
+)
+def test_the_earliest_start(starts, expected):
+    assert earliest_start(starts) == expected

@@ -1,0 +1,157 @@
+"""Containers whose times are wrong: frames come in the order of a full decode, with the times that it gives them."""
+
+from __future__ import annotations
+
+import io
+import struct
+from unittest.mock import patch
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
+from sample_videos import RECIPES, Recipe, write_video
+from truth import full_decode, hash_of
+
+from videoloader.decoding import CpuDecoder
+from videoloader.indexing import MemorySource, VideoIndex, build_index, wrong_times
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
+
+# With B pictures, in mp4, at an even rate.
+FILMS = {
+    "h264": RECIPES["h264_mp4"],
+    "h264 with open GOPs": RECIPES["h264_mp4_open_gop"],
+    "h264 with negative offsets": RECIPES["h264_mp4_negative_offsets"],
+    "hevc": RECIPES["hevc_mp4"],
+    "mpeg4": Recipe("mp4", "mpeg4", {"bf": "2", "g": "12"}),
+    "mpeg2": Recipe("mp4", "mpeg2video", {"bf": "2", "g": "12"}),
+}
+STEP = 512  # media time units between frames
+FRAMES = 60
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("films")
+    paths = {name: write_video(folder / f"{name}.mp4", recipe) for name, recipe in FILMS.items()}
+    return {name: path.read_bytes() for name, path in paths.items()}
+
+
+@pytest.fixture(scope="module")
+def patched(tmp_path_factory):
+    return tmp_path_factory.mktemp("lies") / "patched.mp4"
+
+
+def offsets(data: bytes) -> list[int]:
+    """The composition offset of each packet."""
+    start, _ = find_box(data, (*TABLES, b"ctts"))
+    count = struct.unpack_from(">I", data, start + 4)[0]
+    runs = [struct.unpack_from(">Ii", data, start + 8 + 8 * row) for row in range(count)]
+    return [value for length, value in runs for _ in range(length)]
+
+
+def with_offsets(data: bytes, values: list[int]) -> bytes:
+    version = int(min(values) < 0)
+    return replace_box(
+        data, (*TABLES, b"ctts"), table(b"ctts", "Ii", [(1, value) for value in values], version=version)
+    )
+
+
+def assert_is_as_decoded(data: bytes, path) -> VideoIndex:
+    path.write_bytes(data)
+    truth, index = full_decode(path), build_index(data)
+    assert index.frame_pts.tolist() == truth.pts
+    hashes: dict[int, bytes] = {}
+    source, decoder = MemorySource(data), CpuDecoder()
+    for run in plan_frames(index, range(len(index))).runs:
+        packets = read_packets(source, index, run)
+        decoder.decode(index, packets, lambda packet, frame: hashes.update({packet: hash_of(frame)}))
+    assert [hashes[packet] for packet in index.frame_packet.tolist()] == truth.hashes
+    return index
+
+
+each_film = pytest.mark.parametrize("name", FILMS)
+
+
+@each_film
+def test_sound_times_are_believed_without_a_decode(film, name):
+    with patch.object(wrong_times, "open_decoder", side_effect=AssertionError):
+        assert build_index(film[name]).method == "tables"
+
+
+@settings(max_examples=60)
+@given(
+    name=st.sampled_from(list(FILMS)),
+    packet=st.integers(0, FRAMES - 1),
+    by=st.integers(-6 * STEP, 6 * STEP) | st.integers(-6, 6).map(lambda steps: steps * STEP),
+)
+def test_one_wrong_composition_offset(film, patched, name, packet, by):
+    values = offsets(film[name])
+    values[packet] += by
+    assert_is_as_decoded(with_offsets(film[name], values), patched)
+
+
+@each_film
+def test_decode_times_in_place_of_presentation_times(film, patched, name):
+    index = assert_is_as_decoded(with_offsets(film[name], [0] * FRAMES), patched)
+    assert index.method == "decoded"
+
+
+@each_film
+def test_offsets_of_the_packets_before(film, patched, name):
+    values = offsets(film[name])
+    index = assert_is_as_decoded(with_offsets(film[name], [values[-1], *values[:-1]]), patched)
+    assert index.method == "decoded"
+
+
+def test_several_frames_at_one_time(film, patched):
+    stts = table(b"stts", "II", [(20, STEP), (3, 0), (37, STEP)])
+    index = assert_is_as_decoded(replace_box(film["h264"], (*TABLES, b"stts"), stts), patched)
+    assert index.method == "decoded"
+
+
+def test_an_edit_list_cuts_frames_with_wrong_times_too(film, patched):
+    data = with_offsets(film["h264"], [0] * FRAMES)
+    elst = table(b"elst", "IiI", [(1600, 5 * STEP, 1 << 16)])
+    index = assert_is_as_decoded(replace_box(data, (*TRACK, b"edts"), box(b"edts", elst)), patched)
+    assert 30 < len(index) < 45
+
+
+def test_frames_of_an_uneven_rate(sample, patched):
+    data = sample("h264_mp4_vfr").read_bytes()
+    values = offsets(data)
+    values[30] += 20_000
+    assert assert_is_as_decoded(with_offsets(data, values), patched).method == "decoded"
+
+
+def test_what_the_container_tells_of_the_picture_stays(film):
+    data = film["h264"]
+    start, _ = find_box(data, (*TRACK, b"tkhd"))
+    one = 1 << 16
+    mirrored = struct.pack(">9i", -one, 0, 0, 0, one, 0, 0, 0, 1 << 30)
+    data = data[: start + 40] + mirrored + data[start + 76 :]
+    index = build_index(with_offsets(data, [0] * FRAMES))
+    assert (index.method, index.stream.mirrored) == ("decoded", True)
+    assert index.packet_offset.tolist() == build_index(data).packet_offset.tolist()
+
+
+def test_flv_with_decode_times_for_presentation_times(film, tmp_path):
+    path = tmp_path / "film.flv"
+    with av.open(io.BytesIO(film["h264"])) as original, av.open(str(path), "w") as output:
+        stream = output.add_stream_from_template(original.streams.video[0])
+        for packet in original.demux(video=0):
+            if packet.size:
+                packet.stream, packet.pts = stream, packet.dts
+                output.mux(packet)
+    truth, index = full_decode(path), build_index(path)
+    assert index.frame_pts.tolist() == truth.pts
+    assert index.frame_packet.tolist() == build_index(film["h264"]).frame_packet.tolist()
+
+
+def test_pictures_that_wait_longer_than_the_headers_allow(film, patched):
+    values = np.array(offsets(film["mpeg4"]))
+    values[20:25] += 40 * STEP
+    assert assert_is_as_decoded(with_offsets(film["mpeg4"], values.tolist()), patched).method == "decoded"
