@@ -123,7 +123,7 @@ def _read_packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
 ) -> _Packets:
     codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
-    packets = _Packets([], [], [], [], [], [], [], [], Setups(codec, config))
+    packets = _Packets([], [], [], [], [], [], [], [], Setups(config))
     offsets = packets.offset
     for packet in container.demux(stream):
         if _repeats_the_last(packet, codec) and packets.pts:
@@ -318,7 +318,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
     """
     with open_video(source) as (container, stream):
         codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
-        packets = _Packets([], [], [], [], [], [], [], [], Setups(codec, config))
+        packets = _Packets([], [], [], [], [], [], [], [], Setups(config))
         offsets = packets.offset
         frames: list[int] = []
         times: list[int | None] = []

@@ -12,21 +12,17 @@ import numpy.typing as npt
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.index import StreamInfo
 
-_MOST = 256
-# Their parameter sets are found in the packets, whatever libavformat makes of them.
-_WITH_PARAMETER_SETS = ("h264", "hevc", "vvc")
+_MOST = 256  # that an index counts
 
 
 class Setups:
     """The configurations of a stream that libavformat demuxes: a record and a palette each.
 
     Args:
-        codec: of the stream.
         config: the record that its decoder is opened with.
     """
 
-    def __init__(self, codec: str, config: bytes) -> None:
-        self._with_records = codec not in _WITH_PARAMETER_SETS
+    def __init__(self, config: bytes) -> None:
         self._record, self._palette = config, b""
         self._known: dict[tuple[bytes, bytes], int] = {}
         self._of_packets: list[int] = []
@@ -35,7 +31,7 @@ class Setups:
         """Take note of the stream's next packet."""
         if packet.has_sidedata("palette"):
             self._palette = bytes(packet.get_sidedata("palette"))
-        if self._with_records and packet.has_sidedata("new_extradata"):
+        if packet.has_sidedata("new_extradata"):
             self._record = bytes(packet.get_sidedata("new_extradata"))
         self._of_packets.append(self._known.setdefault((self._record, self._palette), len(self._known)))
 
