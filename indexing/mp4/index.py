@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
+from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions
@@ -214,10 +215,15 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
         stream_number=track.trak.number,
         **description.facts,
     )
-    picture = picture_format(stream)
+    if stream.codec in ("vp8", "vp9"):
+        first = source.read(int(samples.offset[0]), min(int(samples.size[0]), LONGEST_KEYFRAME_HEADER))
+        picture = keyframe_format(stream.codec, first)
+    else:
+        picture = picture_format(stream)
     if picture and (picture.width, picture.height) != (stream.width, stream.height):
         # Decoders go by the codec's own header, whatever size the sample description tells of.
         stream = replace(stream, width=picture.width, height=picture.height)
+        stream = cut_by_container(stream, description.width, description.height)
     # With an edit list the first frame that it shows, else the first packet.
     begin = int(packet_pts[0]) if not track.edits else int(frame_pts.min(initial=_LATEST))
     starts = [StreamStart(begin, stream.time_base)]
