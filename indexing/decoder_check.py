@@ -21,6 +21,9 @@ _CHECKED_PACKETS = 16
 # Less of large pictures: some 4K ones.
 _CHECKED_PIXELS = 1 << 27
 
+# Whose decoders need no more than the record and the packets either.
+_PLAIN = (*WELL_KNOWN_CODECS, "h263", "flv1", "theora")
+
 
 def check_decoder(index: VideoIndex, source: ByteSource) -> None:
     """Decode the first packets both ways, and compare. Codecs that are well known need no such check.
@@ -32,7 +35,7 @@ def check_decoder(index: VideoIndex, source: ByteSource) -> None:
     Raises:
         UnsupportedError: there is no decoder for the codec, or it gives other pictures.
     """
-    if index.stream.codec in WELL_KNOWN_CODECS or index.container == "images" or not len(index):
+    if index.stream.codec in _PLAIN or index.container == "images" or not len(index):
         return
     payloads, expected = _head_by_libavformat(source)
     decoder = FreshDecoder(index, 0)

@@ -6,7 +6,7 @@ import os
 import platform
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from videoloader.errors import StaleIndexError
 from videoloader.indexing.sources.base import ByteSource
@@ -47,7 +47,6 @@ class SourceState:
         return None
 
 
-@runtime_checkable
 class VersionedSource(Protocol):
     """A source that knows whether its bytes have changed. Those of this library all do."""
 
@@ -69,13 +68,15 @@ class VersionedSource(Protocol):
 
 def state_of(source: ByteSource) -> SourceState | None:
     """The state of a source as it was opened; None where it is not known."""
-    return source.state if isinstance(source, VersionedSource) else None
+    # Asking whether it is a VersionedSource takes longer than opening a file.
+    state: SourceState | None = getattr(source, "state", None)
+    return state
 
 
 def check_unchanged(source: ByteSource, known: SourceState | None = None) -> None:
     """See ``VersionedSource.check_unchanged``. A source of another making is believed."""
-    if isinstance(source, VersionedSource):
-        source.check_unchanged(known)
+    if check := getattr(source, "check_unchanged", None):
+        check(known)
 
 
 def require_same(known: SourceState | None, now: SourceState, name: str) -> None:
