@@ -21,14 +21,19 @@ from videoloader.indexing.bitstream.hevc_parameter_sets import (
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import Sets, is_set, is_slice, named_sets, sets_of_record
 
-# Keys of one coded video sequence lie above all of the one before it, whatever order counts it has.
-_SEQUENCE = 1 << 34
-_MIDDLE = 1 << 33
+# Keys of a coded video sequence lie above all of the one before it. Order counts begin anew there; what is shown before
+# the first picture of a sequence may have counts lower than its by less than this.
+_BEFORE_FIRST = 1 << 7
 # Bytes of a slice header that hold its order count.
 _SLICE_HEAD = 12
 _LONG_SLICE_HEAD = 48
 _MOST_NUMBER_BITS = 16  # of frame_num and pic_order_cnt_lsb (ITU-T H.264, 7.4.2.1.1)
 _LARGEST_ORDER = 1 << 32
+_PREFIX = 14  # nal_unit_type of ITU-T H.264, table 7-1
+# B pictures in a row, at most.
+_MOST_BETWEEN = 1 << 10
+# Numbers of H.264 frames that may be missing: leading pictures that are left out.
+_MOST_MISSING = 16
 _I, _P, _B = 1, 2, 3  # picture_coding_type of ISO/IEC 13818-2, table 6-12
 
 
@@ -37,6 +42,8 @@ class DisplayOrder(Protocol):
 
     def key(self, payload: bytes | memoryview) -> int:
         """Take in the next packet: its picture is given out after all those with smaller keys.
+
+        Keys are not negative, and about as large as the run is long.
 
         Raises:
             ValueError: that cannot be told.
@@ -62,6 +69,17 @@ class _Slices:
     def __init__(self, record: bytes) -> None:
         self._length_size = nal_length_size(self._codec, record)
         self._take(sets_of_record(self._codec, record))
+        self._base = self._highest = 0
+
+    def _key(self, order: int, *, starts: bool) -> int:
+        """The key of a picture with this order count, which may be the first of its coded video sequence."""
+        if starts:
+            self._base = self._highest + _BEFORE_FIRST - order
+        key = self._base + order
+        if key < 0:
+            raise ValueError("a picture order count that cannot be")
+        self._highest = max(self._highest, key)
+        return key
 
     def _take(self, sets: Sets) -> None:
         raise NotImplementedError
@@ -70,7 +88,11 @@ class _Slices:
         """Where the first slice of a packet begins; sets before it are taken in."""
         found = -1
         units: list[bytes] = []
-        for start, stop in iterate_nals(payload, self._length_size):
+        nals = [*iterate_nals(payload, self._length_size)]
+        if self._codec == "h264" and len(nals) == 1 and payload[nals[0][0]] & 31 == _PREFIX:
+            # Written by phones: a unit that is not to be looked at, and in it all others after start codes.
+            nals = [*iterate_nals(payload, 0)]
+        for start, stop in nals:
             if self._codec == "hevc" and (stop - start < 3 or is_of_layer(payload, start)):
                 continue
             if is_slice(self._codec, payload[start]):
@@ -100,7 +122,7 @@ class _H264Order(_Slices):
         self._sps: dict[int, Sps] = {}
         self._pps: dict[int, int] = {}
         super().__init__(record)
-        self._sequence = self._fed = 0
+        self._fed = 0
         self._msb = self._lsb = 0
         self._frame_num = -1
         self._cycles = 0
@@ -140,11 +162,10 @@ class _H264Order(_Slices):
         if is_idr:
             # idr_pic_id, an Exp-Golomb code.
             left -= 2 * (left - (value & (1 << left) - 1).bit_length()) + 1
-            self._sequence += 1
             self._msb = self._lsb = self._cycles = 0
         elif before >= 0 and frame_num != before:
-            if frame_num != before + 1 & (1 << bits) - 1:
-                # Pictures are missing, or memory management operation 5 starts the counts anew (7.4.3).
+            # Where pictures are left out, numbers are missing. Memory management operation 5 sets them back (7.4.3).
+            if frame_num - before & (1 << bits) - 1 > min(_MOST_MISSING, 1 << bits - 1):
                 raise ValueError("frame numbers do not follow each other")
             self._cycles += (frame_num < before) << bits
         if is_reference or before < 0:
@@ -159,7 +180,7 @@ class _H264Order(_Slices):
             order = self._fed
         else:
             order = self._by_cycle(sps, value, left, self._cycles + frame_num, is_reference)
-        return self._sequence * _SEQUENCE + _MIDDLE + order
+        return self._key(order, starts=is_idr or before < 0)
 
     def _begin(self, value: int) -> tuple[Sps, int]:
         """The sequence parameter set that a slice header names by its first three numbers, and the bits behind them."""
@@ -169,8 +190,7 @@ class _H264Order(_Slices):
         left -= length_of_pps
         if not length or not length_of_pps or not value >> _HEAD_BITS - 1:
             bits = BitReader.raw(value.to_bytes(_SLICE_HEAD, "big"))
-            if bits.ue():
-                raise ValueError("a picture does not begin with its first macroblock")
+            bits.ue()
             bits.ue()
             number, left = bits.ue(), bits.left
         sps = self._sps.get(self._pps.get(number, -1))
@@ -218,7 +238,6 @@ class _HevcOrder(_Slices):
         self._sps: dict[int, SequenceParameters] = {}
         self._pps: dict[int, PictureParameters] = {}
         super().__init__(record)
-        self._sequence = 0
         self._anchor: int | None = None
 
     def _take(self, sets: Sets) -> None:
@@ -248,11 +267,9 @@ class _HevcOrder(_Slices):
         if picture is None or sequence is None:
             raise ValueError("a slice names a parameter set that is not there")
         starts = (is_irap and kind != 21) or self._anchor is None
-        if starts:
-            self._sequence += 1
         if kind in (19, 20):
             self._anchor = 0
-            return self._sequence * _SEQUENCE + _MIDDLE
+            return self._key(0, starts=True)
         bits.u(picture.extra_bits)
         bits.ue()
         bits.u(picture.output_flag + 2 * sequence.separate_planes)
@@ -268,7 +285,7 @@ class _HevcOrder(_Slices):
         # Of the lowest layer, and neither leading nor one that no other refers to (8.3.1, prevTid0Pic).
         if (temporal == 1 and not 6 <= kind <= 9 and (kind > 14 or kind % 2)) or self._anchor is None:
             self._anchor = order
-        return self._sequence * _SEQUENCE + _MIDDLE + order
+        return self._key(order, starts=starts)
 
 
 def is_of_layer(payload: bytes | memoryview, start: int) -> bool:
@@ -281,14 +298,14 @@ class _MpegOrder:
 
     def __init__(self, kind_of: Callable[[bytes | memoryview], int]) -> None:
         self._kind_of = kind_of
-        self._references = self._between = 0
+        self._reference = self._last = 0
 
     def key(self, payload: bytes | memoryview) -> int:
         if self._kind_of(payload) == _B:
-            self._between += 1
-            return self._references * _SEQUENCE + self._between
-        self._references, self._between = self._references + 1, 0
-        return self._references * _SEQUENCE + _MIDDLE
+            self._last += 1
+            return self._last
+        self._last, self._reference = self._reference, self._reference + _MOST_BETWEEN
+        return self._reference
 
 
 def _mpeg2_kind(payload: bytes | memoryview) -> int:

@@ -141,7 +141,7 @@ class Engines:
     def _decode_by_cpu(self, file: File, frames: Sequence[int], take: Callable[[int, av.VideoFrame], None]) -> int:
         source = FileSource(file.path)
         return sum(
-            decode_run(self._cpu, index, run, partial(read_packets, source, index), take)
+            decode_run(self._cpu, index, run, partial(read_packets, source, index), take).fed
             for index, run in _runs(file, frames)
         )
 

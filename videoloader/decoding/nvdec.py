@@ -32,6 +32,8 @@ _LARGE_A_CALL = 4
 # From the time of one place in display order to the next. NVDEC's parser gives a call's time to the first of its
 # pictures, and to each of the others the time of the picture shown before it and some more: 33, at 30 frames/s.
 _RANK = 1 << 12
+# PyNvVideoCodec takes times of 31 bits.
+_LATEST = (1 << 31) // _RANK - 2
 _NEVER = 1 << 62
 
 Sink = Callable[[int, CudaSurface, torch.cuda.Stream], None]
@@ -253,10 +255,10 @@ def _decode_sequence(
             call.pieces.append(annex_b_headers(codec, record))
             place = place or display_order(codec, record)
         rank = fed if place is None else _place(place, packet)
-        if leaving and packet.wanted:
+        if leaving and (packet.wanted or rank > _LATEST):
             if call.packets:
                 feed()
-            if large:
+            if large and rank <= _LATEST:
                 # From here on each picture has a time of its own, by which those between two wanted ones are left out.
                 most = 1
             else:

@@ -64,10 +64,11 @@ def test_what_cannot_be_told_is_said(sample, codec):
         display_order(codec, record).key(bytes(packets[0][:4]) + bytes(20))
 
 
-def test_a_gap_in_the_numbers_of_h264_frames_is_said(sample):
+def test_numbers_of_h264_frames_that_go_back_are_said(sample):
     index, packets = payloads(sample("h264_mp4"))
     order = display_order("h264", index.stream.codec_configs[0])
     references = [packet for packet in packets[:12] if packet[4] & 0x60]
     order.key(references[0])
+    order.key(references[3])  # pictures may be left out
     with pytest.raises(ValueError, match="do not follow"):
-        order.key(references[2])
+        order.key(references[1])
