@@ -212,6 +212,18 @@ class VideoIndex:
         return zlib.crc32(self.packet_size.tobytes())
 
     @cached_property
+    def packet_rank(self) -> npt.NDArray[np.int64]:
+        """int64[P]: each packet's place in the order of ``packet_pts``."""
+        rank = np.empty(len(self.packet_pts), np.int64)
+        rank[np.argsort(self.packet_pts, kind="stable")] = np.arange(len(rank))
+        return rank
+
+    @cached_property
+    def ranks_seen_right(self) -> dict[int, int]:
+        """For packets that decoding started at, up to which packet ``packet_rank`` was seen to be a decoder's order."""
+        return {}
+
+    @cached_property
     def packet_has_frame(self) -> npt.NDArray[np.bool_]:
         """bool[P]: whether a packet's own frame is shown."""
         shown = np.zeros(len(self.packet_pts), np.bool_)

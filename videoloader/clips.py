@@ -221,9 +221,9 @@ class ClipReader:
                     elif nvdec is None:
                         packets += self._decode_alone(index, run, read_for_cpu, sink)
                     elif cache is None:
-                        packets += nvdec.decode(index, partial(read, run), sink.put_surface, sink.finish)
+                        packets += nvdec.decode(index, partial(read, run, places=True), sink.put_surface, sink.finish)
                     else:
-                        all_frames = partial(read, with_all_frames(index, run))
+                        all_frames = partial(read, with_all_frames(index, run), places=True)
                         packets += _decode_and_keep(nvdec, index, all_frames, sink, cache)
                 return packets, index, by_jpeg_engine or nvdec is not None
             except IndexCorrection as found:

@@ -12,6 +12,7 @@ from videoloader.errors import DecodeError, SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
+    SLICES,
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
     may_have_sequence_headers,
@@ -27,6 +28,7 @@ from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.sources import ByteSource, FolderSource
+from videoloader.picture_places import with_places
 from videoloader.planning import Run
 from videoloader.run_start import IndexCorrection, from_keyframe
 
@@ -43,15 +45,17 @@ class PacketBytes(NamedTuple):
         data: its payload.
         wanted: whether its frame is wanted.
         headers: whether it brings along parameter sets or sequence headers, which stay in force behind it.
+        place: where its picture comes in display order, by the packets' own headers; see ``read_packets``.
     """
 
     number: int
     data: bytes | memoryview
     wanted: bool
     headers: bool = False
+    place: int | None = None
 
 
-def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[PacketBytes]:
+def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: bool = False) -> Iterator[PacketBytes]:
     """The run's packets in decode order, without those that nothing wanted depends on.
 
     Only what the packets themselves say decides what is left out, and whether decoding can start where the index says.
@@ -60,6 +64,8 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
         source: of the video.
         index: of the same video.
         run: from a plan made with this index.
+        places: whether packets of codecs that reorder pictures must have a ``place``; UNKNOWN_PLACE where their headers
+            do not tell. Packets have none where ``VideoIndex.packet_rank`` was seen to give the same order before.
 
     Raises:
         IndexCorrection: decoding cannot start at the first packet for all that is wanted, or a packet brings along
@@ -80,8 +86,10 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
         return _whole_jpegs(source, packets)
     if index.stream.encrypted:
         return packets
+    if places:
+        packets = with_places(index, run, packets)
     if codec in WITH_HEADERS:
-        packets = _with_headers_told(source, index, packets)
+        packets = _with_headers_told(source, index, run, packets)
     if index.packet_key[run.packets[0]]:
         packets = from_keyframe(index, packets)
     if codec == "h264" and run.packets[0]:
@@ -97,21 +105,29 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Pa
     return _without_disposable(index, run, packets)
 
 
-def _with_headers_told(source: ByteSource, index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+def _with_headers_told(
+    source: ByteSource, index: VideoIndex, run: Run, packets: Iterator[PacketBytes]
+) -> Iterator[PacketBytes]:
     """The packets, those marked that bring along headers. All of these must be known to the index."""
     codec, configs = index.stream.codec, index.stream.codec_configs
-    config = -1
-    record, length_size = b"", 0
     with_sets = codec in WITH_PARAMETER_SETS
-    for packet in packets:
-        if index.packet_config[packet.number] != config:
-            config = int(index.packet_config[packet.number])
-            record = configs[config]
-            length_size = nal_length_size(codec, record)
+    slices = SLICES[codec] if with_sets else b""
+    config = length_size = -1
+    for packet, number in zip(packets, index.packet_config[run.packets].tolist(), strict=True):
+        if number != config:
+            config = number
+            length_size = nal_length_size(codec, configs[config])
+        data = packet.data
         if not with_sets:
-            own = bool(may_have_sequence_headers(packet.data) and sequence_headers(codec, packet.data))
+            own = bool(may_have_sequence_headers(data) and sequence_headers(codec, data))
             yield packet._replace(headers=True) if own else packet
-        elif units := sets_in_packet(codec, length_size, packet.data):
+        elif (
+            0 < length_size < len(data)
+            and slices[data[length_size]]
+            and int.from_bytes(data[:length_size], "big") + length_size == len(data)
+        ):
+            yield packet  # a single slice, as most are
+        elif units := sets_in_packet(codec, length_size, data):
             if brings_others(index, packet.number, units):
                 raise IndexCorrection(with_sets_found(index, source, packet.number, units))
             yield packet._replace(headers=True)
@@ -139,8 +155,7 @@ def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[
     if demands_version(config, first.data):
         for data in _read(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64))):
             first = first._replace(data=x264_version(data, config) + bytes(first.data))
-    yield first
-    yield from packets
+    return chain((first,), packets)
 
 
 def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:

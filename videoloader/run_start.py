@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # No picture is shown before one that was decoded so many pictures earlier (ITU-T H.264, A.3.1: MaxDpbFrames).
 _DEEPEST_REORDERING = 16
-_NAMED_LEADING = ("hevc", "vvc")
+_NAMED_LEADING, _WITH_LEADING = ("hevc", "vvc"), ("h264", "mpeg1video", "mpeg2video", "mpeg4")
 _IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
 
 
@@ -45,13 +45,12 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
     config = index.stream.codec_configs[index.packet_config[first.number]]
     if index.keys_from == "container" and is_random_access(codec, config, first.data) is False:
         raise IndexCorrection(index.without_keyframe(first.number))
-    yield first
     if index.method != "decoded":
         if codec in _NAMED_LEADING:
             packets = _without_named_leading(index, config, first, packets)
-        elif not (codec == "h264" and _has_idr(config, first.data)):
+        elif codec in _WITH_LEADING and not (codec == "h264" and _has_idr(config, first.data)):
             packets = _without_leading(index, config, first, packets)
-    yield from packets
+    return chain((first,), packets)
 
 
 def _has_idr(config: bytes, data: bytes | memoryview) -> bool:
@@ -79,9 +78,7 @@ def _without_leading(
 ) -> Iterator[PacketBytes]:
     """In other codecs the order in which pictures are shown tells; where it cannot be read, the container's times."""
     order = display_order(index.stream.codec, config)
-    if order is None:
-        yield from packets
-        return
+    assert order is not None, "of these codecs it can be read"
     try:
         own = order.key(first.data)
     except ValueError:

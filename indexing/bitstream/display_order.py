@@ -121,6 +121,7 @@ class _H264Order(_Slices):
     def __init__(self, record: bytes) -> None:
         self._sps: dict[int, Sps] = {}
         self._pps: dict[int, int] = {}
+        self._sps_of: dict[int, Sps] = {}
         super().__init__(record)
         self._fed = 0
         self._msb = self._lsb = 0
@@ -139,6 +140,7 @@ class _H264Order(_Slices):
                 elif kind == 8:
                     pps = read_pps(unit[1:])
                     self._pps[pps.number] = pps.sps
+        self._sps_of = {pps: self._sps[number] for pps, number in self._pps.items() if number in self._sps}
 
     def key(self, payload: bytes | memoryview) -> int:
         start = self._length_size
@@ -150,9 +152,16 @@ class _H264Order(_Slices):
             head = bytes(payload[start + 1 : start + 1 + _LONG_SLICE_HEAD]).replace(b"\0\0\3", b"\0\0")
             head = head[:_SLICE_HEAD].ljust(_SLICE_HEAD, b"\0")
         value = int.from_bytes(head, "big")
-        sps, left = self._begin(value)
+        # What follows is asked for each packet, and so is not cut into functions: see _begin.
+        length, _ = _CODES[value >> _HEAD_BITS - 8 & 127]
+        left = _HEAD_BITS - 1 - length
+        length_of_pps, number = _CODES[value >> left - 7 & 127]
+        left -= length_of_pps
+        sps = self._sps_of.get(number)
+        if sps is None or not length or not length_of_pps or not value >> _HEAD_BITS - 1:
+            sps, left = self._begin(value)
         bits = sps.frame_num_bits
-        left -= bits
+        left -= bits + 2 * sps.separate_planes
         frame_num = value >> left & (1 << bits) - 1
         if not sps.frames_only:
             # field_pic_flag, and bottom_field_flag behind it.
@@ -163,58 +172,50 @@ class _H264Order(_Slices):
             # idr_pic_id, an Exp-Golomb code.
             left -= 2 * (left - (value & (1 << left) - 1).bit_length()) + 1
             self._msb = self._lsb = self._cycles = 0
-        elif before >= 0 and frame_num != before:
+        elif frame_num != before and before >= 0:
             # Where pictures are left out, numbers are missing. Memory management operation 5 sets them back (7.4.3).
             if frame_num - before & (1 << bits) - 1 > min(_MOST_MISSING, 1 << bits - 1):
                 raise ValueError("frame numbers do not follow each other")
             self._cycles += (frame_num < before) << bits
-        if is_reference or before < 0:
+        starts = is_idr or before < 0
+        if is_reference or starts:
             self._frame_num = frame_num
-        if sps.order_type == 0:
+        if sps.order_type:
+            order = self._by_frame_num(sps, value, left, self._cycles + frame_num, is_reference)
+        else:
+            # Type 0 (8.2.1.1), of the top field or the only one.
             left -= sps.order_bits
             if left < 0:
                 raise ValueError("a slice header ends too early")
-            order = self._by_lsb(sps.order_bits, value >> left, is_reference, starts=before < 0 and not is_idr)
-        elif sps.order_type == 2:
-            self._fed += 1
-            order = self._fed
-        else:
-            order = self._by_cycle(sps, value, left, self._cycles + frame_num, is_reference)
-        return self._key(order, starts=is_idr or before < 0)
+            size = 1 << sps.order_bits
+            lsb = value >> left & size - 1
+            msb, last = self._msb, self._lsb
+            if starts:
+                last = lsb
+            elif lsb < last and last - lsb >= size >> 1:
+                msb += size
+            elif lsb > last and lsb - last > size >> 1:
+                msb -= size
+            if is_reference or starts:
+                self._msb, self._lsb = msb, lsb
+            order = msb + lsb
+        return self._key(order, starts=starts)
 
     def _begin(self, value: int) -> tuple[Sps, int]:
         """The sequence parameter set that a slice header names by its first three numbers, and the bits behind them."""
-        length, _ = _CODES[value >> _HEAD_BITS - 8 & 127]
-        left = _HEAD_BITS - 1 - length
-        length_of_pps, number = _CODES[value >> left - 7 & 127]
-        left -= length_of_pps
-        if not length or not length_of_pps or not value >> _HEAD_BITS - 1:
-            bits = BitReader.raw(value.to_bytes(_SLICE_HEAD, "big"))
-            bits.ue()
-            bits.ue()
-            number, left = bits.ue(), bits.left
-        sps = self._sps.get(self._pps.get(number, -1))
+        bits = BitReader.raw(value.to_bytes(_SLICE_HEAD, "big"))
+        bits.ue()
+        bits.ue()
+        sps = self._sps_of.get(bits.ue())
         if sps is None:
             raise ValueError("a slice names a parameter set that is not there")
-        return sps, left - 2 * sps.separate_planes
+        return sps, bits.left
 
-    def _by_lsb(self, bits: int, value: int, is_reference: bool, *, starts: bool) -> int:
-        """Picture order count of type 0 (8.2.1.1), of the top field or the only one, from its last so many bits."""
-        size = 1 << bits
-        lsb = value & size - 1
-        if starts:
-            self._lsb = lsb
-        msb, before = self._msb, self._lsb
-        if lsb < before and before - lsb >= size >> 1:
-            msb += size
-        elif lsb > before and lsb - before > size >> 1:
-            msb -= size
-        if is_reference:
-            self._msb, self._lsb = msb, lsb
-        return msb + lsb
-
-    def _by_cycle(self, sps: Sps, value: int, left: int, number: int, is_reference: bool) -> int:
-        """Picture order count of type 1 (8.2.1.2), of the top field or the only one."""
+    def _by_frame_num(self, sps: Sps, value: int, left: int, number: int, is_reference: bool) -> int:
+        """Picture order count of types 1 and 2 (8.2.1.2, 8.2.1.3), of the top field or the only one."""
+        if sps.order_type == 2:
+            self._fed += 1
+            return self._fed
         length = len(sps.offset_for_ref)
         expected = 0
         if length:

@@ -82,6 +82,10 @@ def is_slice(codec: str, first: int) -> bool:
     return 1 <= first & 31 <= 5 if codec == "h264" else first & 0x7E < 64
 
 
+# By the first byte of a NAL unit's header whether it is a part of a picture: asked for each packet.
+SLICES = {codec: bytes(is_slice(codec, first) for first in range(256)) for codec in WITH_PARAMETER_SETS}
+
+
 def _leading_units(codec: str, payload: bytes | memoryview) -> Iterable[bytes]:
     """The units of a packet with start codes up to its first slice, which is the last one given; that one cut off."""
     head = 1 << 10

@@ -127,7 +127,7 @@ def decode(
     """The session, and the display ranks of what the sink got."""
     source, index = video
     (run,) = plan_frames(index, frames).runs
-    packets = list(read_packets(source, index, run))
+    packets = list(read_packets(source, index, run, places=True))
     session, got = Session(index, packets, **options), []
     nvdec._decode_sequence(
         index,
@@ -177,7 +177,8 @@ def test_pictures_are_those_of_their_packets_whatever_times_the_container_gives_
     for source, index in videos:
         lying = replace(index, packet_pts=rng.permutation(index.packet_pts))
         (run,) = plan_frames(index, WANTED[:1] if len(index) > 130 else [20, 22, 25]).runs
-        packets, got = list(read_packets(source, index, run)), []
+        packets, got = list(read_packets(source, lying, run, places=True)), []
+        assert not lying.ranks_seen_right
         session = Session(index, packets)
         place = {int(display_ranks(index)[packet.number]): packet.number for packet in packets}
 
@@ -189,6 +190,20 @@ def test_pictures_are_those_of_their_packets_whatever_times_the_container_gives_
         )
         assert got
         assert all(place[rank] == number for number, rank in got)
+
+
+def test_what_headers_tell_of_the_order_is_asked_once(videos: list[Video]) -> None:
+    for source, index in videos:
+        index = replace(index)  # nothing is known of it
+        (run,) = plan_frames(index, [20, 22, 25]).runs
+        first = list(read_packets(source, index, run, places=True))
+        in_order = sorted(first, key=lambda packet: packet.place)
+        assert [packet.number for packet in in_order] == sorted(
+            (packet.number for packet in first), key=index.packet_rank.__getitem__
+        )
+        assert {packet.place for packet in read_packets(source, index, run, places=True)} == {None}
+        (longer,) = plan_frames(index, [20, 22, 29]).runs
+        assert None not in {packet.place for packet in read_packets(source, index, longer, places=True)}
 
 
 def unwanted_ranks(index: VideoIndex, session: Session, wanted: set[int]) -> np.ndarray:

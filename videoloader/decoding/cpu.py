@@ -144,7 +144,7 @@ class CpuDecoder:
                     expected.remove(frame.pts)
                     sink(frame.pts, frame)
 
-        for number, data, wanted, headers in packets:
+        for number, data, wanted, headers, _ in packets:
             if opened is None:
                 opened = self._take(index, number, data, fresh)
                 context, config = opened.context, int(configs[number])

@@ -18,7 +18,6 @@ from videoloader.decoding.picture_changes import contradiction
 from videoloader.decoding.sessions import Session, SessionError, packets_a_call, pool_of, session_key
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.display_order import DisplayOrder, display_order
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format
 from videoloader.indexing.bitstream.random_access import is_random_access
@@ -68,7 +67,7 @@ class NvdecDecoder:
 
         Args:
             index: of the video.
-            read: gives the run's packets in decode order; all of one configuration record.
+            read: gives the run's packets in decode order, with their places.
             sink: called as ``sink(packet number, surface, stream)`` for each wanted packet, in display order. The
                 surface is valid for work put on that stream until ``finish`` has been called.
             finish: called after each few pictures, so that work on all of them can be put on the stream at once.
@@ -196,7 +195,7 @@ def _decode_sequence(
     """
     codec = index.stream.codec
     order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder()
-    place: DisplayOrder | None = None
+    ranks = index.packet_rank.data
     most = packets_a_call(picture)
     large = most <= _LARGE_A_CALL
     if codec in _NEVER_REORDERED:
@@ -207,7 +206,7 @@ def _decode_sequence(
     expected: dict[int, int] = {}
     call = _Call()
     record, length_size, setup = b"", 0, setup_of(picture)
-    fed, config = 0, -1
+    fed, config, configs = 0, -1, index.packet_config.data
     leaving = False
     seen_from = 0  # the time of the first of those
     following: PacketBytes | None = None
@@ -245,16 +244,17 @@ def _decode_sequence(
             # that PyNvVideoCodec takes for one that no other refers to, and then does not decode, may be referred to
             # all the same.
             leaving = leaves_out and codec == "h264" and not packet.wanted
-        if index.packet_config[packet.number] != config:
-            config = int(index.packet_config[packet.number])
+        if configs[packet.number] != config:
+            config = configs[packet.number]
             record = index.stream.codec_configs[config]
             if fed and _setup_of_record(index, config) != setup:
                 following = packet
                 break
             length_size = nal_length_size(codec, record)
             call.pieces.append(annex_b_headers(codec, record))
-            place = place or display_order(codec, record)
-        rank = fed if place is None else _place(place, packet)
+        rank = ranks[packet.number] if packet.place is None else packet.place
+        if rank < 0:
+            raise DecodeError(f"the order of its pictures cannot be told from packet {packet.number} on")
         if leaving and (packet.wanted or rank > _LATEST):
             if call.packets:
                 feed()
@@ -293,14 +293,6 @@ def _decode_sequence(
 def _setup_of_record(index: VideoIndex, config: int) -> tuple[object, ...] | None:
     picture = section_format(index.stream, config)
     return None if picture is None else setup_of(picture)
-
-
-def _place(order: DisplayOrder, packet: PacketBytes) -> int:
-    """A packet's place in display order, by its own headers: NVDEC knows no times."""
-    try:
-        return order.key(packet.data)
-    except ValueError as error:
-        raise DecodeError(f"the order of its pictures cannot be told at packet {packet.number}: {error}") from None
 
 
 class _DisplayOrder:
