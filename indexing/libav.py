@@ -22,6 +22,7 @@ from videoloader.errors import DecodeError, IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
 from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
+from videoloader.indexing.configurations import with_configurations
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.demuxer import open_demuxer
 from videoloader.indexing.index import StreamInfo, VideoIndex
@@ -123,7 +124,7 @@ def _read_packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
 ) -> _Packets:
     codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
-    packets = _Packets([], [], [], [], [], [], [], [], Setups(config))
+    packets = _Packets([], [], [], [], [], [], [], [], Setups(codec, config))
     offsets = packets.offset
     for packet in container.demux(stream):
         if _repeats_the_last(packet, codec) and packets.pts:
@@ -134,8 +135,8 @@ def _read_packets(
         packets.dts.append(packet.dts)
         packets.size.append(packet.size)
         packets.key.append(packet.is_keyframe)
-        packets.setups.add(packet)
         payload = bytes(packet)
+        packets.setups.add(packet, payload)
         packets.starts.append(is_random_access(codec, config, payload))
         packets.hidden.append(packet.is_discard or hides_frame(codec, payload[0], payload[-1]))
         if offsets is not None:
@@ -202,7 +203,7 @@ def _assemble(
     frame_pts: npt.NDArray[np.int64],
 ) -> VideoIndex:
     count = len(packets.size)
-    return VideoIndex(
+    index = VideoIndex(
         source=source.name,
         container=container.format.name,
         method=method,  # type: ignore[arg-type]
@@ -222,6 +223,7 @@ def _assemble(
         ),
         start_time=container.start_time or 0,
     )
+    return with_configurations(index, packets.setups.brought)
 
 
 def _keys_from(codec: str, method: str) -> Literal["headers", "decoder", "container"]:
@@ -318,7 +320,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
     """
     with open_video(source) as (container, stream):
         codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
-        packets = _Packets([], [], [], [], [], [], [], [], Setups(config))
+        packets = _Packets([], [], [], [], [], [], [], [], Setups(codec, config))
         offsets = packets.offset
         frames: list[int] = []
         times: list[int | None] = []
@@ -334,9 +336,9 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                 packets.pts.append(packet.pts)
                 packets.dts.append(packet.dts)
                 packets.size.append(packet.size)
-                packets.setups.add(packet)
-                packets.hidden.append(packet.is_discard)
                 payload = bytes(packet)
+                packets.setups.add(packet, payload)
+                packets.hidden.append(packet.is_discard)
                 start = is_random_access(codec, config, payload)
                 packets.starts.append(start)
                 packets.key.append(not marked and (packet.is_keyframe or start is True))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import UnsupportedError
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, units_of
 from videoloader.indexing.index import StreamInfo
 
 _MOST = 256  # that an index counts
@@ -19,20 +20,28 @@ class Setups:
     """The configurations of a stream that libavformat demuxes: a record and a palette each.
 
     Args:
+        codec: of the stream.
         config: the record that its decoder is opened with.
+
+    Attributes:
+        brought: parameter sets of H.264 and HEVC by the packet that brings them along.
     """
 
-    def __init__(self, config: bytes) -> None:
+    def __init__(self, codec: str, config: bytes) -> None:
+        self.brought: dict[int, list[bytes]] = {}
+        self._codec = codec
         self._record, self._palette = config, b""
         self._known: dict[tuple[bytes, bytes], int] = {}
         self._of_packets: list[int] = []
 
-    def add(self, packet: av.packet.Packet[Any]) -> None:
-        """Take note of the stream's next packet."""
+    def add(self, packet: av.packet.Packet[Any], payload: bytes) -> None:
+        """Take note of the stream's next packet, and of its bytes."""
         if packet.has_sidedata("palette"):
             self._palette = bytes(packet.get_sidedata("palette"))
         if packet.has_sidedata("new_extradata"):
             self._record = bytes(packet.get_sidedata("new_extradata"))
+        if self._codec in WITH_PARAMETER_SETS and (units := units_of(self._codec, self._record, payload)):
+            self.brought[len(self._of_packets)] = units
         self._of_packets.append(self._known.setdefault((self._record, self._palette), len(self._known)))
 
     def of_packets(self, source: str) -> npt.NDArray[np.uint8]:

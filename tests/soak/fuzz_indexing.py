@@ -63,6 +63,8 @@ _EDGES = [
 class PatchedSource:
     """A source with some bytes changed and its end cut off, without a copy of the rest."""
 
+    read_through = 64 << 10
+
     def __init__(self, source: ByteSource, patches: list[tuple[int, bytes]], size: int) -> None:
         self.name, self.size = source.name, size
         self._source, self._patches = source, patches
