@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, compress, islice, pairwise, starmap
+from itertools import chain, compress, islice, pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.sources import ByteSource, FolderSource
-from videoloader.picture_places import with_places
+from videoloader.picture_places import Part, with_places
 from videoloader.planning import Run
 from videoloader.run_start import IndexCorrection, from_keyframe
 
@@ -80,59 +80,81 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     wanted = [True] * len(run.packets)
     if not all_wanted:
         wanted = np.isin(run.packets, run.wanted, assume_unique=True).tolist()
-    parts = zip(run.packets.tolist(), _read(source, index, run), wanted, strict=True)
-    packets: Iterator[PacketBytes] = starmap(PacketBytes, parts)
+    parts: Iterator[Part] = zip(run.packets.tolist(), _read(source, index, run), wanted, repeat(None))
     if index.container == "images" and codec == "mjpeg":
-        return _whole_jpegs(source, packets)
+        return _whole_jpegs(source, _as_packets(parts))
     if index.stream.encrypted:
-        return packets
+        return _as_packets(parts)
     if places:
-        packets = with_places(index, run, packets)
-    if codec in WITH_HEADERS:
-        packets = _with_headers_told(source, index, run, packets)
+        parts = with_places(index, run, parts)
+    # A packet of an index that was decoded may carry a part of another's frame. Which frames come out before the first
+    # keyframe, a decoder guesses from all the packets that it is given.
+    leaves_out = not (all_wanted or index.method == "decoded" or run.packets[0] < index.first_keyframe)
+    if codec in WITH_PARAMETER_SETS:
+        packets = _with_sets_told(source, index, run, parts, leaves_out=leaves_out and codec == "h264")
+    elif codec in WITH_HEADERS:
+        packets = _with_sequences_told(codec, parts)
+    else:
+        packets = _as_packets(parts)
     if index.packet_key[run.packets[0]]:
         packets = from_keyframe(index, packets)
     if codec == "h264" and run.packets[0]:
         packets = _with_x264_version(source, index, packets)
-    if index.method == "decoded" or all_wanted:
-        # A packet of an index that was decoded may carry a part of another's frame.
-        return packets
-    if run.packets[0] < index.first_keyframe:
-        # Which frames come out at such a start, a decoder guesses from all the packets that it is given.
-        return packets
-    if names_references(codec):
+    if leaves_out and names_references(codec):
         return _referenced(index, run, packets)
-    return _without_disposable(index, run, packets)
+    if leaves_out and codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS:
+        return _without_disposable(index, run, packets)
+    return packets
 
 
-def _with_headers_told(
-    source: ByteSource, index: VideoIndex, run: Run, packets: Iterator[PacketBytes]
+def _as_packets(parts: Iterator[Part]) -> Iterator[PacketBytes]:
+    return (PacketBytes(number, data, wanted, False, place) for number, data, wanted, place in parts)
+
+
+def _with_sets_told(
+    source: ByteSource, index: VideoIndex, run: Run, parts: Iterator[Part], *, leaves_out: bool
 ) -> Iterator[PacketBytes]:
-    """The packets, those marked that bring along headers. All of these must be known to the index."""
+    """The packets of H.264 or HEVC, those marked that bring along sets, all of which must be known to the index.
+
+    Args:
+        source, index, run: as for ``read_packets``.
+        parts: of the packets.
+        leaves_out: whether packets of H.264 that nobody wants, and no other refers to, are left out.
+    """
     codec, configs = index.stream.codec, index.stream.codec_configs
-    with_sets = codec in WITH_PARAMETER_SETS
-    slices = SLICES[codec] if with_sets else b""
+    slices, first_number = SLICES[codec], int(run.packets[0])
+    needed = set(run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO].tolist()) if leaves_out else ()
     config = length_size = -1
-    for packet, number in zip(packets, index.packet_config[run.packets].tolist(), strict=True):
-        if number != config:
-            config = number
+    for (number, data, wanted, place), config_here in zip(
+        parts, index.packet_config[run.packets].tolist(), strict=True
+    ):
+        if config_here != config:
+            config = config_here
             length_size = nal_length_size(codec, configs[config])
-        data = packet.data
-        if not with_sets:
-            own = bool(may_have_sequence_headers(data) and sequence_headers(codec, data))
-            yield packet._replace(headers=True) if own else packet
-        elif (
-            0 < length_size < len(data)
+        # Most packets are a single slice, which is seen at a glance; nal_ref_idc of H.264 is in its first byte.
+        size = len(data)
+        if (
+            0 < length_size < size
             and slices[data[length_size]]
-            and int.from_bytes(data[:length_size], "big") + length_size == len(data)
+            and int.from_bytes(data[:length_size], "big") + length_size == size
         ):
-            yield packet  # a single slice, as most are
-        elif units := sets_in_packet(codec, length_size, data):
-            if brings_others(index, packet.number, units):
-                raise IndexCorrection(with_sets_found(index, source, packet.number, units))
-            yield packet._replace(headers=True)
+            units: list[bytes] = []
+            disposable = leaves_out and not data[length_size] & 0x60
         else:
-            yield packet
+            units = sets_in_packet(codec, length_size, data)
+            disposable = leaves_out and not units and is_disposable(codec, configs[config], data)
+        if disposable and not wanted and number not in needed and number != first_number:
+            continue
+        if units and brings_others(index, number, units):
+            raise IndexCorrection(with_sets_found(index, source, number, units))
+        yield PacketBytes(number, data, wanted, bool(units), place)
+
+
+def _with_sequences_told(codec: str, parts: Iterator[Part]) -> Iterator[PacketBytes]:
+    """The packets of MPEG-1, 2 or 4, those marked that bring along sequence headers."""
+    for number, data, wanted, place in parts:
+        headers = may_have_sequence_headers(data) and sequence_headers(codec, data) != b""
+        yield PacketBytes(number, data, wanted, headers, place)
 
 
 def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | memoryview]:
