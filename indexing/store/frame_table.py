@@ -169,7 +169,9 @@ def unpack_index(packed: PackedIndex, source: str) -> VideoIndex:
     """
     record, blob = packed
     if not blob or blob[0] != BLOB_VERSION:
-        raise IndexingError("its stored index is damaged or of another version of this library", source)
+        raise IndexingError(
+            "its stored index is damaged or of another version of this library: build the store again", source
+        )
     if zlib.crc32(memoryview(blob)[_HEAD:], zlib.crc32(record)) != int.from_bytes(blob[1:_HEAD], "little"):
         raise IndexingError("its stored index is damaged: the checksum does not fit", source)
     try:

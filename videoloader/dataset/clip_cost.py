@@ -104,6 +104,7 @@ def with_gops_of(index: VideoIndex, frames: int) -> VideoIndex:
         frame_packet=packet,
         byte_ranges=True,
         transport=None,
+        other_starts=(),
     )
 
 
