@@ -1,0 +1,132 @@
+"""Parameter sets that change on the way: the ones in force at each keyframe belong to the index."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from lies.joined import joined
+from synthetic_index import make_index
+from truth import full_decode, hash_of
+
+from videoloader import Video
+from videoloader.decoding import CpuDecoder, decode_run
+from videoloader.indexing import build_index, open_source
+from videoloader.indexing.bitstream.parameter_sets import named_sets, record_with_sets
+from videoloader.indexing.configurations import with_configurations
+from videoloader.packets import read_packets
+from videoloader.planning import plan_frames
+from videoloader.run_start import IndexCorrection
+
+
+def hashes_of(path, frames, decoder: CpuDecoder, index=None):
+    """The hash of each frame, read by itself, None of a damaged one; and the index as it is known in the end."""
+    source, index = open_source(path), index or build_index(path)
+    found: dict[int, bytes | None] = {}
+    for frame in frames:
+        damaged = False
+        while True:
+            pictures = {}
+            try:
+                for run in plan_frames(index, [frame]).runs:
+                    decoded = decode_run(
+                        decoder,
+                        index,
+                        run,
+                        lambda run, index=index: read_packets(source, index, run),
+                        lambda packet, picture, to=pictures: to.update({packet: hash_of(picture)}),
+                    )
+                    damaged = damaged or bool(decoded.corrupt)
+            except IndexCorrection as better:
+                index = better.index
+                continue
+            break
+        found[frame] = None if damaged else pictures[int(index.frame_packet[frame])]
+    return found, index
+
+
+@pytest.mark.parametrize("family", ["h264_pps", "h264_transform", "hevc_sps"])
+@pytest.mark.parametrize(
+    ("way", "container"), [("once", "mp4"), ("always", "mkv"), ("always", "ts"), ("descriptions", "mp4")]
+)
+def test_every_frame_alone_is_that_of_a_full_decode(tmp_path, family, way, container):
+    data = joined(tmp_path, family, (0, 1, 0), way, container)
+    if data is None:
+        pytest.skip("these cannot be joined so")
+    path = tmp_path / f"joined.{container}"
+    path.write_bytes(data)
+    truth = full_decode(path)
+    assert not truth.error
+    frames = list(range(len(truth.hashes)))
+    random.Random(0).shuffle(frames)
+    found, _ = hashes_of(path, frames, CpuDecoder())
+    assert [found[frame] for frame in range(len(frames))] == truth.hashes
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv"])
+def test_sets_inside_a_gop_count_for_those_behind_it_once_it_was_read(tmp_path, container):
+    data = joined(tmp_path, "h264_pps", (0, 1), "late", container)
+    assert data is not None
+    path = tmp_path / f"joined.{container}"
+    path.write_bytes(data)
+    truth = full_decode(path)
+    assert not truth.error
+    decoder = CpuDecoder()
+    _, index = hashes_of(path, range(len(truth.hashes)), decoder)
+    found, again = hashes_of(path, reversed(range(len(truth.hashes))), decoder, index)
+    # The sets come one packet too late for the keyframe that needs them.
+    damaged = [frame for frame in found if found[frame] is None]
+    assert len(damaged) < 10
+    assert all(found[frame] in (truth.hashes[frame], None) for frame in found)
+    assert again is index
+
+
+def test_videos_of_one_record_do_not_see_each_others_sets(tmp_path):
+    paths = []
+    for number, members in enumerate([(0,), (0, 1), (0, 2)]):
+        data = joined(tmp_path, "h264_pps", members, "once", "mp4")
+        assert data is not None
+        paths.append(tmp_path / f"{number}.mp4")
+        paths[-1].write_bytes(data)
+    truths = [full_decode(path).hashes for path in paths]
+    decoder, rng = CpuDecoder(), random.Random(1)
+    for _ in range(60):
+        which = rng.randrange(3)
+        frame = rng.randrange(len(truths[which]))
+        found, _ = hashes_of(paths[which], [frame], decoder)
+        assert found[frame] == truths[which][frame], (which, frame)
+
+
+def test_more_configurations_than_packets_can_name_make_decoding_start_before_them(sample):
+    index = build_index(sample("h264_mp4"))
+    record = index.stream.codec_configs[0]
+    count = 600
+    plain = make_index(list(range(count)), set(range(0, count, 2)))
+    plain = type(plain)(**{**{n: getattr(plain, n) for n in plain.__dataclass_fields__}, "stream": index.stream})
+    brought = {number: [b"\x68\xce" + number.to_bytes(2, "big") + b"\x80"] for number in range(0, count, 2)}
+    many = with_configurations(plain, brought)
+    assert len(many.stream.codec_configs) == 256
+    last = int(np.flatnonzero(many.packet_key)[-1])
+    assert last < 520
+    assert many.stream.codec_configs[many.packet_config[last]] == record_with_sets(
+        "h264", record, {**named_sets("h264", _sets(record)), **named_sets("h264", brought[last])}
+    )
+
+
+def _sets(record: bytes) -> list[bytes]:
+    from videoloader.indexing.bitstream.nal import parameter_sets
+
+    return parameter_sets("h264", record)
+
+
+def test_a_video_remembers_what_its_packets_told(tmp_path):
+    data = joined(tmp_path, "h264_pps", (0, 1), "late", "mkv")
+    assert data is not None
+    path = tmp_path / "joined.mkv"
+    path.write_bytes(data)
+    video = Video(path, device="cpu")
+    before = video.index
+    expected = video[:]
+    assert video.index is not before
+    assert all((video[frame] == expected[frame]).all() for frame in (len(video) - 1, 0, len(video) // 2))
