@@ -179,7 +179,7 @@ def check_index(index: VideoIndex, source: ByteSource) -> None:
         assert len(getattr(index, f"packet_{name}")) == packets, name
     assert len(index.frame_pts) == frames
     assert 0 <= index.frame_packet.min() <= index.frame_packet.max() < packets
-    assert (np.diff(index.frame_pts) >= 0).all()
+    assert (np.diff(index.clock) >= 0).all()
     assert index.packet_config.max() < len(index.stream.codec_configs)
     if index.byte_ranges:
         assert index.packet_size.min() >= 0
