@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from synthetic_index import make_index
 
 from videoloader.errors import SourceError
-from videoloader.indexing import MemorySource
+from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
 from videoloader.packets import read_packets
 from videoloader.planning import Run, plan_frames
@@ -138,3 +138,20 @@ def test_before_the_first_keyframe_nothing_is_left_out():
     (run,) = plan_frames(index, [2]).runs
     source = MemorySource(REFERENCE + DISPOSABLE + DISPOSABLE)
     assert [packet.number for packet in read_packets(source, index, run)] == [0, 1, 2]
+
+
+def test_parameter_sets_that_no_record_can_hold_do_not_make_a_run_be_planned_for_ever(sample):
+    path = sample("h264_mp4")
+    index = build_index(path)
+    source = open_source(path)
+    endless = b"\x68\xce" + b"\1" * 70_000  # a set of a kind and number that are known, longer than a record can say
+    packet = source.read(*index.packet_range(0))
+    content = len(endless).to_bytes(4, "big") + endless + packet
+    alone = replace(
+        index,
+        packet_offset=np.append(0, index.packet_offset[1:]),
+        packet_size=np.append(len(content), index.packet_size[1:]).astype(np.int32),
+    )
+    first = Run(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    (read,) = read_packets(MemorySource(content), alone, first)
+    assert (read.number, read.headers, bytes(read.data)) == (0, True, content)

@@ -146,7 +146,10 @@ def _with_sets_told(
         if disposable and not wanted and number not in needed and number != first_number:
             continue
         if units and brings_others(index, number, units):
-            raise IndexCorrection(with_sets_found(index, source, number, units))
+            better = with_sets_found(index, source, number, units)
+            # What no record can hold, or no number names, is not known then either: it takes effect as it is read.
+            if not brings_others(better, number, units):
+                raise IndexCorrection(better)
         yield PacketBytes(number, data, wanted, bool(units), place)
 
 
