@@ -6,6 +6,7 @@ Containers tell when pictures are shown, and some tell it wrongly. Decoders go b
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -61,7 +62,7 @@ def display_order(codec: str, record: bytes) -> DisplayOrder | None:
     return _ORDERS[codec](record) if codec in _ORDERS else None
 
 
-class _Slices:
+class _Slices(ABC):
     """Parameter sets of H.264 or HEVC by number, as they come along."""
 
     _codec: str
@@ -81,8 +82,9 @@ class _Slices:
         self._highest = max(self._highest, key)
         return key
 
+    @abstractmethod
     def _take(self, sets: Sets) -> None:
-        raise NotImplementedError
+        """Let sets take the place of those of their kind and number."""
 
     def _find_slice(self, payload: bytes | memoryview) -> int:
         """Where the first slice of a packet begins; sets before it are taken in."""
