@@ -30,7 +30,6 @@ _SLICE_HEAD = 12
 _LONG_SLICE_HEAD = 48
 _MOST_NUMBER_BITS = 16  # of frame_num and pic_order_cnt_lsb (ITU-T H.264, 7.4.2.1.1)
 _LARGEST_ORDER = 1 << 32
-_PREFIX = 14  # nal_unit_type of ITU-T H.264, table 7-1
 # B pictures in a row, at most.
 _MOST_BETWEEN = 1 << 10
 # Numbers of H.264 frames that may be missing: leading pictures that are left out.
@@ -90,11 +89,7 @@ class _Slices(ABC):
         """Where the first slice of a packet begins; sets before it are taken in."""
         found = -1
         units: list[bytes] = []
-        nals = [*iterate_nals(payload, self._length_size)]
-        if self._codec == "h264" and len(nals) == 1 and payload[nals[0][0]] & 31 == _PREFIX:
-            # Written by phones: a unit that is not to be looked at, and in it all others after start codes.
-            nals = [*iterate_nals(payload, 0)]
-        for start, stop in nals:
+        for start, stop in iterate_nals(payload, self._length_size):
             if self._codec == "hevc" and (stop - start < 3 or is_of_layer(payload, start)):
                 continue
             if is_slice(self._codec, payload[start]):

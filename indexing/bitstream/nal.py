@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 _ANNEX_B_CONFIG = 0  # a NAL length size of zero stands for start codes
+_PREFIX = 14  # nal_unit_type of ITU-T H.264, table 7-1
 
 
 @lru_cache(256)  # asked for each packet
@@ -28,7 +29,11 @@ def iterate_nals(payload: bytes | memoryview, length_size: int) -> Iterator[tupl
             start = position + length_size
             position = start + int.from_bytes(payload[position:start], "big")
             if position > start:
-                yield start, min(position, len(payload))
+                stop = min(position, len(payload))
+                yield start, stop
+                if payload[start] & 31 == _PREFIX:
+                    # Phones write all other units of a packet into its prefix unit, after start codes.
+                    yield from ((start + first, start + last) for first, last in iterate_nals(payload[start:stop], 0))
         return
     data = bytes(payload)
     start = data.find(b"\0\0\1") + 3
