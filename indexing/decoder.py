@@ -51,8 +51,9 @@ def open_decoder(index: VideoIndex, config: int, threads: int = 1) -> av.video.c
     options = {}
     if stream.codec == "h264":
         # Streams that do not state their reorder depth start at zero and would lose the first frames
-        # that come out of order. With threads a picture given out before it is decoded lacks its mark of damage.
-        held_back = max(stream.reorder_depth, threads if threads > 1 else 0)
+        # that come out of order. With threads a picture given out before it is decoded lacks its mark of damage: it
+        # must stay until each thread has begun another one.
+        held_back = stream.reorder_depth + (threads if threads > 1 else 0)
         options["has_b_frames"] = str(min(held_back, _DEEPEST_H264_REORDERING))
     if threads > 1:
         # With threads the marks of damaged frames are not reliable, but errors are: with dav1d only within a frame.

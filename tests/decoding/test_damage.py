@@ -241,6 +241,20 @@ def test_all_reads_of_a_damaged_video_agree_and_what_differs_from_a_full_decode_
         torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("threads", [2, 8])
+def test_damage_at_the_end_is_marked_however_the_threads_take_turns(sample, threads, monkeypatch):
+    """The last packet ends too early, which libavcodec calls no error; each read is another race of its threads."""
+    name = "h264_mp4_open_gop"
+    data = mutated(sample(name), build_index(sample(name)), 664)
+    marks = set()
+    for used in (1, *[threads] * 40):
+        monkeypatch.setattr(torch, "get_num_threads", lambda used=used: used)
+        video = vl.Video(MemorySource(data), device="cpu")
+        marks.add(tuple(video.read(range(len(video))).corrupt.tolist()))
+    assert len(marks) == 1
+    assert any(marks.pop())
+
+
 FINDINGS = CORPUS.parent / "findings"
 
 

@@ -6,13 +6,16 @@ import ctypes
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
+from typing import Any
 
 import av
 import av.error
 import av.logging
+import av.packet
 import av.video.codeccontext
 
 from videoloader.indexing.bitstream.lost_data import lost_data_check
+from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.index import VideoIndex
@@ -24,8 +27,11 @@ from videoloader.planning import Run
 _EXACT_CODECS = (
     "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "png", "vp8", "vp9", "vvc",
 )  # fmt: skip
-# What libavcodec makes at most by itself. Each holds frames, and more gain little.
+# What libavcodec makes at most by itself, and how many pictures it may hold back in H.264: each thread holds one of
+# them, beside those that are held for their order. More threads gain little.
 _MOST_THREADS = 16
+# nal_unit_type 9; slices of any kind may follow.
+_DELIMITER = b"\x09\xf0"
 # Packets of a run, below which they are not worth being made.
 _LEAST_PACKETS = 8
 
@@ -73,36 +79,54 @@ def decode_in_threads(
         return
     expected: set[int] = set()
     previous: int | None = None
-    lacks_data = lost_data_check(index.stream.codec, index.stream.codec_configs[index.packet_config[first.number]])
-    with _decoder(index, int(index.packet_config[first.number]), threads) as decoder:
-        # To the last frame that is held back, since what is wanted may refer to it.
-        for packet in chain((first,), coming, (None,)):
-            if packet is not None and lacks_data is not None and lacks_data(packet.data):
+    config = int(index.packet_config[first.number])
+    lacks_data = lost_data_check(index.stream.codec, index.stream.codec_configs[config])
+
+    def wanted(frames: list[av.VideoFrame]) -> Iterator[tuple[int, av.VideoFrame]]:
+        for frame in frames:
+            if frame.is_corrupt:
                 raise UnsureError
-            if packet is not None and packet.wanted:
+            if frame.pts in expected:
+                expected.remove(frame.pts)
+                yield frame.pts, frame
+
+    with _decoder(index, config, threads) as decoder:
+        for packet in chain((first,), coming):
+            if lacks_data is not None and lacks_data(packet.data):
+                raise UnsureError
+            if packet.wanted:
                 expected.add(packet.number)
-            for frame in _decode(decoder, index, packet, previous):
-                if frame.is_corrupt:
-                    raise UnsureError
-                if frame.pts in expected:
-                    expected.remove(frame.pts)
-                    yield frame.pts, frame
-            previous = packet and packet.number
+            yield from wanted(_decode(decoder, make_packet(index, packet.data, packet.number, previous)))
+            previous = packet.number
+        if index.stream.codec == "h264":
+            # At the end libavcodec takes the marks of all pictures that it still holds, although threads may be at work
+            # on them. Each thread ends its work before it gets another packet: here one without a picture.
+            decoder.skip_frame = "NONREF"  # with this, that is no error
+            for _ in range(decoder.thread_count):
+                yield from wanted(_decode(decoder, _without_picture(index.stream.codec_configs[config])))
+        # To the last frame that is held back, since what is wanted may refer to it.
+        yield from wanted(_decode(decoder, None))
     if expected:
         raise UnsureError
 
 
 def _decode(
-    decoder: av.video.codeccontext.VideoCodecContext,
-    index: VideoIndex,
-    packet: PacketBytes | None,
-    previous: int | None,
+    decoder: av.video.codeccontext.VideoCodecContext, packet: av.packet.Packet[Any] | None
 ) -> list[av.VideoFrame]:
     """The frames that come out after a packet, or of all that is held back."""
     try:
-        return decoder.decode(packet and make_packet(index, packet.data, packet.number, previous))
+        return decoder.decode(packet)
     except av.error.FFmpegError:
         raise UnsureError from None
+
+
+def _without_picture(config: bytes) -> av.packet.Packet[Any]:
+    """A packet of H.264 with an access unit delimiter alone (ITU-T H.264, 7.3.2.4)."""
+    size = nal_length_size("h264", config)
+    data = (len(_DELIMITER).to_bytes(size, "big") if size else b"\0\0\1") + _DELIMITER
+    packet: av.packet.Packet[Any] = av.Packet(len(data))  # made by size, it has the zeros that decoders read on into
+    packet.update(data)
+    return packet
 
 
 # Of all threads, while they decode.
@@ -111,7 +135,7 @@ _decoders: list[av.video.codeccontext.VideoCodecContext] = []
 
 @contextmanager
 def _decoder(index: VideoIndex, config: int, threads: int) -> Iterator[av.video.codeccontext.VideoCodecContext]:
-    decoder = open_decoder(index, config, min(threads, _MOST_THREADS))
+    decoder = open_decoder(index, config, max(min(threads, _MOST_THREADS - index.stream.reorder_depth), 1))
     _decoders.append(decoder)
     try:
         yield decoder
