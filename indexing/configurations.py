@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from videoloader.indexing.bitstream.parameter_sets import (
     WITH_HEADERS,
@@ -72,6 +73,23 @@ def brings_others(index: VideoIndex, packet: int, units: Iterable[bytes]) -> boo
     """Whether a packet of H.264 or HEVC has sets that the index does not say are in force there."""
     codec = index.stream.codec
     return not _are_known(codec, index.stream.codec_configs[index.packet_config[packet]], units)
+
+
+def decoded_otherwise(before: VideoIndex, after: VideoIndex) -> npt.NDArray[np.bool_]:
+    """bool[P]: packets whose pictures may be other ones, now that more is known of the configurations of their GOPs.
+
+    Args:
+        before: an index.
+        after: the same with corrections.
+    """
+    numbers: dict[bytes, int] = {}
+    one, other = (
+        np.array([numbers.setdefault(record, len(numbers)) for record in index.stream.codec_configs])
+        for index in (before, after)
+    )
+    changes = np.append(0, np.cumsum(one[before.packet_config] != other[after.packet_config]))
+    found: npt.NDArray[np.bool_] = changes[1:] > changes[after.packet_start]
+    return found
 
 
 def _are_known(codec: str, record: bytes, units: Iterable[bytes]) -> bool:

@@ -13,7 +13,7 @@ from videoloader.indexing.bitstream.parameter_sets import (
     units_of,
 )
 from videoloader.indexing.bitstream.random_access import is_random_access, recovers_at_once
-from videoloader.indexing.configurations import with_configurations
+from videoloader.indexing.configurations import brings_others, with_configurations
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource
 
@@ -79,7 +79,8 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> VideoIndex:
 def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: list[bytes]) -> VideoIndex:
     """The index of H.264 or HEVC, corrected by parameter sets that were found in a packet.
 
-    They stay in force in the GOPs that follow, but for what their keyframes bring along.
+    They stay in force in the GOPs that follow, but for what their keyframes bring along. An index that knows of them is
+    given back as it is.
 
     Args:
         index: of packets that are byte ranges.
@@ -87,6 +88,8 @@ def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: l
         packet: whose sets are other ones than the index says.
         units: these sets.
     """
+    if not brings_others(index, packet, units):
+        return index
     brought = {packet: units}
     configs = index.stream.codec_configs
     following = index.packet_key.nonzero()[0]

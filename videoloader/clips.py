@@ -42,11 +42,12 @@ from videoloader.errors import (
     VideoLoaderError,
 )
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
+from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.indexing.sources import SourceState, check_unchanged
 from videoloader.packets import PacketBytes, read_packets
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import Run, plan_frames, with_all_frames
-from videoloader.run_start import IndexCorrection
+from videoloader.run_start import Correction, IndexCorrection
 from videoloader.slots import ClipSink, ClipSlots
 from videoloader.stopping import Stop
 
@@ -62,7 +63,9 @@ class ClipsReport:
             PyNvVideoCodec does not tell which pictures the driver concealed. What NVDEC's parser refuses, a picture
             too many or too few, and other sizes make the CPU decode all of it.
         corrupt_frames: different frames wanted that are.
-        index: the video's index, better known now where the container called a packet a keyframe wrongly.
+        index: the video's index, by which all frames were decoded: better known now where the container called a
+            packet a keyframe wrongly, or parameter sets were found.
+        corrections: what was learned of the index, in this order.
         ready: CUDA events; the slots are complete when all have come. None on the CPU.
         seconds: that the thread took.
         by_gpu: whether NVDEC or the JPEG engines decoded it, not the CPU.
@@ -73,6 +76,7 @@ class ClipsReport:
     corrupt: list[npt.NDArray[np.bool_]]
     corrupt_frames: int
     index: VideoIndex
+    corrections: tuple[Correction, ...]
     ready: list[torch.cuda.Event]
     seconds: float
     by_gpu: bool
@@ -160,7 +164,9 @@ class ClipReader:
             with on_device:
                 sink = ClipSink(index, clips, output, self._stream)
                 try:
-                    packets, index, by_gpu = self._decode(source, index, numbers, sink, decode, cache, stop, threads)
+                    packets, index, corrections, by_gpu = self._decode(
+                        source, index, numbers, sink, decode, cache, stop, threads
+                    )
                     check_unchanged(source, state)
                 except BaseException:
                     # Nothing may be written any more to memory that the caller will use for something else.
@@ -183,7 +189,8 @@ class ClipReader:
             message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
             raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
         seconds = time.perf_counter() - begin
-        return ClipsReport(packets, len(sink.packets), sink.corrupt, len(sink.marked), index, ready, seconds, by_gpu)
+        wanted, corrupt = len(sink.packets), len(sink.marked)
+        return ClipsReport(packets, wanted, sink.corrupt, corrupt, index, corrections, ready, seconds, by_gpu)
 
     def _decode(
         self,
@@ -195,9 +202,15 @@ class ClipReader:
         cache: FrameCache | None,
         stop: Stop,
         threads: int,
-    ) -> tuple[int, VideoIndex, bool]:
-        """Decode until nothing is left to correct; (packets decoded, index as known now, whether by the GPU)."""
+    ) -> tuple[int, VideoIndex, tuple[Correction, ...], bool]:
+        """Decode until nothing is left to correct.
+
+        Returns:
+            (packets decoded, index as known now, what was learned of it, whether by the GPU).
+        """
         packets, remaining = 0, frames
+        corrections: list[Correction] = []
+        settled: list[npt.NDArray[np.int64]] = []  # the packets wanted from runs that have ended
         by_jpeg_engine = jpeg_engine_decodes(index, self.device, decode)
         nvdec = self._nvdec if not by_jpeg_engine and nvdec_decodes(index, self.device, decode) else None
         if nvdec is None:
@@ -207,7 +220,8 @@ class ClipReader:
             for packet, surface in cache.find(index, sink.packets, self._stream).items():
                 sink.put_surface(packet, surface, self._stream)
             sink.finish()
-            remaining = frames[~np.isin(index.frame_packet[frames], list(sink.done))]
+            settled.append(np.array(list(sink.done), np.int64))
+            remaining = frames[~np.isin(index.frame_packet[frames], settled[0])]
         while True:
             try:
                 read = partial(read_packets, source, index)
@@ -225,18 +239,24 @@ class ClipReader:
                     else:
                         all_frames = partial(read, with_all_frames(index, run), places=True)
                         packets += _decode_and_keep(nvdec, index, all_frames, sink, cache)
-                return packets, index, by_jpeg_engine or nvdec is not None
+                    settled.append(run.wanted)
+                return packets, index, tuple(corrections), by_jpeg_engine or nvdec is not None
             except IndexCorrection as found:
-                index = found.index
+                done = np.concatenate([*settled, np.zeros(0, np.int64)])
+                again = decoded_otherwise(index, found.index)[done]
+                sink.forget(done[again].tolist())
+                index, settled = found.index, [done[~again]]
+                corrections.append(found.correct)
+                remaining = frames[~np.isin(index.frame_packet[frames], settled[0])]
             except UnsureError:
-                threads, packets = 1, 0
+                threads, packets, settled, remaining = 1, 0, [], frames
                 sink.start_again()
             except DecodeError as error:
                 if not (by_jpeg_engine or nvdec) or decode == "nvdec":
                     raise
                 # What the GPU made of this clip is not to be trusted: the CPU does all of it again.
                 leave_to_cpu(index, str(error))
-                by_jpeg_engine, nvdec, cache, remaining = False, None, None, frames
+                by_jpeg_engine, nvdec, cache, settled, remaining = False, None, None, [], frames
                 sink.start_again()
 
     def _decode_jpeg_files(self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink) -> int:

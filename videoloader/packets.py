@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain, compress, islice, pairwise, repeat
 from typing import NamedTuple
 
@@ -146,10 +147,11 @@ def _with_sets_told(
         if disposable and not wanted and number not in needed and number != first_number:
             continue
         if units and brings_others(index, number, units):
-            better = with_sets_found(index, source, number, units)
+            correct = partial(with_sets_found, source=source, packet=number, units=units)
+            better = correct(index)
             # What no record can hold, or no number names, is not known then either: it takes effect as it is read.
             if not brings_others(better, number, units):
-                raise IndexCorrection(better)
+                raise IndexCorrection(better, correct)
         yield PacketBytes(number, data, wanted, bool(units), place)
 
 

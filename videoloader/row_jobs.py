@@ -58,7 +58,8 @@ def decode_rows(
     source, slots = reopen_source(video.entry.path), [part.slots for part in job.parts]
     with profiler_range("decode", reader.device):
         report = reader.read(source, job.index, slots, output, decode=decode, cache=cache, stop=stop, state=video.state)
-    video.index = report.index
+    for correct in report.corrections:  # other jobs may have learned something else meanwhile
+        video.index = correct(video.index)
     for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
         row.corrupt[part.slots.positions] = corrupt
     if report.corrupt_frames:

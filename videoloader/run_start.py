@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,19 @@ _NAMED_LEADING, _WITH_LEADING = ("hevc", "vvc"), ("h264", "mpeg1video", "mpeg2vi
 _IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
 
 
+Correction = Callable[[VideoIndex], VideoIndex]
+
+
 class IndexCorrection(Exception):
     """What was read shows that an index is wrong. What was planned with it is to be planned again.
 
     Attributes:
         index: the same, as it is known now.
+        correct: gives what somebody else knows of the same video with this correction; an index that has it, unchanged.
     """
 
-    def __init__(self, index: VideoIndex) -> None:
-        self.index = index
+    def __init__(self, index: VideoIndex, correct: Correction) -> None:
+        self.index, self.correct = index, correct
 
 
 def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
@@ -44,7 +49,7 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
     first = next(packets)
     config = index.stream.codec_configs[index.packet_config[first.number]]
     if index.keys_from == "container" and is_random_access(codec, config, first.data) is False:
-        raise IndexCorrection(index.without_keyframe(first.number))
+        _correct(index, partial(_without_keyframe, packet=first.number))
     if index.method != "decoded":
         if codec in _NAMED_LEADING:
             packets = _without_named_leading(index, config, first, packets)
@@ -102,5 +107,17 @@ def _start_earlier(index: VideoIndex, keyframe: int, packet: int) -> None:
     """Raise IndexCorrection, so that decoding for a packet starts before this keyframe, if there is anything."""
     if keyframe:
         before = np.flatnonzero(index.packet_key[:keyframe])
-        start = int(before[-1]) if len(before) else 0
-        raise IndexCorrection(replace(index, other_starts=(*index.other_starts, (packet, start))))
+        _correct(index, partial(_with_other_start, packet=packet, start=int(before[-1]) if len(before) else 0))
+
+
+def _correct(index: VideoIndex, correct: Correction) -> None:
+    raise IndexCorrection(correct(index), correct)
+
+
+def _without_keyframe(index: VideoIndex, packet: int) -> VideoIndex:
+    return index.without_keyframe(packet) if index.packet_key[packet] else index
+
+
+def _with_other_start(index: VideoIndex, packet: int, start: int) -> VideoIndex:
+    known = (packet, start) in index.other_starts
+    return index if known else replace(index, other_starts=(*index.other_starts, (packet, start)))

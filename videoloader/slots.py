@@ -174,6 +174,14 @@ class ClipSink:
             for stream in self.streams:
                 self._cuda_stream.wait_stream(stream)
 
+    def forget(self, packets: Collection[int]) -> None:
+        """Have the pictures of some packets come again, since they may have been wrong."""
+        self.done.difference_update(packets)
+        self.marked.difference_update(packets)
+        for packet in packets:
+            for clip, frames in self._frames_of(packet):
+                self.corrupt[clip][frames] = False
+
     def mark(self, packets: Collection[int]) -> None:
         """Call the frames of some wanted packets corrupt."""
         self.marked.update(packets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
@@ -20,6 +20,7 @@ from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, resolve_device
 from videoloader.errors import FrameRangeError, UnsupportedError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
+from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.loader_arguments import check_choices
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.planning import plan_frames, split_at_keyframes
@@ -240,6 +241,9 @@ class Video:
                     part, pixels, job = making.popleft()
                     report = job.result()
                     self._accept([report], [pixels])
+                    if self._outdated(report, part).any():
+                        parts.appendleft(part)
+                        continue
                     damaged.update(part[report.corrupt[0]].tolist())
                     made.update(zip(part.tolist(), pixels.unbind(0), strict=True))
                 if number in damaged:
@@ -265,13 +269,15 @@ class Video:
         made = [self._new_clip(numbers) for numbers in clips]
         corrupt = [np.zeros(len(numbers), np.bool_) for numbers in clips]
         jobs = list(split_clips(self.index, [clip for _, clip in made], _LEAST_PACKETS)) if clips else []
-        with share_of_cores() as cores:
-            reports = self._do_jobs(jobs, cores)
-        for (_, parts), report in zip(jobs, reports, strict=True):
-            for part, damaged in zip(parts, report.corrupt, strict=True):
-                corrupt[part.clip][part.slots.positions] = damaged
-        self._accept(reports, [pixels for pixels, _ in made])
-        if any(report.corrupt_frames for report in reports):
+        while jobs:
+            with share_of_cores() as cores:
+                reports = self._do_jobs(jobs, cores)
+            for (_, parts), report in zip(jobs, reports, strict=True):
+                for part, damaged in zip(parts, report.corrupt, strict=True):
+                    corrupt[part.clip][part.slots.positions] = damaged
+            self._accept(reports, [pixels for pixels, _ in made])
+            jobs = self._jobs_again([clip for _, clip in made], jobs, reports)
+        if any(damaged.any() for damaged in corrupt):
             numbers = [each[damaged] for each, damaged in zip(clips, corrupt, strict=True)]
             tell_of_corrupt(self.index.source, np.concatenate(numbers), self._on_corrupt)
         return [(pixels, damaged) for (pixels, _), damaged in zip(made, corrupt, strict=True)]
@@ -294,6 +300,30 @@ class Video:
             stop.call()
             wait([future for future in futures if not future.cancel()])
 
+    def _jobs_again(
+        self,
+        clips: Sequence[ClipSlots],
+        jobs: Sequence[tuple[npt.NDArray[np.int64], list[ClipPart]]],
+        reports: Sequence[ClipsReport],
+    ) -> list[tuple[npt.NDArray[np.int64], list[ClipPart]]]:
+        """Jobs for the frames that some jobs made without what others have found at the same time."""
+        numbers = [frames[self._outdated(report, frames)] for (frames, _), report in zip(jobs, reports, strict=True)]
+        again = np.concatenate(numbers)
+        if not len(again):
+            return []
+        chosen = [np.isin(clip.frame_numbers, again) for clip in clips]
+        rest = [
+            replace(clip, frame_numbers=clip.frame_numbers[some], positions=clip.positions[some])
+            for clip, some in zip(clips, chosen, strict=True)
+        ]
+        return list(split_clips(self.index, rest, _LEAST_PACKETS))
+
+    def _outdated(self, report: ClipsReport, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which frames of a job would come otherwise, now that more is known of the index."""
+        if report.index is self.index:
+            return np.zeros(len(frames), np.bool_)
+        return decoded_otherwise(report.index, self.index)[self.index.frame_packet[frames]]
+
     def _new_clip(self, numbers: npt.NDArray[np.int64]) -> tuple[torch.Tensor, ClipSlots]:
         """Memory for frames, and the same as slots."""
         height, width = self.index.stream.display_size
@@ -310,8 +340,8 @@ class Video:
         for report in reports:
             for event in report.ready:
                 torch.cuda.current_stream(self.device).wait_event(event)
-            if report.index is not self.index:
-                self.index = report.index
+            for correct in report.corrections:  # other jobs may have learned something else meanwhile
+                self.index = correct(self.index)
         if self.device.type == "cuda":
             for each in pixels:
                 each.record_stream(torch.cuda.current_stream(self.device))

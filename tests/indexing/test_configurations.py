@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+import torch
 from lies.joined import joined
 from synthetic_index import make_index
 from truth import full_decode, hash_of
@@ -14,7 +15,7 @@ from videoloader import Video
 from videoloader.decoding import CpuDecoder, decode_run
 from videoloader.indexing import build_index, open_source
 from videoloader.indexing.bitstream.parameter_sets import named_sets, record_with_sets
-from videoloader.indexing.configurations import with_configurations
+from videoloader.indexing.configurations import decoded_otherwise, with_configurations
 from videoloader.packets import read_packets
 from videoloader.planning import plan_frames
 from videoloader.run_start import IndexCorrection
@@ -130,3 +131,42 @@ def test_a_video_remembers_what_its_packets_told(tmp_path):
     expected = video[:]
     assert video.index is not before
     assert all((video[frame] == expected[frame]).all() for frame in (len(video) - 1, 0, len(video) // 2))
+
+
+@pytest.mark.parametrize("members", [(0, 1, 1, 1, 1), (0, 2, 0, 2, 0, 0)])
+@pytest.mark.parametrize("family", ["h264_pps", "hevc_closed"])
+def test_what_one_job_finds_counts_for_those_decoded_beside_it(tmp_path, family, members):
+    data = joined(tmp_path, family, members, "late", "mkv")
+    assert data is not None
+    path = tmp_path / "joined.mkv"
+    path.write_bytes(data)
+    video = Video(path, device="cpu")
+    at_once = video[:]
+    # Each GOP by itself, now that all sets are known.
+    known = video.index
+    for first in range(0, len(video), 4):
+        assert torch.equal(video.read(range(first, first + 4)).frames, at_once[first : first + 4]), first
+    assert video.index is known
+    assert all(torch.equal(one, other) for one, other in zip(Video(path, device="cpu"), at_once, strict=True))
+
+
+def test_corrections_add_up_in_any_order(tmp_path):
+    data = joined(tmp_path, "h264_pps", (0, 1, 2), "late", "mkv")
+    assert data is not None
+    path = tmp_path / "joined.mkv"
+    path.write_bytes(data)
+    source, plain = open_source(path), build_index(path)
+    corrections = []
+    for frame in (30, 54):
+        (run,) = plan_frames(plain, [frame]).runs
+        with pytest.raises(IndexCorrection) as found:
+            list(read_packets(source, plain, run))
+        corrections.append(found.value.correct)
+    one, other = (corrections[second](corrections[1 - second](plain)) for second in (0, 1))
+    records = [[index.stream.codec_configs[config] for config in index.packet_config] for index in (one, other)]
+    assert records[0] == records[1]
+    assert len(set(records[0])) == 3
+    assert corrections[0](one) is one
+    assert not decoded_otherwise(one, other).any()
+    # The first sets come with packet 25, those of the next keyframes are not known to be others.
+    assert np.flatnonzero(decoded_otherwise(plain, one))[0] == 25
