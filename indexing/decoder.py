@@ -8,8 +8,10 @@ import av
 import av.error
 import av.packet
 import av.video.codeccontext
+import numpy as np
 
 from videoloader.errors import UnsupportedError
+from videoloader.indexing.bitstream.picture import configs_not_cut
 from videoloader.indexing.index import VideoIndex
 
 if TYPE_CHECKING:
@@ -27,12 +29,25 @@ WELL_KNOWN_CODECS = (
 _DEEPEST_H264_REORDERING = 16
 
 
-def open_decoder(index: VideoIndex, config: int, threads: int = 1) -> av.video.codeccontext.VideoCodecContext:
-    """A decoder for the packets of one configuration record.
+def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
+    """The size of pictures that a decoder must be told which starts at a packet; (0, 0) where its packets tell alone.
+
+    H.264's is told the size of the stream's first pictures, and cuts later ones to it as long as they fit.
+    """
+    stream = index.stream
+    size = (stream.width, stream.height)
+    if stream.codec == "h264":
+        lost = configs_not_cut(stream) if len(stream.codec_configs) > 1 else ()
+        return (0, 0) if lost and np.isin(index.packet_config[: start + 1], lost).any() else size
+    return size if stream.codec in _WITHOUT_SIZE or stream.pixel_format else (0, 0)
+
+
+def open_decoder(index: VideoIndex, start: int, threads: int = 1) -> av.video.codeccontext.VideoCodecContext:
+    """A decoder for the packets from one of them on.
 
     Args:
         index: of the video.
-        config: number of the record in ``index.stream.codec_configs``.
+        start: the first packet that it will be given.
         threads: that it may use. More than one hold frames back, make damage an error where that can be, and must have
             ended before the process is forked.
 
@@ -45,7 +60,7 @@ def open_decoder(index: VideoIndex, config: int, threads: int = 1) -> av.video.c
     except (av.error.FFmpegError, ValueError) as error:
         raise UnsupportedError(f"libavcodec has no decoder for {stream.codec} ({error})", index.source) from None
     assert isinstance(context, av.video.codeccontext.VideoCodecContext)
-    context.extradata = stream.codec_configs[config] or None
+    context.extradata = stream.codec_configs[index.packet_config[start]] or None
     context.thread_count = threads
     context.thread_type = "AUTO"
     options = {}
@@ -63,10 +78,9 @@ def open_decoder(index: VideoIndex, config: int, threads: int = 1) -> av.video.c
     context.options = options
     if stream.codec_tag:
         context.codec_tag = stream.codec_tag
-    if stream.codec in _WITHOUT_SIZE or stream.pixel_format:
-        context.width, context.height = stream.width, stream.height
-    if stream.container_size != (0, 0):
-        context.width, context.height = stream.container_size
+    size = size_told(index, start)
+    if size != (0, 0):
+        context.width, context.height = size
     if stream.pixel_format:
         context.pix_fmt = stream.pixel_format
     if stream.bits_per_coded_sample:
@@ -127,7 +141,7 @@ class FreshDecoder:
         self.start = start
         self._index = index
         self._previous: int | None = None
-        self._context = open_decoder(index, int(index.packet_config[start]))
+        self._context = open_decoder(index, start)
 
     def frames(self, number: int, data: bytes) -> list[av.VideoFrame] | None:
         """What comes out after a packet; None where it does not decode."""

@@ -96,7 +96,7 @@ def _decode_until(index: VideoIndex, source: ByteSource, last_pts: int) -> set[i
     """The packets whose frames come out of a decoder that starts with the first, up to one shown after ``last_pts``."""
     came_out: set[int] = set()
     number = fed = 0
-    context = open_decoder(index, int(index.packet_config[0]))
+    context = open_decoder(index, 0)
     try:
         for number, offset in enumerate(index.packet_offset.tolist()):
             if index.packet_config[number] != index.packet_config[0]:

@@ -220,7 +220,7 @@ def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: 
     """The order in which pictures come out of a decoder; none where the packets are damaged."""
     # As if nothing were known of the order, a decoder holds back all that it can.
     unknown = replace(index, stream=replace(index.stream, reorder_depth=_HELD_BACK))
-    context = open_decoder(unknown, int(index.packet_config[start]))
+    context = open_decoder(unknown, start)
     came_out: list[int] = []
     fed = 0
     try:

@@ -83,12 +83,26 @@ def cut_by_container(stream: StreamInfo, width: int, height: int) -> StreamInfo:
     if stream.codec != "h264" or (width, height) == size:
         return stream
     picture = picture_format(stream)
-    if picture is None or (picture.width, picture.height) != size or any(picture.cut_off):
+    if picture is None or (picture.width, picture.height) != size or not _may_be_cut(picture, width, height):
         return stream
-    for stated, coded in ((width, picture.width), (height, picture.height)):
-        if not 0 < stated <= coded or -(-stated // 16) != -(-coded // 16):
-            return stream
     return replace(stream, width=width, height=height, container_size=(width, height))
+
+
+def _may_be_cut(picture: PictureFormat, width: int, height: int) -> bool:
+    sizes = ((width, picture.width), (height, picture.height))
+    fits = all(0 < stated <= coded and -(-stated // 16) == -(-coded // 16) for stated, coded in sizes)
+    return fits and not any(picture.cut_off)
+
+
+@lru_cache(256)
+def configs_not_cut(stream: StreamInfo) -> tuple[int, ...]:
+    """The numbers of the records of H.264 whose pictures cannot be cut to the stream's size.
+
+    With the first of them libavcodec forgets that size, for all that comes after it, too.
+    """
+    formats = [picture_format(replace(stream, codec_configs=(config,))) for config in stream.codec_configs]
+    size = (stream.width, stream.height)
+    return tuple(number for number, each in enumerate(formats) if each is not None and not _may_be_cut(each, *size))
 
 
 @lru_cache(4096)

@@ -16,6 +16,7 @@ from videoloader.decoding import CpuDecoder, decode_run
 from videoloader.indexing import build_index, open_source
 from videoloader.indexing.bitstream.parameter_sets import named_sets, record_with_sets
 from videoloader.indexing.configurations import decoded_otherwise, with_configurations
+from videoloader.indexing.decoder import size_told
 from videoloader.packets import read_packets
 from videoloader.planning import plan_frames
 from videoloader.run_start import IndexCorrection
@@ -63,6 +64,23 @@ def test_every_frame_alone_is_that_of_a_full_decode(tmp_path, family, way, conta
     random.Random(0).shuffle(frames)
     found, _ = hashes_of(path, frames, CpuDecoder())
     assert [found[frame] for frame in range(len(frames))] == truth.hashes
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv", "h264"])
+def test_pictures_are_cut_to_the_first_ones_until_some_do_not_fit(tmp_path, container):
+    # 120×90 is 128×96 cut; the next are 128×96, 96×128, and 128×96 once more.
+    data = joined(tmp_path, "h264_size", (2, 0, 1, 0), "always", container)
+    assert data is not None
+    path = tmp_path / f"joined.{container}"
+    path.write_bytes(data)
+    truth = full_decode(path)
+    assert not truth.error
+    frames = list(range(len(truth.hashes)))
+    random.Random(0).shuffle(frames)
+    found, index = hashes_of(path, frames, CpuDecoder())
+    assert [found[frame] for frame in range(len(frames))] == truth.hashes
+    assert found[30] != found[80]
+    assert [size_told(index, start) for start in (0, 24, 48, 72)] == [(120, 90), (120, 90), (0, 0), (0, 0)]
 
 
 @pytest.mark.parametrize("container", ["mp4", "mkv"])

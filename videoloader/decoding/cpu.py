@@ -20,7 +20,7 @@ from videoloader.indexing.bitstream.parameter_sets import (
 )
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.configurations import brings_others
-from videoloader.indexing.decoder import make_packet, open_decoder
+from videoloader.indexing.decoder import make_packet, open_decoder, size_told
 from videoloader.indexing.images import has_own_tables
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
@@ -179,11 +179,11 @@ class CpuDecoder:
         """A context for the run that begins with this packet. It is given back when the run has ended well."""
         config = int(index.packet_config[packet])
         codec, record = index.stream.codec, index.stream.codec_configs[config]
-        key = None if fresh else _context_key(index, config, data)
+        key = None if fresh else _context_key(index, packet, data)
         if key is not None and (opened := self._contexts.pop(key, None)) and _may_serve(opened, codec, record, data):
             opened.context.flush_buffers()
             return opened
-        return _Open(open_decoder(index, config), key, _headers(codec, record))
+        return _Open(open_decoder(index, packet), key, _headers(codec, record))
 
     def _give_back(self, opened: _Open) -> None:
         assert opened.key is not None
@@ -224,8 +224,8 @@ def _jpeg_header(data: bytes | memoryview) -> bytes:
     return head[: head.find(b"\xff\xda")]
 
 
-def _context_key(index: VideoIndex, config: int, first_packet: bytes | memoryview) -> _ContextKey | None:
-    """What a context depends on; None where it must not serve another run.
+def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview) -> _ContextKey | None:
+    """What a context depends on that starts with this packet; None where it must not serve another run.
 
     H.264 and HEVC videos of one making share a context, and with it the memory of its frames; JPEG files, too. But not
     those of H.264 4:4:4, which are decoded as their encoder's version demands: a context keeps that.
@@ -235,13 +235,13 @@ def _context_key(index: VideoIndex, config: int, first_packet: bytes | memoryvie
         return ("mjpeg",)
     if stream.codec not in _WITH_CLEAN_START:
         return None
-    record = stream.codec_configs[config]
+    record = stream.codec_configs[index.packet_config[start]]
     facts = (
         stream.codec,
         stream.codec_tag,
         stream.width,
         stream.height,
-        stream.container_size,
+        size_told(index, start),
         stream.pixel_format,
         stream.bits_per_coded_sample,
         stream.reorder_depth,

@@ -90,7 +90,7 @@ def decode_in_threads(
                 expected.remove(frame.pts)
                 yield frame.pts, frame
 
-    with _decoder(index, config, threads) as decoder:
+    with _decoder(index, first.number, threads) as decoder:
         for packet in chain((first,), coming):
             if lacks_data is not None and lacks_data(packet.data):
                 raise UnsureError
@@ -134,8 +134,8 @@ _decoders: list[av.video.codeccontext.VideoCodecContext] = []
 
 
 @contextmanager
-def _decoder(index: VideoIndex, config: int, threads: int) -> Iterator[av.video.codeccontext.VideoCodecContext]:
-    decoder = open_decoder(index, config, max(min(threads, _MOST_THREADS - index.stream.reorder_depth), 1))
+def _decoder(index: VideoIndex, start: int, threads: int) -> Iterator[av.video.codeccontext.VideoCodecContext]:
+    decoder = open_decoder(index, start, max(min(threads, _MOST_THREADS - index.stream.reorder_depth), 1))
     _decoders.append(decoder)
     try:
         yield decoder
