@@ -12,6 +12,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.keyframes import with_sure_keyframes
 from videoloader.indexing.libav import index_by_demuxing
+from videoloader.indexing.lost_pictures import config_switches, may_lose_pictures, with_pictures_that_come
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.mpegts import index_mpegts
@@ -67,8 +68,12 @@ def build_index(source: Openable) -> VideoIndex:
     if index.stream.encrypted:
         warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
     else:
+        switches = config_switches(index)
+        brought: dict[int, list[bytes]] = {}
         if index.byte_ranges and index.keys_from == "container":
-            index = with_keyframes_read(index, opened)
+            index, brought = with_keyframes_read(index, opened)
+        if may_lose_pictures(index, switches, brought):
+            index = with_pictures_that_come(index, opened)
         index = with_sure_keyframes(index, opened)
         if index.method == "tables":
             index = without_lost_frames(index, opened)

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.parameter_sets import (
     WITH_HEADERS,
+    WITH_PARAMETER_SETS,
     Sets,
+    is_sequence_set,
     merged_sets,
     named_sets,
     record_with_sets,
@@ -20,6 +22,8 @@ from videoloader.indexing.index import VideoIndex
 
 # Packets name their configuration by a byte.
 _MOST_CONFIGURATIONS = 256
+# No picture is shown before one that was decoded so many pictures earlier, or more.
+_DEEPEST_REORDERING = 16
 
 # For some packets the sets that each brings along.
 Brought = Mapping[int, Iterable[bytes]]
@@ -41,18 +45,19 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
     if codec not in WITH_HEADERS or (not brought and len(records) == 1):
         return index
     first = since or 0
-    switched = first + 1 + np.flatnonzero(np.diff(index.packet_config[first:]))
-    if since is None and not len(switched) and all(_are_known(codec, records[0], each) for each in brought.values()):
+    switched = set((first + 1 + np.flatnonzero(np.diff(index.packet_config[first:]))).tolist())
+    if since is None and not switched and all(_are_known(codec, records[0], each) for each in brought.values()):
         return index
     configs: dict[bytes, int] = {} if since is None else {record: number for number, record in enumerate(records)}
     palettes = dict(zip(records, index.stream.palettes, strict=False))
     column, key = index.packet_config.copy(), index.packet_key.copy()
     record = records[column[first]]
     sets = sets_of_record(codec, record)
-    events = sorted({first, *switched.tolist(), *brought})
+    events = sorted({first, *switched, *brought})
     for packet, following in zip(events, [*events[1:], len(column)], strict=True):
         before, record = record, records[index.packet_config[packet]]
-        if record != before:
+        if packet in switched:
+            # The container's record is given out anew, also where it is the same: others may have come in between.
             known = {} if since is None else sets_of_record(codec, before)
             changed = {name: unit for name, unit in sets_of_record(codec, record).items() if known.get(name) != unit}
             sets = merged_sets(sets, changed)
@@ -73,6 +78,31 @@ def brings_others(index: VideoIndex, packet: int, units: Iterable[bytes]) -> boo
     """Whether a packet of H.264 or HEVC has sets that the index does not say are in force there."""
     codec = index.stream.codec
     return not _are_known(codec, index.stream.codec_configs[index.packet_config[packet]], units)
+
+
+def renews_sequences(index: VideoIndex, brought: Brought) -> bool:
+    """Whether a packet inside a sequence brings along two sequence parameter sets of one number.
+
+    Then a decoder of H.264 or HEVC begins a new sequence there, whichever of them was in force before.
+
+    Args:
+        index: of the video.
+        brought: parameter sets in packets.
+    """
+    codec = index.stream.codec
+    if codec not in WITH_PARAMETER_SETS:
+        return False
+    for packet, units in brought.items():
+        sequences = {unit.rstrip(b"\0") for unit in units if unit and is_sequence_set(codec, unit[0])}
+        if len(sequences) > 1 and len(named_sets(codec, sequences)) < len(sequences) and not is_closed(index, packet):
+            return True
+    return False
+
+
+def is_closed(index: VideoIndex, packet: int) -> bool:
+    """Whether a packet is a keyframe, and none after it needs what comes before."""
+    following = index.packet_start[packet : packet + _DEEPEST_REORDERING]
+    return bool(index.packet_key[packet] and (following >= packet).all())
 
 
 def decoded_otherwise(before: VideoIndex, after: VideoIndex) -> npt.NDArray[np.bool_]:

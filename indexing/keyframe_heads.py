@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
+    coded_size,
     is_set,
     is_slice,
     units_of,
@@ -40,12 +42,15 @@ class Head(NamedTuple):
     units: list[bytes]
 
 
-def with_keyframes_read(index: VideoIndex, source: ByteSource) -> VideoIndex:
-    """The index with what the keyframes themselves say: which of them are some, and the parameter sets from each on.
+def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]]]:
+    """What the keyframes themselves say: which of them are some, and the parameter sets from each on.
 
     Args:
         index: of packets that are byte ranges, with the container's word for its keyframes.
         source: of the same video.
+
+    Returns:
+        The index with that, and the parameter sets or headers by the keyframe from which on they are in force.
 
     Raises:
         SourceError: the source cannot be read.
@@ -54,10 +59,11 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> VideoIndex:
     keys = index.packet_key.nonzero()[0].tolist()
     most = _MOST_NEAR if source.read_through <= _NEAR else _MOST_FAR
     if codec not in _WITH_KEYFRAME_HEADERS or index.stream.encrypted or len(keys) > most:
-        return index
+        return index, {}
     false: list[int] = []
     brought: dict[int, list[bytes]] = {}
     headers = b""
+    sizes: set[tuple[int, int]] = set()
     for packet in keys:
         head = _head(source, codec, configs[index.packet_config[packet]], index.packet_range(packet))
         if not head.starts:
@@ -68,12 +74,16 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> VideoIndex:
         elif codec in WITH_HEADERS:
             if headers and not head.units:
                 brought[packet] = [headers]
-            headers = head.units[0] if head.units else headers
+            if head.units and head.units[0] != headers:
+                headers = head.units[0]
+                sizes.add(coded_size(codec, headers))
     if false:
         key = index.packet_key.copy()
         key[false] = False
         index = index.with_keyframes(key)
-    return with_configurations(index.known_by("headers"), brought)
+    if len(sizes) > 1:
+        index = replace(index, stream=replace(index.stream, size_varies=True))
+    return with_configurations(index.known_by("headers"), brought), brought
 
 
 def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: list[bytes]) -> VideoIndex:

@@ -22,7 +22,7 @@ from videoloader.errors import DecodeError, IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
 from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
-from videoloader.indexing.configurations import with_configurations
+from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.demuxer import open_demuxer
 from videoloader.indexing.index import StreamInfo, VideoIndex
@@ -92,7 +92,11 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
             index = None
         else:
             index = _assemble_demuxed(packets, stream, source, container)
-    if index is None or (index.byte_ranges and times_are_wrong(index, source, _decode_times(packets))):
+    if (
+        index is None
+        or renews_sequences(index, packets.setups.brought)
+        or (index.byte_ranges and times_are_wrong(index, source, _decode_times(packets)))
+    ):
         return index_by_decoding(source)
     return checked_by_decoding_head(index, source) or index_by_decoding(source)
 

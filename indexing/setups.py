@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import UnsupportedError
-from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, units_of
+from videoloader.indexing.bitstream.parameter_sets import (
+    WITH_HEADERS,
+    WITH_PARAMETER_SETS,
+    coded_size,
+    may_have_sequence_headers,
+    sequence_headers,
+    sets_of_record,
+    units_of,
+)
 from videoloader.indexing.index import StreamInfo
 
 _MOST = 256  # that an index counts
@@ -24,7 +32,7 @@ class Setups:
         config: the record that its decoder is opened with.
 
     Attributes:
-        brought: parameter sets of H.264 and HEVC by the packet that brings them along.
+        brought: parameter sets of H.264 and HEVC by the packet that brings them along, or a record with them.
     """
 
     def __init__(self, codec: str, config: bytes) -> None:
@@ -33,15 +41,23 @@ class Setups:
         self._record, self._palette = config, b""
         self._known: dict[tuple[bytes, bytes], int] = {}
         self._of_packets: list[int] = []
+        self._headers: set[bytes] = set()
 
     def add(self, packet: av.packet.Packet[Any], payload: bytes) -> None:
         """Take note of the stream's next packet, and of its bytes."""
+        units: list[bytes] = []
         if packet.has_sidedata("palette"):
             self._palette = bytes(packet.get_sidedata("palette"))
         if packet.has_sidedata("new_extradata"):
             self._record = bytes(packet.get_sidedata("new_extradata"))
-        if self._codec in WITH_PARAMETER_SETS and (units := units_of(self._codec, self._record, payload)):
-            self.brought[len(self._of_packets)] = units
+            if self._codec in WITH_PARAMETER_SETS:
+                units += sets_of_record(self._codec, self._record).values()
+        if self._codec in WITH_PARAMETER_SETS:
+            units += units_of(self._codec, self._record, payload)
+            if units:
+                self.brought[len(self._of_packets)] = units
+        elif self._codec in WITH_HEADERS and may_have_sequence_headers(payload):
+            self._headers.add(sequence_headers(self._codec, payload))
         self._of_packets.append(self._known.setdefault((self._record, self._palette), len(self._known)))
 
     def of_packets(self, source: str) -> npt.NDArray[np.uint8]:
@@ -58,4 +74,6 @@ class Setups:
         """The stream with all its configurations."""
         palettes = tuple(palette for _, palette in self._known)
         records = tuple(record for record, _ in self._known)
-        return replace(stream, codec_configs=records, palettes=palettes if any(palettes) else ())
+        sizes = {coded_size(self._codec, headers) for headers in self._headers if headers}
+        palettes = palettes if any(palettes) else ()
+        return replace(stream, codec_configs=records, palettes=palettes, size_varies=len(sizes) > 1)

@@ -13,6 +13,8 @@ from types import MappingProxyType
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_profile_tier_level
+from videoloader.indexing.bitstream.mpeg2 import read_sequence_header
+from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
 
 # Kind and number of a set.
@@ -77,6 +79,11 @@ def is_set(codec: str, first: int) -> bool:
     return _HEVC_VPS <= first >> 1 & 63 <= _HEVC_PPS
 
 
+def is_sequence_set(codec: str, first: int) -> bool:
+    """Whether a NAL unit of H.264 or HEVC is a sequence parameter set, by the first byte of its header."""
+    return first & 31 == _SPS if codec == "h264" else first >> 1 & 63 == _HEVC_SPS
+
+
 def is_slice(codec: str, first: int) -> bool:
     """Whether a NAL unit of H.264 or HEVC is a part of a picture, by the first byte of its header."""
     return 1 <= first & 31 <= 5 if codec == "h264" else first & 0x7E < 64
@@ -109,6 +116,20 @@ def _leading_units(codec: str, payload: bytes | memoryview) -> Iterable[bytes]:
 def may_have_sequence_headers(payload: bytes | memoryview) -> bool:
     """Whether a packet of MPEG-1, 2 or 4 may have such headers. Most begin with their picture at once."""
     return len(payload) > 3 and payload[3] not in (0, 0xB6)
+
+
+def coded_size(codec: str, headers: bytes) -> tuple[int, int]:
+    """(width, height) that the headers of a sequence of MPEG-1, 2 or 4 tell; (0, 0) where they do not."""
+    if codec == "mpeg4":
+        layer = find_layer(headers)
+        return (layer.width, layer.height) if layer else (0, 0)
+    if headers[:4] != b"\0\0\1\xb3" or len(headers) < 7:
+        return 0, 0
+    # What is larger than 4095 has its highest bits in MPEG-2's extension, which changes nothing for most.
+    sequence = read_sequence_header(headers)
+    if sequence is not None:
+        return sequence.width, sequence.height
+    return headers[4] << 4 | headers[5] >> 4, (headers[5] & 15) << 8 | headers[6]
 
 
 def sequence_headers(codec: str, payload: bytes | memoryview) -> bytes:

@@ -26,8 +26,9 @@ _VISUAL_ENTRY_SIZE = 78
 
 
 class Description(NamedTuple):
-    """One sample description. ``codec`` is empty for a type that is not known here."""
+    """One sample description, of a four-character type. ``codec`` is empty for a type that is not known here."""
 
+    kind: bytes
     codec: str
     config: bytes
     width: int
@@ -70,7 +71,7 @@ def _read_entry(data: bytes, entry: Box) -> Description:
         facts |= _read_colr(data[boxes[b"colr"].start : boxes[b"colr"].stop])
     if b"vpcC" in boxes and codec == "vp9":
         facts |= _read_vpcc(data[boxes[b"vpcC"].start + 4 : boxes[b"vpcC"].stop])
-    return Description(codec, config, width, height, facts)
+    return Description(entry.type, codec, config, width, height, facts)
 
 
 def _read_colr(payload: bytes) -> dict[str, Any]:

@@ -84,6 +84,8 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         return None
     if any(other.codec != description.codec for other in track.descriptions):
         return None
+    if len({each.kind for each in track.descriptions} - {b"encv"}) > 1:
+        return None  # libavformat leaves out samples of other types than the first description's, by rules of its own
     if not len(track.samples.offset):
         raise IndexingError("the video track has no samples", source.name)
     heads = (

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer
-from videoloader.indexing.bitstream.parameter_sets import sets_of_record
 from videoloader.indexing.bitstream.picture import picture_format
-from videoloader.indexing.configurations import with_configurations
+from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, DISPOSABLE_YES, StreamInfo, VideoIndex
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mpegts.access_units import AccessUnits
@@ -94,7 +93,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         start_time=earliest_start([StreamStart(int(pts[0]), TIME_BASE), *scan.others]),
         keys_from="headers",
     )
-    if no_decoder_gives(index):
+    if no_decoder_gives(index) or renews_sequences(index, brought):
         return _with_places(index_by_decoding(source), scan)
     return with_configurations(index, brought)
 
@@ -120,7 +119,7 @@ def _shows_every_picture(
         return False
     if scan.codec == "h264":
         return not _has_fields(units, stream)
-    return scan.codec != "hevc" or not (_leaves_pictures_out(units) or _changes_sequences(units, stream))
+    return scan.codec != "hevc" or not _leaves_pictures_out(units)
 
 
 def _has_fields(units: AccessUnits, stream: StreamInfo) -> bool:
@@ -136,12 +135,6 @@ def _has_fields(units: AccessUnits, stream: StreamInfo) -> bool:
     (place,) = places
     bits = units.slice_bits[units.picture >= 0]
     return bool((bits >> np.uint64(63 - min(place or 0, 63)) & np.uint64(1)).any())
-
-
-def _changes_sequences(units: AccessUnits, stream: StreamInfo) -> bool:
-    """Whether an HEVC sequence parameter set is not the first one: decoders then forget what leading pictures need."""
-    known = sets_of_record("hevc", stream.codec_configs[0]).values()
-    return any(nal_type("hevc", each) == 33 and bare(each[3:]) not in known for each in set(units.headers.values()))
 
 
 def _leaves_pictures_out(units: AccessUnits) -> bool:

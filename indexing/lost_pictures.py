@@ -1,0 +1,89 @@
+"""Pictures that decoders drop where what they decode by changes on the way: only a decode tells which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from videoloader.errors import DecodeError
+from videoloader.indexing.bitstream.parameter_sets import (
+    WITH_HEADERS,
+    WITH_PARAMETER_SETS,
+    Sets,
+    is_sequence_set,
+    sets_of_record,
+)
+from videoloader.indexing.configurations import Brought, is_closed, renews_sequences
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.libav import index_by_decoding, packet_times
+from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.sources import ByteSource
+
+
+def config_switches(index: VideoIndex) -> list[int]:
+    """The packets with which another configuration record comes into force."""
+    if len(index.stream.codec_configs) == 1:
+        return []
+    return [packet + 1 for packet in np.flatnonzero(np.diff(index.packet_config)).tolist()]
+
+
+def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) -> bool:
+    """Whether a decoder may drop pictures at a change.
+
+    Decoders of MPEG-1, 2 and 4 drop the picture that they hold back where pictures of another size begin. Those of
+    H.264 and HEVC begin a new sequence where they are given another sequence parameter set, or the same one anew: where
+    that is not at a keyframe, or pictures follow that are shown before it, what refers to pictures before it is lost.
+
+    Args:
+        index: of any method, with the configurations that packets bring along.
+        switches: packets with which the container gives its decoder another record.
+        brought: the parameter sets in packets, of those that were looked at.
+    """
+    codec = index.stream.codec
+    if index.method == "decoded" or codec not in WITH_HEADERS:
+        return False
+    if codec not in WITH_PARAMETER_SETS:
+        return index.stream.size_varies
+    others = [packet for packet in config_switches(index) if _begins_sequence(index, packet)]
+    if any(not is_closed(index, packet) for packet in {*switches, *others}):
+        return True
+    return renews_sequences(index, brought)
+
+
+def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """The index with the frames that a full decode gives.
+
+    Args:
+        index: of any method.
+        source: of the same video.
+    """
+    try:
+        decoded = index_by_decoding(source)
+    except DecodeError:
+        return index  # damaged: what a decode cannot tell stays as the container says
+    if not np.array_equal(decoded.packet_size, index.packet_size):
+        return decoded
+    if np.array_equal(np.sort(decoded.frame_packet), np.sort(index.frame_packet)):
+        return index
+    times = packet_times(decoded.frame_packet, decoded.frame_pts, len(index.packet_size))
+    return replace(
+        index,
+        method="decoded",
+        packet_pts=times,
+        frame_packet=decoded.frame_packet,
+        frame_pts=decoded.frame_pts,
+        stream=replace(index.stream, reorder_depth=reorder_depth(times), size_varies=decoded.stream.size_varies),
+    )
+
+
+def _begins_sequence(index: VideoIndex, packet: int) -> bool:
+    """Whether a sequence parameter set comes with a packet that was not in force before."""
+    before, after = (_sequence_sets(index, number) for number in (packet - 1, packet))
+    return before != after
+
+
+def _sequence_sets(index: VideoIndex, packet: int) -> Sets:
+    codec = index.stream.codec
+    sets = sets_of_record(codec, index.stream.codec_configs[index.packet_config[packet]])
+    return {name: unit for name, unit in sets.items() if is_sequence_set(codec, unit[0])}

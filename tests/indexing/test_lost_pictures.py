@@ -1,0 +1,63 @@
+"""Pictures that libavcodec drops where parameter sets or sizes change: the index has those that come."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from lies import LIES
+from lies.joined import joined
+from truth import full_decode
+
+from videoloader import Video
+from videoloader.indexing import build_index
+
+
+def write(folder, base, lies=()):
+    family, members, way, container = base
+    data = joined(folder, family, members, way, container)
+    for name, seed in lies:
+        data = LIES[name].tell(data, seed)
+    assert data is not None
+    path = folder / f"case.{container}"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("base", "lies", "lost"),
+    [
+        # The picture that a decoder of MPEG-2 holds back when the next ones are of another size.
+        (("mpeg2_size", (0, 1), "files", "mpeg2video"), (), 1),
+        (("mpeg2_size", (0, 1, 0), "once", "mkv"), (), 2),
+        (("mpeg2_size", (1, 0), "once", "ts"), (), 1),
+        (("mpeg2_size", (1, 0), "once", "ps"), (), 1),
+        (("mpeg2_size", (0, 0), "once", "mkv"), (), 0),
+        # A sample description that is given out inside a GOP, and at a keyframe that others are shown before.
+        (("hevc_sps", (3, 2, 3), "always", "mp4"), [("stsd_twice", 213)], 8),
+        # Another sequence parameter set one packet behind its keyframe.
+        (("hevc_sps", (0, 2), "late", "ts"), (), None),
+        # Muxers for start codes put the record's sets before those that a keyframe brings along.
+        (("hevc_sps", (0, 1, 2), "always", "ts"), (), 8),
+        (("hevc_sps", (0, 1, 2, 2), "always", "hevc"), (), None),
+        # Only what has the type of the first sample description is shown.
+        (("hevc_size", (2, 1, 0, 1), "descriptions", "mp4"), [("stsd_other_name", 145)], 72),
+    ],
+)
+def test_the_frames_are_those_that_come_out_of_a_full_decode(tmp_path, base, lies, lost):
+    path = write(tmp_path, base, lies)
+    truth, index = full_decode(path), build_index(path)
+    assert not truth.error
+    assert len(index) == len(truth.hashes)
+    if lost is not None:
+        assert len(index) == 24 * len(base[1]) - lost
+    video = Video(path, device="cpu")
+    together = video[:]
+    assert all(torch.equal(video[frame], together[frame]) for frame in reversed(range(0, len(video), 5)))
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv"])
+@pytest.mark.parametrize("family", ["h264_size", "hevc_size", "hevc_sps"])
+def test_changes_at_closed_keyframes_need_no_decode(tmp_path, family, container):
+    index = build_index(write(tmp_path, (family, (0, 1, 2), "once", container)))
+    assert index.method != "decoded"
+    assert len(index) == 72
