@@ -139,27 +139,32 @@ def _undefined_frames(path: Path) -> frozenset[int]:
 
     HEVC's decoder leaves what the slices of a picture do not cover as it was, without a word: slices end early where
     they are decoded by other parameter sets than they were coded with. What was there is another picture, or nothing
-    where all pictures are kept.
+    where all pictures are kept. Not all of them need differ in two such decodes: with those goes all that lies between
+    the same keyframes.
     """
     with open_video(FileSource(path)) as (_, stream):
         if stream.codec_context.codec.canonical_name != "hevc":
             return frozenset()
-    one, other = (_plain_hashes(path, keep=keep) for keep in (False, True))
-    return frozenset(number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    (one, key), (other, _) = (_plain_hashes(path, keep=keep) for keep in (False, True))
+    gop = np.cumsum(key).tolist()
+    touched = {number for number, a, b in zip(gop, one, other, strict=False) if a != b}
+    return frozenset(number for number, each in enumerate(gop) if each in touched)
 
 
-def _plain_hashes(path: Path, *, keep: bool) -> list[bytes]:
-    kept, hashes = [], []
+def _plain_hashes(path: Path, *, keep: bool) -> tuple[list[bytes], list[bool]]:
+    """Hashes of frames, and which of them are keyframes."""
+    kept, hashes, key = [], [], []
     try:
         with open_video(FileSource(path)) as (container, stream):
             for frame in container.decode(stream):
                 hashes.append(blake2b(frame.to_ndarray(), digest_size=12).digest())
+                key.append(bool(frame.key_frame))
                 kept += [frame] * keep
                 if len(hashes) * frame.width * frame.height > _MOST_PIXELS:
                     break
     except (av.error.FFmpegError, VideoLoaderError, ValueError):
         pass  # what came before it is compared; the truth tells of the error
-    return hashes
+    return hashes, key
 
 
 def compare_with_truth(video: vl.Video, truth: Truth, account: Account) -> None:
