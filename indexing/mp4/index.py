@@ -225,7 +225,8 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     if picture and (picture.width, picture.height) != (stream.width, stream.height):
         # Decoders go by the codec's own header, whatever size the sample description tells of.
         stream = replace(stream, width=picture.width, height=picture.height)
-        stream = cut_by_container(stream, description.width, description.height)
+    # libavformat goes by the last description's size.
+    stream = cut_by_container(stream, track.descriptions[-1].width, track.descriptions[-1].height)
     # With an edit list the first frame that it shows, else the first packet.
     begin = int(packet_pts[0]) if not track.edits else int(frame_pts.min(initial=_LATEST))
     starts = [StreamStart(begin, stream.time_base)]

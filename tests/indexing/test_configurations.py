@@ -83,6 +83,18 @@ def test_pictures_are_cut_to_the_first_ones_until_some_do_not_fit(tmp_path, cont
     assert [size_told(index, start) for start in (0, 24, 48, 72)] == [(120, 90), (120, 90), (0, 0), (0, 0)]
 
 
+def test_pictures_are_cut_to_the_size_of_the_last_description(tmp_path):
+    data = joined(tmp_path, "h264_size", (0, 0, 2), "descriptions", "mp4")
+    assert data is not None
+    path = tmp_path / "joined.mp4"
+    path.write_bytes(data)
+    truth = full_decode(path)
+    index = build_index(path)
+    assert (index.stream.width, index.stream.height) == (120, 90)
+    found, _ = hashes_of(path, range(0, len(index), 5), CpuDecoder())
+    assert all(found[frame] == truth.hashes[frame] for frame in found)
+
+
 @pytest.mark.parametrize("container", ["mp4", "mkv"])
 def test_sets_inside_a_gop_count_for_those_behind_it_once_it_was_read(tmp_path, container):
     data = joined(tmp_path, "h264_pps", (0, 1), "late", container)
