@@ -78,21 +78,24 @@ def _expand(runs: npt.NDArray[np.int64], value: npt.NDArray[np.int64], count: in
     return value.repeat(runs)
 
 
-def _decode_times(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.int64]:
+def _decode_times(data: bytes, box: Box | None, count: int, composed: int) -> npt.NDArray[np.int64]:
+    """Decode times; ``composed`` is how many samples the table of composition offsets tells of."""
     if box is None:
         return np.zeros(count, np.int64)
     table = _entries(data, box, _TIME_TO_SAMPLE)
     if not len(table):
         return np.zeros(count, np.int64)
     delta: npt.NDArray[np.int64] = table["value"].astype(np.int64)
-    if len(delta) == 1 and delta[0] >= 0:
+    runs = table["count"].astype(np.int64)
+    # libavformat joins both tables: where only the other one has rows left, time stands still from there on.
+    goes_on = int(runs.sum()) >= min(composed, count)
+    if len(delta) == 1 and delta[0] >= 0 and goes_on:
         regular: npt.NDArray[np.int64] = np.arange(count) * delta[0]
         return regular
-    runs = table["count"].astype(np.int64)
     if delta.min() < 0:
         delta = _correct_negative_deltas(runs, delta)
     dts = np.zeros(count, np.int64)
-    np.cumsum(_expand(runs, delta, count, int(delta[-1]))[:-1], out=dts[1:])
+    np.cumsum(_expand(runs, delta, count, int(delta[-1]) if goes_on else 0)[:-1], out=dts[1:])
     return dts
 
 
@@ -118,16 +121,17 @@ def _correct_negative_deltas(counts: npt.NDArray[np.int64], deltas: npt.NDArray[
     return corrected
 
 
-def _composition_offsets(data: bytes, box: Box | None, count: int) -> npt.NDArray[np.int64]:
+def _composition_offsets(data: bytes, box: Box | None, count: int) -> tuple[npt.NDArray[np.int64], int]:
+    """The offset of each sample, and how many samples the table tells of."""
     if box is None:
-        return np.zeros(count, np.int64)
+        return np.zeros(count, np.int64), 0
     # Version 0 is unsigned by the standard, but writers store negative offsets there too; no real offset, and no
     # real count, needs the top bit.
     table = _entries(data, box, _COMPOSITION_OFFSET)
     runs, value = table["count"].astype(np.int64), table["value"].astype(np.int64)
     if runs.min(initial=1) <= 0:
         runs, value = runs[runs > 0], value[runs > 0]
-    return _expand(runs, value, count, 0)
+    return _expand(runs, value, count, 0), int(runs.sum())
 
 
 def _chunk_layout(
@@ -203,11 +207,12 @@ def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str)
             none.astype(np.bool_),
         )
     offset, config = _chunk_layout(data, stbl, sizes, name)
+    composition, composed = _composition_offsets(data, stbl.get(b"ctts"), count)
     return Samples(
         offset,
         sizes,
-        _decode_times(data, stbl.get(b"stts"), count),
-        _composition_offsets(data, stbl.get(b"ctts"), count),
+        _decode_times(data, stbl.get(b"stts"), count, composed),
+        composition,
         _key_mask(data, stbl, count),
         config,
         np.zeros(count, np.bool_),

@@ -95,6 +95,15 @@ def test_the_last_duration_goes_on_where_the_table_ends_early(rows, more):
     assert samples.dts.tolist() == [0, *accumulate(durations)][: len(durations)]
 
 
+@pytest.mark.parametrize("rows", [[(2, 10)], [(1, 30), (1, 10)]])
+@pytest.mark.parametrize("composed", [3, 5, 9])
+def test_time_stands_still_where_only_composition_offsets_go_on_as_libavformat_has_it(rows, composed):
+    durations = expand(rows)
+    offsets = table(b"ctts", "II", [(composed, 5)])
+    samples = read(sizes_box([1] * 5), one_chunk(5), table(b"stts", "II", rows), offsets)
+    assert samples.dts.tolist() == [0, *accumulate([*durations, 0, 0])]
+
+
 @given(tables_of(lambda count: runs(count, st.integers(-5000, 5000))), st.integers(-20, 20), st.sampled_from([0, 1]))
 def test_composition_offsets_are_signed_and_zero_beyond_their_table(rows, more, version):
     offsets = expand(rows)
