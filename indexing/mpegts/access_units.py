@@ -20,11 +20,11 @@ from videoloader.indexing.mpegts.pieces import Piece
 
 Positions = npt.NDArray[np.int64]
 
-# Bytes of the first slice header kept for whether the picture is a field: they hold more than it takes.
+# Bytes of the first slice header kept, for whether the picture is a field and for its order: more than it takes.
 _WINDOW = 8
 _LONGEST_FIRST_BLOCK = 5  # bytes of first_mb_in_slice where it is not zero: the parser sees no start code in them
-_NEEDED_AFTER = 3 + 1 + _WINDOW + 2
-_HEVC_IRAP = (16, 23)
+_NEEDED_AFTER = 3 + 2 + _WINDOW + 2
+_HEVC_IRAP, _HEVC_IDR, _HEVC_LEADING = (16, 23), (19, 20), (6, 9)
 _DISPLAY_ORIENTATION = 47
 
 
@@ -37,7 +37,10 @@ class AccessUnits(NamedTuple):
         picture: int64[A], stream position of the start code of the picture's own header; -1 where there is none.
         key: bool[A], decoding can start here.
         disposable: uint8[A], by the unit's own headers.
-        slice_bits: uint64[A], H.264: what follows pic_parameter_set_id in the first slice, from the top bit on.
+        restarts: bool[A], H.264 and HEVC: an IDR picture, at which order counts begin anew.
+        anchor: bool[A], order counts of later pictures go on from this one's; MPEG-2: no B picture.
+        slice_bits: uint64[A], H.264 and HEVC: what follows the number of the picture parameter set in the first slice,
+            from the top bit on.
         headers: stream position → bytes of each parameter set, sequence header or end of sequence.
         turned: whether a message in the first unit may say how the picture is to be turned.
     """
@@ -47,6 +50,8 @@ class AccessUnits(NamedTuple):
     picture: Positions
     key: npt.NDArray[np.bool_]
     disposable: npt.NDArray[np.uint8]
+    restarts: npt.NDArray[np.bool_]
+    anchor: npt.NDArray[np.bool_]
     slice_bits: npt.NDArray[np.uint64]
     headers: dict[int, bytes]
     turned: bool
@@ -60,6 +65,8 @@ class AccessUnits(NamedTuple):
             self.picture[:count],
             self.key[:count],
             self.disposable[:count],
+            self.restarts[:count],
+            self.anchor[:count],
             self.slice_bits[:count],
             {at: header for at, header in self.headers.items() if at < stop},
             self.turned,
@@ -74,6 +81,8 @@ def join_units(parts: list[AccessUnits]) -> AccessUnits:
         np.concatenate([part.picture for part in parts]),
         np.concatenate([part.key for part in parts]),
         np.concatenate([part.disposable for part in parts]),
+        np.concatenate([part.restarts for part in parts]),
+        np.concatenate([part.anchor for part in parts]),
         np.concatenate([part.slice_bits for part in parts]),
         {at: header for part in parts for at, header in part.headers.items()},
         parts[0].turned,
@@ -131,19 +140,21 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     longest = np.where(bits >> np.uint64(63) == 1, 1, _LONGEST_FIRST_BLOCK)
     if (np.append(position[1:], piece.end)[slices] - position[slices] < 4 + longest).any():
         raise OddStreamError("has slices without a header")
-    first_block, bits = _read_ue(bits)
+    first_block, bits = read_ue(bits)
     opens = np.ones(len(relevant), np.bool_)
     opens[is_picture] = first_block <= np.append(0, first_block[:-1])
     cut = _borders(is_picture, opens)
     start, mark = _starts(piece, begin, position[relevant[cut]])
     first, unit = _first_in_unit(start, position[slices])
-    slice_type, bits = _read_ue(bits[first])
-    _, bits = _read_ue(bits)
+    slice_type, bits = read_ue(bits[first])
+    _, bits = read_ue(bits)
     count = len(start)
-    picture, key, disposable, slice_bits = _blank(count)
+    picture, key, disposable, restarts, anchor, slice_bits = _blank(count)
     picture[unit] = position[slices[first]]
     key[unit] = kind[slices[first]] == 5
-    disposable[unit] = np.where(header[slices[first]] & 0x60 == 0, DISPOSABLE_YES, DISPOSABLE_NO)
+    restarts[unit] = key[unit]
+    anchor[unit] = header[slices[first]] & 0x60 != 0
+    disposable[unit] = np.where(anchor[unit], DISPOSABLE_NO, DISPOSABLE_YES)
     slice_bits[unit] = bits
     # A recovery point at which decoding can start has nothing but intra slices.
     intra = unit[~key[unit] & (slice_type % 5 == 2)]
@@ -151,7 +162,7 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     key[intra] = [is_random_access("h264", b"", head) for head in heads]
     headers = _cut_headers(piece, position, (kind == 7) | (kind == 8))
     turned = _first_is_turned(piece, position, kind == 6, start, 1)
-    return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
+    return AccessUnits(start, mark, picture, key, disposable, restarts, anchor, slice_bits, headers, turned)
 
 
 def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
@@ -170,16 +181,24 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     slices = is_slice.nonzero()[0]
     first, unit = _first_in_unit(start, position[slices])
     count = len(start)
-    picture, key, disposable, slice_bits = _blank(count)
+    picture, key, disposable, restarts, anchor, slice_bits = _blank(count)
     picture[unit] = position[slices[first]]
     of_first = kind[slices[first]]
     key[unit] = (of_first >= _HEVC_IRAP[0]) & (of_first <= _HEVC_IRAP[1])
-    disposable[unit] = np.where((of_first <= 14) & (of_first % 2 == 0), DISPOSABLE_YES, DISPOSABLE_NO)
+    is_disposable = (of_first <= 14) & (of_first % 2 == 0)
+    disposable[unit] = np.where(is_disposable, DISPOSABLE_YES, DISPOSABLE_NO)
+    restarts[unit] = (of_first == _HEVC_IDR[0]) | (of_first == _HEVC_IDR[1])
+    # Of the lowest layer, and neither leading nor disposable (ITU-T H.265, 8.3.1: prevTid0Pic).
+    lowest = second[slices[first]] & 7 == 1
+    anchor[unit] = lowest & ~is_disposable & ((of_first < _HEVC_LEADING[0]) | (of_first > _HEVC_LEADING[1]))
+    bits = _windows(piece, picture[unit] + 5)
+    # first_slice_segment_in_pic_flag, and no_output_of_prior_pics_flag of keyframes.
+    _, slice_bits[unit] = read_ue(bits << (1 + key[unit]).astype(np.uint64))
     headers = _cut_headers(piece, position, (kind >= 32) & (kind <= 34))
     marks = position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)]
     headers.update(zip(marks.tolist(), piece.cut(marks, marks + 5), strict=True))
     turned = _first_is_turned(piece, position, kind == 39, start, 2)
-    return AccessUnits(start, mark, picture, key, disposable, slice_bits, headers, turned)
+    return AccessUnits(start, mark, picture, key, disposable, restarts, anchor, slice_bits, headers, turned)
 
 
 def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[np.uint8]) -> AccessUnits:
@@ -201,16 +220,17 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
         start = np.array([begin, *_cut_fields(position, code, is_coding, structure, piece.end)])
     first, unit = _first_in_unit(start, position[pictures])
     count = len(start)
-    picture, key, disposable, slice_bits = _blank(count)
+    picture, key, disposable, restarts, anchor, slice_bits = _blank(count)
     picture[unit] = position[pictures[first]]
     coding_type = piece.bytes_at(picture[unit] + 5) >> 3 & 7
     key[unit] = coding_type == 1
-    disposable[unit] = np.where(coding_type == 3, DISPOSABLE_YES, DISPOSABLE_NO)
+    anchor[unit] = coding_type != 3
+    disposable[unit] = np.where(anchor[unit], DISPOSABLE_NO, DISPOSABLE_YES)
     sequence = position[code == 0xB3]
     rest = position[(code != 0xB3) & (code != 0xB5)]
     ends = np.append(rest, piece.end)[rest.searchsorted(sequence)]
     headers = dict(zip(sequence.tolist(), piece.cut(sequence, ends), strict=True))
-    return AccessUnits(start, start, picture, key, disposable, slice_bits, headers, False)
+    return AccessUnits(start, start, picture, key, disposable, restarts, anchor, slice_bits, headers, False)
 
 
 def _cut_fields(
@@ -248,11 +268,20 @@ def _cut_fields(
 
 def _blank(
     count: int,
-) -> tuple[Positions, npt.NDArray[np.bool_], npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+) -> tuple[
+    Positions,
+    npt.NDArray[np.bool_],
+    npt.NDArray[np.uint8],
+    npt.NDArray[np.bool_],
+    npt.NDArray[np.bool_],
+    npt.NDArray[np.uint64],
+]:
     return (
         np.full(count, -1),
         np.zeros(count, np.bool_),
         np.full(count, DISPOSABLE_UNKNOWN, np.uint8),
+        np.zeros(count, np.bool_),
+        np.zeros(count, np.bool_),
         np.zeros(count, np.uint64),
     )
 
@@ -286,7 +315,7 @@ def _windows(piece: Piece, position: Positions) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(window[:, :_WINDOW]).view(">u8")[:, 0].astype(np.uint64)
 
 
-def _read_ue(bits: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+def read_ue(bits: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
     """(value, what follows) of an Exp-Golomb number at the top of each (ITU-T H.264, 9.1); huge where there is none."""
     high = (bits >> np.uint64(32)).astype(np.float64)
     zeros = np.uint64(32) - np.frexp(high)[1].astype(np.uint64)

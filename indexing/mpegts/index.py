@@ -17,6 +17,7 @@ from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.mpegts.packets import LONGEST_HEAD, OddStreamError, find_packing
 from videoloader.indexing.mpegts.pes import NO_TIME, unwrap
+from videoloader.indexing.mpegts.picture_order import comes_in_order
 from videoloader.indexing.mpegts.scan import Scan, scan_transport
 from videoloader.indexing.mpegts.stream import (
     TIME_BASE,
@@ -63,7 +64,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         pts = _display_times(scan, shown)
     except OddStreamError:
         return None
-    if not _shows_every_picture(scan, stream, shown, pts):
+    if not (_shows_every_picture(scan, stream, shown, pts) and comes_in_order(scan.codec, scan.units, pts)):
         return _with_places(index_by_decoding(source), scan)
     stream, key = mark_changes(scan.codec, scan.units, stream)
     brought = headers_brought(scan.codec, scan.units)
