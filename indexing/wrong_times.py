@@ -18,7 +18,7 @@ from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.decoder import make_packet, open_decoder
-from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.sources import ByteSource
 
 # Packets whose slices are looked at where nothing is reordered, and how many bytes of each.
@@ -74,7 +74,7 @@ def _is_plainly_sound(index: VideoIndex, order: npt.NDArray[np.int64]) -> bool:
     keys = index.packet_key.nonzero()[0]
     # All packets before a keyframe are shown before it, and none after it.
     closed = (order[keys] == keys) & (np.maximum.accumulate(order)[keys] == keys)
-    return bool(closed.all()) and index.stream.reorder_depth <= _deepest_reordering(index)
+    return bool(closed.all()) and index.stream.reorder_depth <= deepest_reordering(index.stream)
 
 
 def _may_be_reordered(index: VideoIndex, source: ByteSource) -> bool:
@@ -107,7 +107,7 @@ def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | N
     places = strange.nonzero()[0]
     places = places[np.unique(np.linspace(0, len(places) - 1, min(len(places), _MOST_PLACES)).astype(np.int64))]
     signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
-    excess = _excess(shown, order, _deepest_reordering(index))
+    excess = _excess(shown, order, deepest_reordering(index.stream))
     signs += [] if excess is None else [excess]
     overtaken = _overtaken(index)
     signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
@@ -116,19 +116,6 @@ def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | N
     leading = keys[later[keys] < pts[keys]][:_MOST_KEYFRAMES]
     signs += [(key, key + int(pts[key:].argmin())) for key in leading.tolist() if _is_shown_first(index, source, key)]
     return signs
-
-
-def no_decoder_gives(index: VideoIndex) -> bool:
-    """Whether no decoder gives frames out in the order of these times, by the index alone.
-
-    Pictures are held back for longer than the stream's headers allow, or shown after a keyframe that follows them.
-    """
-    pts = index.packet_pts
-    if (pts[1:] >= pts[:-1]).all():
-        return False
-    shown = index.packet_has_frame.nonzero()[0]
-    order = shown[np.argsort(pts[shown], kind="stable")]
-    return _excess(shown, order, _deepest_reordering(index)) is not None or len(_overtaken(index)) > 0
 
 
 def _excess(shown: npt.NDArray[np.int64], order: npt.NDArray[np.int64], deepest: int) -> tuple[int, int] | None:
@@ -170,14 +157,14 @@ def _breaks_the_rhythm(times: npt.NDArray[np.int64], dts: npt.NDArray[np.int64])
     return odd
 
 
-def _deepest_reordering(index: VideoIndex) -> int:
-    """How many pictures a decoder of the stream may have to hold back."""
-    picture = picture_format(index.stream)
+def deepest_reordering(stream: StreamInfo) -> int:
+    """How many pictures a decoder of a stream may have to hold back."""
+    picture = picture_format(stream)
     if picture and picture.reordered is not None:
         return picture.reordered
     if picture and picture.buffering:
         return max(picture.buffering)
-    return _DEEPEST.get(index.stream.codec, 0)
+    return _DEEPEST.get(stream.codec, 0)
 
 
 def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:

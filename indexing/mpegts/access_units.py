@@ -58,7 +58,9 @@ class AccessUnits(NamedTuple):
 
     def first(self, count: int) -> AccessUnits:
         """The first units."""
-        stop = self.start[count] if count < len(self.start) else np.iinfo(np.int64).max
+        if count == len(self.start):
+            return self
+        stop = self.start[count]
         return AccessUnits(
             self.start[:count],
             self.mark[:count],
@@ -75,6 +77,8 @@ class AccessUnits(NamedTuple):
 
 def join_units(parts: list[AccessUnits]) -> AccessUnits:
     """The units of parts that follow each other."""
+    if len(parts) == 1:
+        return parts[0]
     return AccessUnits(
         np.concatenate([part.start for part in parts]),
         np.concatenate([part.mark for part in parts]),

@@ -28,10 +28,10 @@ from videoloader.indexing.mpegts.stream import (
     nal_type,
     usual_rate,
 )
-from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.reordering import depth_of, reorder_depth
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
-from videoloader.indexing.wrong_times import no_decoder_gives
+from videoloader.indexing.wrong_times import deepest_reordering
 
 
 def index_mpegts(source: ByteSource) -> VideoIndex | None:
@@ -64,12 +64,15 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         pts = _display_times(scan, shown)
     except OddStreamError:
         return None
-    if not (_shows_every_picture(scan, stream, shown, pts) and comes_in_order(scan.codec, scan.units, pts)):
+    order = np.flatnonzero(shown)
+    order = order[np.argsort(pts[order], kind="stable")]
+    if not (
+        _shows_every_picture(scan, stream, shown, int(pts[0]), pts[order])
+        and comes_in_order(scan.codec, scan.units, order)
+    ):
         return _with_places(index_by_decoding(source), scan)
     stream, key = mark_changes(scan.codec, scan.units, stream)
     brought = headers_brought(scan.codec, scan.units)
-    order = np.flatnonzero(shown)
-    order = order[np.argsort(pts[order], kind="stable")]
     count = len(pts)
     index = VideoIndex(
         source=source.name,
@@ -86,7 +89,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         byte_ranges=False,
         stream=replace(
             stream,
-            reorder_depth=reorder_depth(pts),
+            reorder_depth=depth_of(order) if len(order) == count else reorder_depth(pts),
             frame_rate=stream.frame_rate or _measured_rate(pts[order]),
             stream_number=scan.number,
         ),
@@ -94,7 +97,8 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         start_time=earliest_start([StreamStart(int(pts[0]), TIME_BASE), *scan.others]),
         keys_from="headers",
     )
-    if no_decoder_gives(index) or renews_sequences(index, brought):
+    too_deep = depth_of(shown.cumsum()[order] - 1) > deepest_reordering(index.stream)
+    if too_deep or renews_sequences(index, brought):
         return _with_places(index_by_decoding(source), scan)
     return with_configurations(index, brought)
 
@@ -108,15 +112,18 @@ def _display_times(scan: Scan, shown: npt.NDArray[np.bool_]) -> npt.NDArray[np.i
 
 
 def _shows_every_picture(
-    scan: Scan, stream: StreamInfo, shown: npt.NDArray[np.bool_], pts: npt.NDArray[np.int64]
+    scan: Scan, stream: StreamInfo, shown: npt.NDArray[np.bool_], first: int, times: npt.NDArray[np.int64]
 ) -> bool:
-    """Whether a decoder makes one frame of each packet with a picture, in the order of their times."""
+    """Whether a decoder makes one frame of each packet with a picture.
+
+    Args:
+        scan, stream: of the video.
+        shown: which packets have a picture.
+        first: time of the first of these.
+        times: of all, in order.
+    """
     units = scan.units
-    times = pts[shown]
-    if not shown[0] or not units.key[0]:
-        return False
-    ordered = np.sort(times, kind="stable")
-    if ordered[0] < times[0] or (ordered[1:] == ordered[:-1]).any():
+    if not shown[0] or not units.key[0] or times[0] < first or (times[1:] == times[:-1]).any():
         return False
     if scan.codec == "h264":
         return not _has_fields(units, stream)
@@ -171,7 +178,9 @@ def _disposable(scan: Scan, stream: StreamInfo, with_headers: list[int]) -> npt.
 def _measured_rate(frame_pts: npt.NDArray[np.int64]) -> Fraction:
     if len(frame_pts) < 2:
         return Fraction(0)
-    return usual_rate((len(frame_pts) - 1) / (int(frame_pts[-1] - frame_pts[0]) * TIME_BASE))
+    count, span = len(frame_pts) - 1, int(frame_pts[-1] - frame_pts[0])
+    # Fractions are slow, and seldom needed.
+    return usual_rate(count * TIME_BASE.denominator / span) or count / (span * TIME_BASE)
 
 
 def _with_places(index: VideoIndex, scan: Scan) -> VideoIndex:

@@ -195,7 +195,7 @@ def _assemble(
     end: int,
 ) -> Scan:
     units = join_units(parts)
-    pes = _Pes(*(np.concatenate(each) for each in zip(*pes_parts, strict=True)))
+    pes = _Pes(*map(np.concatenate, zip(*pes_parts, strict=True))) if len(pes_parts) > 1 else pes_parts[0]
     present = np.append(pes.position[1:], end) - pes.position
     filled = present > 0
     if not filled.all():

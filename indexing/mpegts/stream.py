@@ -108,7 +108,8 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
     """
     key = units.key.copy()
     formats = {(stream.width, stream.height)}
-    different = {header for header in units.headers.values() if bare(header) != bare(stream.codec_configs[0])}
+    first = bare(stream.codec_configs[0])
+    different = {header for header in set(units.headers.values()) if bare(header) != first}
     for header in different:
         leads = codec == "mpeg2video" or nal_type(codec, header) == _SPS[codec]
         if leads and (other := _size_of(codec, header)):
@@ -134,7 +135,8 @@ def _size_of(codec: str, header: bytes) -> tuple[int, int] | None:
     return (picture.width, picture.height) if picture else None
 
 
-def usual_rate(rate: Fraction) -> Fraction:
-    """The nearest rate in common use if it is within a hundredth, else the rate itself."""
-    error = np.abs(_USUAL_RATES_APPROXIMATELY / float(rate) - 1)
-    return _USUAL_RATES[int(error.argmin())] if error.min() < 0.01 else rate
+def usual_rate(rate: float) -> Fraction | None:
+    """The nearest rate in common use if it is within a hundredth."""
+    error = np.abs(_USUAL_RATES_APPROXIMATELY / rate - 1)
+    nearest = int(error.argmin())
+    return _USUAL_RATES[nearest] if error[nearest] < 0.01 else None
