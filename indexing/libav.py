@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import DecodeError, IndexingError, UnsupportedError
+from videoloader.indexing.bitstream.display_order import Places
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
 from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
@@ -29,7 +30,7 @@ from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources import ByteSource
-from videoloader.indexing.wrong_times import times_are_wrong
+from videoloader.indexing.wrong_times import deepest_reordering, times_are_wrong
 
 # Headers between where libavformat says a packet is and its first byte: an Ogg page header is the longest.
 _LONGEST_PACKET_HEADER = 27 + 255
@@ -50,6 +51,7 @@ class _Packets(NamedTuple):
     starts: list[bool | None]
     hidden: list[bool]
     offset: list[int] | None
+    places: Places | None
     repeats: list[tuple[int, int]]
     setups: Setups
 
@@ -92,11 +94,7 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
             index = None
         else:
             index = _assemble_demuxed(packets, stream, source, container)
-    if (
-        index is None
-        or renews_sequences(index, packets.setups.brought)
-        or (index.byte_ranges and times_are_wrong(index, source, _decode_times(packets)))
-    ):
+    if index is None or renews_sequences(index, packets.setups.brought) or _are_wrong(packets, index, source):
         return index_by_decoding(source)
     return checked_by_decoding_head(index, source) or index_by_decoding(source)
 
@@ -128,7 +126,8 @@ def _read_packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
 ) -> _Packets:
     codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
-    packets = _Packets([], [], [], [], [], [], [], [], Setups(codec, config))
+    places = Places(codec, config)
+    packets = _Packets([], [], [], [], [], [], [], places, [], Setups(codec, config))
     offsets = packets.offset
     for packet in container.demux(stream):
         if _repeats_the_last(packet, codec) and packets.pts:
@@ -149,7 +148,16 @@ def _read_packets(
                 offsets = None
             else:
                 offsets.append(offset)
+        places.add(payload, goes_on=not packet.has_sidedata("new_extradata"))
     return packets._replace(offset=offsets)
+
+
+def _are_wrong(packets: _Packets, index: VideoIndex, source: ByteSource) -> bool:
+    """Whether pictures may come out of a decoder in another order than that of their packets' times."""
+    if packets.places is None or packets.places.known is None:
+        return index.byte_ranges and times_are_wrong(index, source, _decode_times(packets))
+    places = np.array(packets.places.known, np.int64)[index.frame_packet]
+    return bool((places[1:] < places[:-1]).any()) or index.stream.reorder_depth > deepest_reordering(index.stream)
 
 
 def _repeats_the_last(packet: av.packet.Packet[Any], codec: str) -> bool:
@@ -324,7 +332,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
     """
     with open_video(source) as (container, stream):
         codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
-        packets = _Packets([], [], [], [], [], [], [], [], Setups(codec, config))
+        packets = _Packets([], [], [], [], [], [], [], None, [], Setups(codec, config))
         offsets = packets.offset
         frames: list[int] = []
         times: list[int | None] = []

@@ -61,6 +61,33 @@ def display_order(codec: str, record: bytes) -> DisplayOrder | None:
     return _ORDERS[codec](record) if codec in _ORDERS else None
 
 
+class Places:
+    """Where all the pictures of a stream come in display order, if its packets' headers tell.
+
+    Args:
+        codec: of the stream.
+        record: the configuration in force at its first packet.
+
+    Attributes:
+        known: the keys of its packets so far; None once one does not tell.
+    """
+
+    def __init__(self, codec: str, record: bytes) -> None:
+        self._order = display_order(codec, record)
+        self.known: list[int] | None = None if self._order is None else []
+
+    def add(self, payload: bytes, *, goes_on: bool) -> None:
+        """Take in the next packet; ``goes_on`` is whether the configuration is still that of the container's record."""
+        if self.known is None or self._order is None:
+            return
+        try:
+            if not goes_on:
+                raise ValueError("another record begins another order")
+            self.known.append(self._order.key(payload))
+        except (ValueError, IndexError):
+            self.known = None
+
+
 class _Slices(ABC):
     """Parameter sets of H.264 or HEVC by number, as they come along."""
 

@@ -151,6 +151,37 @@ def test_flv_with_decode_times_for_presentation_times(film, tmp_path):
     assert index.frame_packet.tolist() == build_index(film["h264"]).frame_packet.tolist()
 
 
+def remuxed(data: bytes, path, change) -> None:
+    """The film in another container, with the times that ``change`` makes of those of each packet."""
+    with av.open(io.BytesIO(data)) as original, av.open(str(path), "w") as output:
+        stream = output.add_stream_from_template(original.streams.video[0])
+        packets = [packet for packet in original.demux(video=0) if packet.size]
+        for packet, time in zip(packets, change([(packet.dts, packet.pts) for packet in packets]), strict=True):
+            packet.stream, packet.pts = stream, time
+            output.mux(packet)
+
+
+def two_swapped(times: list[tuple[int, int]], first: int) -> list[int]:
+    """Times of presentation of which two neighbours have changed places, the first pair from a packet on that can."""
+    changed = [pts for _, pts in times]
+    while changed[first] < times[first + 1][0]:
+        first += 1
+    changed[first], changed[first + 1] = changed[first + 1], changed[first]
+    return changed
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("h264", "flv"), ("h264", "nut"), ("mpeg4", "nut"), ("mpeg2", "nut")])
+def test_two_pictures_that_change_places_where_all_packets_are_read(film, tmp_path, name, suffix):
+    sound, path = tmp_path / f"sound.{suffix}", tmp_path / f"film.{suffix}"
+    remuxed(film[name], sound, lambda times: [pts for _, pts in times])
+    assert build_index(sound).method == "demuxed"
+    for first in (13, 16, 30):
+        remuxed(film[name], path, lambda times, first=first: two_swapped(times, first))
+        index = build_index(path)
+        assert index.frame_pts.tolist() == full_decode(path).pts
+        assert index.frame_packet.tolist() == build_index(sound).frame_packet.tolist()
+
+
 def test_pictures_that_wait_longer_than_the_headers_allow(film, patched):
     values = np.array(offsets(film["mpeg4"]))
     values[20:25] += 40 * STEP
