@@ -32,6 +32,8 @@ _HEAD = 4 << 10
 _DEEPEST = {**dict.fromkeys(("mpeg1video", "mpeg2video", "mpeg4", "vc1", "wmv3", "rv30", "rv40", "svq3"), 1), "vvc": 16}
 # How many frames the rhythm of decoding lags behind that of display at most, and which share of steps may not fit.
 _LONGEST_LAG, _FEW = 4, 0.25
+# How far containers round times, units.
+_ROUNDING = 1
 # Codecs with packets that show nothing.
 _WITH_HIDDEN = ("vp8", "vp9", "av1")
 _H264_BASELINE = b"\x42"  # profile_idc of a profile without B pictures
@@ -69,7 +71,8 @@ def _is_plainly_sound(index: VideoIndex, order: npt.NDArray[np.int64]) -> bool:
     steps = times[1:] - times[:-1]
     if not (steps == steps[0]).all() or steps[0] <= 0:
         shortest = int(steps.min())
-        if shortest <= 0 or int(steps.max()) - shortest > shortest // 4:
+        spread = int(steps.max()) - shortest
+        if shortest <= 0 or spread > shortest // 4 or (spread > 2 * _ROUNDING and _out_of_step(steps).any()):
             return False
     keys = index.packet_key.nonzero()[0]
     # All packets before a keyframe are shown before it, and none after it.
@@ -101,7 +104,7 @@ def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | N
     shown = (index.packet_has_frame if index.stream.codec in _WITH_HIDDEN else np.ones(len(pts), np.bool_)).nonzero()[0]
     order = shown[np.argsort(pts[shown], kind="stable")]
     steps = np.diff(pts[order])
-    strange = steps == 0
+    strange = (steps == 0) | _out_of_step(steps)
     if dts is not None and len(steps):
         strange |= _breaks_the_rhythm(pts[order], dts)
     places = strange.nonzero()[0]
@@ -132,6 +135,23 @@ def _overtaken(index: VideoIndex) -> npt.NDArray[np.int64]:
     keys = index.packet_key.nonzero()[0]
     overtaken: npt.NDArray[np.int64] = keys[np.maximum.accumulate(index.packet_pts)[keys] > index.packet_pts[keys]]
     return overtaken
+
+
+def _out_of_step(steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """bool[N - 1]: which steps from frame to frame do not fit to the others; none where these are not much alike.
+
+    A wrong time mostly lies between two others, and so near one of them. Frames that are left out make longer steps,
+    which are whole numbers of the usual one where that is exact.
+    """
+    if not len(steps):
+        return np.zeros(0, np.bool_)
+    usual = int(np.partition(steps, len(steps) // 2)[len(steps) // 2])
+    away = np.abs(steps - usual)
+    if (away > _ROUNDING).mean() < _FEW and usual > 2 * _ROUNDING:
+        return np.abs((steps + usual // 2) % usual - usual // 2) > _ROUNDING
+    if (away > usual // 4).mean() < _FEW:
+        return 2 * steps < usual
+    return np.zeros(len(steps), np.bool_)
 
 
 def _breaks_the_rhythm(times: npt.NDArray[np.int64], dts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -94,6 +94,16 @@ def test_one_wrong_composition_offset(film, patched, name, packet, by):
     assert_is_as_decoded(with_offsets(film[name], values), patched)
 
 
+@settings(max_examples=20)
+@given(name=st.sampled_from(list(FILMS)), packet=st.integers(0, FRAMES - 2), off=st.sampled_from([-200, -9, 9, 200]))
+def test_two_packets_whose_times_change_places_but_for_a_little(film, patched, name, packet, off):
+    values = offsets(film[name])
+    difference = values[packet + 1] + STEP - values[packet]
+    values[packet] += difference + off
+    values[packet + 1] -= difference + off
+    assert_is_as_decoded(with_offsets(film[name], values), patched)
+
+
 @each_film
 def test_decode_times_in_place_of_presentation_times(film, patched, name):
     index = assert_is_as_decoded(with_offsets(film[name], [0] * FRAMES), patched)
