@@ -301,9 +301,10 @@ class VideoIndex:
 
     def known_by(self, keys_from: Literal["headers", "decoder", "container"]) -> VideoIndex:
         """The same index where another one vouches for its keyframes."""
-        # In a fifth of the time that dataclasses.replace takes: a video is indexed in 0.2 ms.
+        # In a tenth of the time that dataclasses.replace takes: a video is indexed in 0.2 ms. What is kept of the
+        # other fields stays true.
         index = object.__new__(VideoIndex)
-        vars(index).update({name: vars(self)[name] for name in self.__dataclass_fields__}, keys_from=keys_from)
+        vars(index).update(vars(self), keys_from=keys_from)
         return index
 
     def with_keyframes(self, key: npt.NDArray[np.bool_]) -> VideoIndex:

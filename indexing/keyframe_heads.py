@@ -137,9 +137,12 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
         if cut and not (starts and (codec not in WITH_HEADERS or _reaches_picture(start))):
             return None
         return Head(starts, units_of(codec, record, start) if codec in WITH_HEADERS else [])
+    length_size = nal_length_size(codec, record)
+    if codec == "h264" and 0 < length_size < len(start) and start[length_size] & 31 == _IDR:
+        return Head(True, [])
     units: list[bytes] = []
     messages: list[bytes] = []
-    for begin, end in iterate_nals(start, nal_length_size(codec, record)):
+    for begin, end in iterate_nals(start, length_size):
         first = start[begin]
         if is_slice(codec, first):
             if codec == "hevc":

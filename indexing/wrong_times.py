@@ -69,15 +69,15 @@ def _is_plainly_sound(index: VideoIndex, order: npt.NDArray[np.int64]) -> bool:
     """Whether frames come evenly, GOPs after each other, and within what headers allow; true of most files."""
     times = index.packet_pts[order]
     steps = times[1:] - times[:-1]
-    if not (steps == steps[0]).all() or steps[0] <= 0:
-        shortest = int(steps.min())
-        spread = int(steps.max()) - shortest
-        if shortest <= 0 or spread > shortest // 4 or (spread > 2 * _ROUNDING and _out_of_step(steps).any()):
-            return False
+    shortest, longest = int(np.minimum.reduce(steps)), int(np.maximum.reduce(steps))
+    if shortest <= 0 or longest - shortest > shortest // 4:
+        return False
+    if longest - shortest > 2 * _ROUNDING and _out_of_step(steps).any():
+        return False
     keys = index.packet_key.nonzero()[0]
     # All packets before a keyframe are shown before it, and none after it.
-    closed = (order[keys] == keys) & (np.maximum.accumulate(order)[keys] == keys)
-    return bool(closed.all()) and index.stream.reorder_depth <= deepest_reordering(index.stream)
+    closed = (order[keys] == keys).all() and (np.maximum.accumulate(order)[keys] == keys).all()
+    return bool(closed) and index.stream.reorder_depth <= deepest_reordering(index.stream)
 
 
 def _may_be_reordered(index: VideoIndex, source: ByteSource) -> bool:

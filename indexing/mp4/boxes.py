@@ -55,6 +55,10 @@ def children(data: bytes, box: Box, skip: int = 0) -> dict[bytes, Box]:
     return found
 
 
+# Bytes read at a time for the headers of top-level boxes.
+_HEADERS_READ = 96
+
+
 class FileBox(NamedTuple):
     """A box at the top level of a file: its type, where its header starts, its payload's range in the file."""
 
@@ -66,9 +70,14 @@ class FileBox(NamedTuple):
 
 def iterate_file_boxes(source: ByteSource) -> Iterator[FileBox]:
     """The top-level boxes of a file, reading only their headers. A box that runs past the end stops there."""
-    position = 0
+    position = read_at = 0
+    read = b""
     while position + 8 <= source.size:
-        header = source.read(position, 16)
+        # The first boxes are short, and their headers near each other.
+        header = read[position - read_at : position - read_at + 16]
+        if len(header) < 16:
+            read, read_at = source.read(position, _HEADERS_READ), position
+            header = read[:16]
         size, kind = _HEADER.unpack_from(header)
         start = position + 8
         if size == 1 and len(header) == 16:

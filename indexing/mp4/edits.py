@@ -93,7 +93,7 @@ def _shown_in_spans(
     ordered_pts: npt.NDArray[np.int64],
     edits: list[Edit],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    key = np.flatnonzero(samples.key)
+    key = samples.key.nonzero()[0]
     # When each keyframe is both decoded and presented: a span is decoded from the last that is at its start.
     ready = np.maximum(pts[key], samples.dts[key])
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
@@ -121,11 +121,12 @@ def _shown_in_spans(
     if not parts:
         none = np.empty(0, np.int64)
         return none, none
-    shown = np.concatenate([in_span for in_span, _ in parts])
-    shown_at = np.concatenate([times for _, times in parts])
+    shown, shown_at = parts[0]
+    if len(parts) > 1:
+        shown = np.concatenate([in_span for in_span, _ in parts])
+        shown_at = np.concatenate([times for _, times in parts])
     # A composition delay must not look like a late start: without a gap the first frame lies at zero.
-    shown_at -= max(_earliest(parts) - gap, 0)
-    return shown, shown_at
+    return shown, shown_at - max(_earliest(parts) - gap, 0)
 
 
 def _earliest(parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]) -> int:

@@ -27,6 +27,8 @@ from videoloader.indexing.true_order import with_true_order
 
 _LATEST = (1 << 63) - 1
 _TKHD_SIZE, _MDHD_SIZE = 80, 20
+# The matrix of nearly all tracks, as far as it tells how pictures are turned: 16.16 fixed point.
+_UPRIGHT = b"\0\1\0\0" + bytes(12) + b"\0\1\0\0"
 
 
 class _Trak(NamedTuple):
@@ -177,6 +179,8 @@ def _read_track(data: bytes, trak: _Trak, mvex: Box | None, moofs: list[FileBox]
 
 def _orientation(data: bytes, at: int) -> tuple[int, bool]:
     """(degrees clockwise, mirrored left to right after it) of a tkhd matrix; turns by other angles are not kept."""
+    if data[at : at + 20] == _UPRIGHT:
+        return 0, False
     a, b, _, c, d = (int.from_bytes(data[i : i + 4], "big", signed=True) for i in range(at, at + 20, 4))
     mirrored = a * d - b * c < 0
     angle = math.degrees(math.atan2(b, -a if mirrored else a))

@@ -50,7 +50,7 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
             if count * uniform > file_size:
                 raise IndexingError(f"stsz tells of {count} samples of {uniform} bytes, more than the file has", name)
             return np.full(count, uniform, np.int32)
-        sizes = _entries(data, box, _UINT32, header=8)
+        sizes = _entries(data, box, _UINT32, header=8).astype(np.uint32)
     elif b"stz2" in stbl:
         box = stbl[b"stz2"]
         bits = int.from_bytes(data[box.start + 7 : box.start + 8], "big")
@@ -64,9 +64,9 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
             raise IndexingError(f"stz2 has a field size of {bits} bits", name)
     else:
         return np.empty(0, np.int32)
-    if sizes.size and sizes.max() > min(file_size, 2**31 - 1):
+    if sizes.size and np.maximum.reduce(sizes) > min(file_size, 2**31 - 1):
         raise IndexingError(f"sample {int(sizes.argmax())} has {int(sizes.max())} bytes, more than the file", name)
-    return sizes.astype(np.int32)
+    return sizes.astype(np.int32, copy=False)
 
 
 def _expand(runs: npt.NDArray[np.int64], value: npt.NDArray[np.int64], count: int, rest: int) -> npt.NDArray[np.int64]:
@@ -129,7 +129,7 @@ def _composition_offsets(data: bytes, box: Box | None, count: int) -> tuple[npt.
     # real count, needs the top bit.
     table = _entries(data, box, _COMPOSITION_OFFSET)
     runs, value = table["count"].astype(np.int64), table["value"].astype(np.int64)
-    if runs.min(initial=1) <= 0:
+    if len(runs) and np.minimum.reduce(runs) <= 0:
         runs, value = runs[runs > 0], value[runs > 0]
     return _expand(runs, value, count, 0), int(runs.sum())
 
@@ -148,8 +148,16 @@ def _chunk_layout(
     if not len(chunks) or not len(to_chunk):
         raise IndexingError("samples with empty chunk tables (stco/co64, stsc)", name)
     first, in_chunk, description = to_chunk.T
-    run_chunks = np.append(first[1:], len(chunks) + 1) - first
-    if first[0] != 1 or run_chunks.min() <= 0:
+    before = np.zeros(count + 1, np.int64)
+    sizes.cumsum(out=before[1:])
+    if len(to_chunk) == 1 and first[0] == 1 and in_chunk[0] * len(chunks) == count:
+        # Chunks of as many samples each, as most files without sound have.
+        offsets = (chunks - before[: -1 : int(in_chunk[0])]).repeat(int(in_chunk[0])) + before[:-1]
+        return offsets, np.full(count, min(max(int(description[0]) - 1, 0), 255), np.uint8)
+    run_chunks = np.empty_like(first)
+    np.subtract(first[1:], first[:-1], out=run_chunks[:-1])
+    run_chunks[-1] = len(chunks) + 1 - first[-1]
+    if first[0] != 1 or np.minimum.reduce(run_chunks) <= 0:
         raise IndexingError("the sample-to-chunk table (stsc) contradicts the chunk offsets", name)
     in_chunk = np.minimum(in_chunk, count).repeat(run_chunks)
     stop = in_chunk.cumsum()
@@ -158,10 +166,8 @@ def _chunk_layout(
             raise IndexingError(f"the chunks hold {int(stop[-1])} samples of {count}", name)
         stop = np.minimum(stop, count)
         in_chunk = np.diff(stop, prepend=0)
-    before = np.zeros(count + 1, np.int64)
-    sizes.cumsum(out=before[1:])
     offsets = (chunks - before[stop - in_chunk]).repeat(in_chunk) + before[:-1]
-    if (description == description[0]).all():
+    if len(description) == 1 or (description == description[0]).all():
         return offsets, np.full(count, min(max(int(description[0]) - 1, 0), 255), np.uint8)
     numbers = np.clip(description - 1, 0, 255).astype(np.uint8)
     return offsets, numbers.repeat(run_chunks).repeat(in_chunk)

@@ -35,7 +35,8 @@ class FileSource:
             raise SourceError(
                 f"cannot be opened ({error.strerror if isinstance(error, OSError) else error})", self.name
             ) from None
-        self._path = os.path.abspath(self.name)  # the working directory may become another one
+        # The working directory may become another one.
+        self._path = self.name if os.path.isabs(self.name) else os.path.abspath(self.name)
         self._status, self._known = status, known
         self.size = status.st_size
 
