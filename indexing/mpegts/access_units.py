@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, hevc_kinds, read_ue, skip_hevc_head
+from videoloader.indexing.bitstream.picture_counts import slice_bits as slice_bits_of
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.bitstream.sei import iterate_messages
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
@@ -20,11 +22,8 @@ from videoloader.indexing.mpegts.pieces import Piece
 
 Positions = npt.NDArray[np.int64]
 
-# Bytes of the first slice header kept, for whether the picture is a field and for its order: more than it takes.
-_WINDOW = 8
 _LONGEST_FIRST_BLOCK = 5  # bytes of first_mb_in_slice where it is not zero: the parser sees no start code in them
-_NEEDED_AFTER = 3 + 2 + _WINDOW + 2
-_HEVC_IRAP, _HEVC_IDR, _HEVC_LEADING = (16, 23), (19, 20), (6, 9)
+_NEEDED_AFTER = 3 + 2 + SLICE_WINDOW
 _DISPLAY_ORIENTATION = 47
 
 
@@ -188,16 +187,9 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     picture, key, disposable, restarts, anchor, slice_bits = _blank(count)
     picture[unit] = position[slices[first]]
     of_first = kind[slices[first]]
-    key[unit] = (of_first >= _HEVC_IRAP[0]) & (of_first <= _HEVC_IRAP[1])
-    is_disposable = (of_first <= 14) & (of_first % 2 == 0)
+    key[unit], restarts[unit], is_disposable, anchor[unit] = hevc_kinds(of_first, second[slices[first]])
     disposable[unit] = np.where(is_disposable, DISPOSABLE_YES, DISPOSABLE_NO)
-    restarts[unit] = (of_first == _HEVC_IDR[0]) | (of_first == _HEVC_IDR[1])
-    # Of the lowest layer, and neither leading nor disposable (ITU-T H.265, 8.3.1: prevTid0Pic).
-    lowest = second[slices[first]] & 7 == 1
-    anchor[unit] = lowest & ~is_disposable & ((of_first < _HEVC_LEADING[0]) | (of_first > _HEVC_LEADING[1]))
-    bits = _windows(piece, picture[unit] + 5)
-    # first_slice_segment_in_pic_flag, and no_output_of_prior_pics_flag of keyframes.
-    _, slice_bits[unit] = read_ue(bits << (1 + key[unit]).astype(np.uint64))
+    slice_bits[unit] = skip_hevc_head(_windows(piece, picture[unit] + 5), key[unit])
     headers = _cut_headers(piece, position, (kind >= 32) & (kind <= 34))
     marks = position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)]
     headers.update(zip(marks.tolist(), piece.cut(marks, marks + 5), strict=True))
@@ -310,20 +302,4 @@ def _first_is_turned(
 
 def _windows(piece: Piece, position: Positions) -> npt.NDArray[np.uint64]:
     """The eight bytes from each position on, the first in the highest place, emulation prevention removed."""
-    window = piece.windows(position, _WINDOW + 2)
-    zero = window == 0
-    guarded = zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)
-    for row in guarded.any(1).nonzero()[0].tolist() if guarded.any() else ():
-        plain = window[row].tobytes().replace(b"\0\0\3", b"\0\0").ljust(_WINDOW, b"\0")
-        window[row, :_WINDOW] = np.frombuffer(plain, np.uint8, _WINDOW)
-    return np.ascontiguousarray(window[:, :_WINDOW]).view(">u8")[:, 0].astype(np.uint64)
-
-
-def read_ue(bits: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """(value, what follows) of an Exp-Golomb number at the top of each (ITU-T H.264, 9.1); huge where there is none."""
-    high = (bits >> np.uint64(32)).astype(np.float64)
-    zeros = np.uint64(32) - np.frexp(high)[1].astype(np.uint64)
-    fits = zeros < 16
-    zeros = np.minimum(zeros, np.uint64(15))
-    value = (bits >> (np.uint64(63) - np.uint64(2) * zeros)).astype(np.int64) - 1
-    return np.where(fits, value, 1 << 31), bits << (np.uint64(2) * zeros + np.uint64(1))
+    return slice_bits_of(piece.windows(position, SLICE_WINDOW))

@@ -1,0 +1,158 @@
+"""Picture order counts of many slice headers at once (ITU-T H.264, 8.2.1; ITU-T H.265, 8.3.1)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing.bitstream.h264_parameter_sets import read_sps
+from videoloader.indexing.bitstream.hevc_parameter_sets import read_picture_parameters, read_sequence_parameters
+
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.uint64]
+
+# Bytes of a slice header that are kept: those up to its order count, and more.
+SLICE_HEAD = 8
+# What is read of a slice header to keep so many: one byte in it may be there for emulation prevention, or two.
+SLICE_WINDOW = SLICE_HEAD + 2
+# More than the order counts of a coded video sequence.
+_LONGEST_SEQUENCE = 1 << 40
+_BY_COUNT, _AS_DECODED = 0, 2  # pic_order_cnt_type of ITU-T H.264, 7.4.2.1.1
+_HEVC_IRAP, _HEVC_IDR, _HEVC_LEADING, _HEVC_LAST_DISPOSABLE = (16, 23), (19, 20), (6, 9), 14
+
+
+def slice_bits(window: npt.NDArray[np.uint8]) -> Bits:
+    """The first of the bytes in each row, the first in the highest place, emulation prevention removed.
+
+    Args:
+        window: uint8[N, SLICE_WINDOW], changed.
+    """
+    zero = window == 0
+    guarded = zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)
+    for row in guarded.any(1).nonzero()[0].tolist() if guarded.any() else ():
+        plain = window[row].tobytes().replace(b"\0\0\3", b"\0\0").ljust(SLICE_HEAD, b"\0")
+        window[row, :SLICE_HEAD] = np.frombuffer(plain, np.uint8, SLICE_HEAD)
+    return np.ascontiguousarray(window[:, :SLICE_HEAD]).view(">u8")[:, 0].astype(np.uint64)
+
+
+def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
+    """(value, what follows) of an Exp-Golomb number at the top of each (ITU-T H.264, 9.1); huge where there is none."""
+    high = (bits >> np.uint64(32)).astype(np.float64)
+    zeros = np.uint64(32) - np.frexp(high)[1].astype(np.uint64)
+    fits = zeros < 16
+    zeros = np.minimum(zeros, np.uint64(15))
+    value = (bits >> (np.uint64(63) - np.uint64(2) * zeros)).astype(np.int64) - 1
+    return np.where(fits, value, 1 << 31), bits << (np.uint64(2) * zeros + np.uint64(1))
+
+
+def skip_hevc_head(bits: Bits, is_irap: Flags) -> Bits:
+    """What follows the number of the picture parameter set in first slices of HEVC."""
+    # first_slice_segment_in_pic_flag, and no_output_of_prior_pics_flag of keyframes.
+    return read_ue(bits << (1 + is_irap).astype(np.uint64))[1]
+
+
+def hevc_kinds(kind: npt.NDArray[Any], second: npt.NDArray[Any]) -> tuple[Flags, Flags, Flags, Flags]:
+    """(IRAP, IDR, disposable, whether later order counts go on from it) by the two bytes of NAL unit headers.
+
+    Args:
+        kind: nal_unit_type of each picture.
+        second: the second byte, which holds the temporal layer.
+    """
+    is_irap = (kind >= _HEVC_IRAP[0]) & (kind <= _HEVC_IRAP[1])
+    is_idr = (kind == _HEVC_IDR[0]) | (kind == _HEVC_IDR[1])
+    is_disposable = (kind <= _HEVC_LAST_DISPOSABLE) & (kind % 2 == 0)
+    # Of the lowest layer, and neither leading nor disposable (ITU-T H.265, 8.3.1: prevTid0Pic).
+    is_leading = (kind >= _HEVC_LEADING[0]) & (kind <= _HEVC_LEADING[1])
+    return is_irap, is_idr, is_disposable, (second & 7 == 1) & ~is_disposable & ~is_leading
+
+
+@lru_cache(64)
+def h264_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
+    """(number, what it tells of slices) of an H.264 SPS NAL unit.
+
+    That is: whether they hold order counts, behind how many bits after frame_num begins, and how long ones.
+
+    Raises:
+        ValueError: it is damaged, or counts pictures in the rare way of type 1.
+    """
+    sps = read_sps(unit[1:])
+    if sps.order_type not in (_BY_COUNT, _AS_DECODED):
+        raise ValueError("order counts of type 1")
+    before = sps.frame_num_bits + 2 * sps.separate_planes + (not sps.frames_only)
+    return sps.number, (sps.order_type == _BY_COUNT, before, max(sps.order_bits, 1))
+
+
+@lru_cache(64)
+def hevc_sequence_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
+    """The same of an HEVC SPS NAL unit: bits for a colour plane, and the length of order counts."""
+    number, sequence = read_sequence_parameters(unit)
+    return number, (2 * sequence.separate_planes, sequence.order_bits)
+
+
+@lru_cache(64)
+def hevc_picture_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
+    """The same of an HEVC PPS NAL unit: extra bits before the slice's type, and before its order count."""
+    number, picture = read_picture_parameters(unit)
+    return number, (picture.extra_bits, picture.output_flag)
+
+
+def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Numbers:
+    """Where pictures of H.264 come in display order.
+
+    Args:
+        bits: what follows the number of the picture parameter set in the first slice of each, in decode order.
+        restarts: which are IDR pictures.
+        anchor: which are reference pictures.
+        told: of ``h264_numbers``, one number or one for each picture.
+    """
+    by_count, before, length = told
+    places = np.arange(len(bits))
+    if np.any(by_count):
+        bits = bits << _bits(before)
+        starts = restarts.nonzero()[0]
+        bits[starts] = read_ue(bits[starts])[1]  # idr_pic_id
+        counts = _whole_counts(_top(bits, length), 1 << length, anchor | restarts)
+        places = counts if np.all(by_count) else np.where(by_count, counts, places)
+    return places + restarts.cumsum() * _LONGEST_SEQUENCE
+
+
+def hevc_places(
+    bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...], of_picture: tuple[Numbers, ...]
+) -> Numbers:
+    """The same of HEVC; ``told`` and ``of_picture`` are of its two kinds of parameter sets."""
+    (planes, length), (extra, output) = told, of_picture
+    _, bits = read_ue(bits << _bits(extra))
+    # IDR pictures have no count: theirs is zero.
+    low = np.where(restarts, 0, _top(bits << _bits(planes + output), length))
+    return _whole_counts(low, 1 << length, anchor | restarts) + restarts.cumsum() * _LONGEST_SEQUENCE
+
+
+def _whole_counts(low: Numbers, size: Numbers, anchor: Flags) -> Numbers:
+    """Order counts, comparable within a coded video sequence, from their low bits.
+
+    Args:
+        low: int64[N], the low bits.
+        size: the number of their values.
+        anchor: whether the counts of later pictures go on from each.
+    """
+    last = np.maximum.accumulate(np.where(anchor, np.arange(len(low)), 0))
+    step = low.copy()
+    step[1:] -= low[last[:-1]]
+    step += size * (2 * step <= -size)
+    step -= size * (2 * step > size)
+    whole = np.where(anchor, step, 0).cumsum()
+    step[1:] += whole[last[:-1]]
+    return step
+
+
+def _top(bits: Bits, length: Numbers) -> Numbers:
+    return (bits >> _bits(64 - length)).astype(np.int64)
+
+
+def _bits(count: Numbers) -> Bits:
+    """How far numbers of 64 bits are moved, as numpy takes it."""
+    return count.astype(np.uint64)
