@@ -26,8 +26,11 @@ def with_true_order(
     Args:
         index, source, dts, order: as for ``times_are_wrong``.
     """
-    if not times_are_wrong(index, source, dts, order):
-        return index
+    return with_decoded_frames(index, source) if times_are_wrong(index, source, dts, order) else index
+
+
+def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """The index with the frames that a full decode gives, in its order."""
     try:
         decoded = index_by_decoding(source)
     except DecodeError:

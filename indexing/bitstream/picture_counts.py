@@ -117,7 +117,8 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
         bits[starts] = read_ue(bits[starts])[1]  # idr_pic_id
         counts = _whole_counts(_top(bits, length), 1 << length, anchor | restarts)
         places = counts if np.all(by_count) else np.where(by_count, counts, places)
-    return places + restarts.cumsum() * _LONGEST_SEQUENCE
+    places += restarts.cumsum() * _LONGEST_SEQUENCE
+    return places
 
 
 def hevc_places(
@@ -128,7 +129,9 @@ def hevc_places(
     _, bits = read_ue(bits << _bits(extra))
     # IDR pictures have no count: theirs is zero.
     low = np.where(restarts, 0, _top(bits << _bits(planes + output), length))
-    return _whole_counts(low, 1 << length, anchor | restarts) + restarts.cumsum() * _LONGEST_SEQUENCE
+    places = _whole_counts(low, 1 << length, anchor | restarts)
+    places += restarts.cumsum() * _LONGEST_SEQUENCE
+    return places
 
 
 def _whole_counts(low: Numbers, size: Numbers, anchor: Flags) -> Numbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from itertools import accumulate
 from typing import NamedTuple
@@ -9,7 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.matroska.dense_blocks import KEYFRAME, LACING, SIMPLE_BLOCK, DenseBlocks, track_kinds
+from videoloader.indexing.matroska.dense_blocks import (
+    FRAME_HEAD,
+    KEYFRAME,
+    LACING,
+    SIMPLE_BLOCK,
+    DenseBlocks,
+    track_kinds,
+)
 from videoloader.indexing.matroska.ebml import (
     CRC32,
     LONGEST_HEADER,
@@ -32,8 +40,9 @@ _OTHERS_IN_CLUSTER = {VOID, CRC32, 0xA7, 0xAB, 0x5854}
 # BlockVirtual, BlockAdditions, ReferencePriority, ReferenceVirtual, CodecState, DiscardPadding and Slices.
 _OTHERS_IN_GROUP = {VOID, CRC32, 0xA2, 0x75A1, 0xFA, 0xFD, 0xA4, 0x75A2, 0x8E}
 _XIPH, _FIXED = 0x02, 0x04
-# The header of an element, of the block in it, and the first byte of the frame in that.
-_ENOUGH = LONGEST_HEADER + 12
+# The header of an element, of the block in it, and the first bytes of the frame in that.
+_ENOUGH = LONGEST_HEADER + 11 + FRAME_HEAD
+_TWO_WORDS = struct.Struct(">qq")
 _SHORTEST_READ, _LONGEST_READ = 256, 256 << 10
 # A header so close behind the last read, by bytes or by its share of that read, is worth reading through to: a read
 # costs more than its bytes.
@@ -50,14 +59,16 @@ _MOST_BLOCKS = 500
 class Packets(NamedTuple):
     """The frames of one track in the order of the file; columns of equal length.
 
-    ``pts`` is in units of the file's time scale; by the first byte of a frame some codecs tell whether it is shown.
+    ``pts`` is in units of the file's time scale; ``head`` and ``more`` are the first 16 bytes of a frame, or of shorter
+    ones and what comes behind.
     """
 
     offset: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
     pts: npt.NDArray[np.int64]
     key: npt.NDArray[np.bool_]
-    first_byte: npt.NDArray[np.uint8]
+    head: npt.NDArray[np.int64]
+    more: npt.NDArray[np.int64]
 
 
 class Walk(NamedTuple):
@@ -268,7 +279,8 @@ class _Collected:
         if flags & LACING:
             self._add_lace(frame, stop, flags & LACING, pts, key, duration)
         else:
-            self._rows.extend((frame, stop - frame, pts, key, data[after + 3]))
+            head, more = _TWO_WORDS.unpack_from(data, after + 3)
+            self._rows.extend((frame, stop - frame, pts, key, head, more))
 
     def _see(self, number: int, time: int) -> None:
         """Take note of a block of another track."""
@@ -288,15 +300,15 @@ class _Collected:
         if min(sizes) < 1 or len(set(times)) < count:
             raise MalformedError(f"a frame of the block at byte {start} has no bytes or no time of its own")
         for number, (at, time) in enumerate(zip(accumulate(sizes, initial=start + length), times, strict=False)):
-            first_byte = self._source.read(at, 1)[0]
-            self._rows.extend((at, sizes[number], pts + time, key and not number, first_byte))
+            head, more = _TWO_WORDS.unpack(self._source.read(at, FRAME_HEAD).ljust(FRAME_HEAD, b"\0"))
+            self._rows.extend((at, sizes[number], pts + time, key and not number, head, more))
 
     def packets(self) -> Packets:
         others = np.frombuffer(self._rows, np.int64).reshape(-1, len(Packets._fields)).T
         columns = np.concatenate([others, *self._dense_columns, self._dense.columns()], axis=1)
         order = np.argsort(columns[0], kind="stable")
-        offset, size, pts, key, first_byte = (column[order] for column in columns)
-        return Packets(offset, size, pts, key.astype(np.bool_), first_byte.astype(np.uint8))
+        offset, size, pts, key, head, more = columns[:, order]
+        return Packets(offset, size, pts, key.astype(np.bool_), head, more)
 
 
 def _read_lace(table: bytes, lacing: int, size: int) -> tuple[list[int], int]:

@@ -11,9 +11,11 @@ from videoloader.indexing.matroska.ebml import VINT_LENGTH, VINT_MASK, Malformed
 
 SIMPLE_BLOCK = 0xA3
 KEYFRAME, LACING = 0x80, 0x06
-# Of a header whose size has the most bytes that are taken here, with the first byte of the frame.
-_LONGEST = 16
+# Bytes of each frame that are kept.
+FRAME_HEAD = 16
 _LONGEST_SIZE = 4
+# Of a header whose size has the most bytes that are taken here, with the first bytes of the frame.
+_LONGEST = 1 + _LONGEST_SIZE + 4 + FRAME_HEAD
 _OTHER, _WANTED = 1, 2
 _HEADER = 4  # track, time and flags
 # By the first byte of a size: how many bytes it has, and how to cut it out of the four that begin with it.
@@ -102,7 +104,7 @@ class DenseBlocks:
         return at
 
     def columns(self) -> npt.NDArray[np.int64]:
-        """int64[5, n]: the columns of ``Packets`` of the wanted track's blocks that were taken.
+        """int64[6, n]: the columns of ``Packets`` of the wanted track's blocks that were taken.
 
         Raises:
             MalformedError: one lies before time zero.
@@ -111,12 +113,13 @@ class DenseBlocks:
         body = self._body[taken]
         frame = body + _HEADER
         times = np.ndarray(len(self.data) - 1, ">i2", self.data, strides=(1,))
-        columns = np.empty((5, len(taken)), np.int64)
+        columns = np.empty((6, len(taken)), np.int64)
         columns[0] = frame + self._base
         columns[1] = self._stop[taken] - frame
         columns[2] = self._cluster_time[taken] + times[body + 1]
         columns[3] = self._octets[body + 3] >= KEYFRAME
-        columns[4] = self._octets[frame]
+        words = np.ndarray(len(self.data) - 7, ">i8", self.data, strides=(1,))
+        columns[4], columns[5] = words[frame], words[frame + 8]
         if (columns[2] < 0).any():
             raise MalformedError(f"a block after byte {self._base} has the timestamp {columns[2].min()}")
         return columns

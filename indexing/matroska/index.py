@@ -20,10 +20,11 @@ from videoloader.indexing.matroska.blocks import Packets
 from videoloader.indexing.matroska.choice import read_best_track, start_of
 from videoloader.indexing.matroska.ebml import EBML, MalformedError
 from videoloader.indexing.matroska.headers import read_headers
+from videoloader.indexing.matroska.picture_order import comes_in_order
 from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
-from videoloader.indexing.true_order import with_true_order
+from videoloader.indexing.true_order import with_decoded_frames, with_true_order
 
 EBML_MAGIC = EBML.to_bytes(4, "big")
 _NANOSECONDS = 10**9
@@ -60,30 +61,28 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if found is None or not found[0].codec:
         return None
     track, walk = found
-    number = headers.tracks.index(track)
-    packets = walk.packets
+    number, packets = headers.tracks.index(track), walk.packets
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
     if not track.config and track.codec in ("h264", "hevc", *_AFTER_HEADERS):
         track = track._replace(config=_headers_in_packet(source, track.codec, packets))
-    stream = _describe_container(track, packets, headers.time_scale)
+    stream = _describe_container(track, packets, headers.time_scale, number)
     picture = _coded_picture(source, stream, packets)
     if picture is None and track.codec in _FRAME_A_BLOCK:
         return None
     if picture:
         stream = cut_by_container(_describe_picture(stream, picture), track.width, track.height)
-    index = _assemble(source, track, packets, stream)
+    index = _assemble(source, track, packets, stream, start_of(headers, track, walk))
     if index is None:
         return None
-    index = replace(
-        index,
-        start_time=start_of(headers, track, walk),
-        stream=replace(index.stream, stream_number=number),
-    )
     uncoded = track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED
     if uncoded:
         return index_by_decoding(source)
-    index = with_true_order(index, source)
+    in_order = comes_in_order(index, source, packets)
+    if in_order is None:
+        index = with_true_order(index, source)
+    elif not in_order:
+        index = with_decoded_frames(index, source)
     if index.method == "tables" and (track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only)):
         return checked_by_decoding_head(index, source) or index_by_decoding(source)
     return index
@@ -102,7 +101,7 @@ def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> byte
     return b"".join(b"\0\0\1" + unit for unit in sets)
 
 
-def _describe_container(track: Track, packets: Packets, time_scale: int) -> StreamInfo:
+def _describe_container(track: Track, packets: Packets, time_scale: int, number: int) -> StreamInfo:
     count, span = len(packets.pts), int(packets.pts.max() - packets.pts.min())
     mean_rate = Fraction((count - 1) * _NANOSECONDS, span * time_scale) if span else Fraction(0)
     return StreamInfo(
@@ -112,6 +111,7 @@ def _describe_container(track: Track, packets: Packets, time_scale: int) -> Stre
         width=track.width,
         height=track.height,
         reorder_depth=reorder_depth(packets.pts),
+        stream_number=number,
         **{"frame_rate": mean_rate} | track.facts,
     )
 
@@ -137,7 +137,9 @@ def _describe_picture(stream: StreamInfo, picture: PictureFormat) -> StreamInfo:
     )
 
 
-def _assemble(source: ByteSource, track: Track, packets: Packets, stream: StreamInfo) -> VideoIndex | None:
+def _assemble(
+    source: ByteSource, track: Track, packets: Packets, stream: StreamInfo, start_time: int
+) -> VideoIndex | None:
     delay = round(Fraction(track.codec_delay, _NANOSECONDS) / stream.time_base)
     pts = packets.pts - delay
     shown = np.flatnonzero(~_hidden(source, track.codec, packets))
@@ -159,15 +161,17 @@ def _assemble(source: ByteSource, track: Track, packets: Packets, stream: Stream
         frame_pts=pts[order],
         byte_ranges=True,
         stream=stream,
+        start_time=start_time,
     )
 
 
 def _hidden(source: ByteSource, codec: str, packets: Packets) -> npt.NDArray[np.bool_]:
     """Packets that show nothing; of most the first byte tells, and only of the others the last one is read."""
-    hidden = _hiding_bytes(codec)[packets.first_byte]
+    first_byte = packets.head >> 56 & 0xFF
+    hidden: npt.NDArray[np.bool_] = _hiding_bytes(codec)[first_byte]
     for number in np.flatnonzero(hidden):
         last = source.read(int(packets.offset[number] + packets.size[number]) - 1, 1)[0]
-        hidden[number] = hides_frame(codec, int(packets.first_byte[number]), last)
+        hidden[number] = hides_frame(codec, int(first_byte[number]), last)
     return hidden
 
 

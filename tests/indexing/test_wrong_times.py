@@ -196,3 +196,16 @@ def test_pictures_that_wait_longer_than_the_headers_allow(film, patched):
     values = np.array(offsets(film["mpeg4"]))
     values[20:25] += 40 * STEP
     assert assert_is_as_decoded(with_offsets(film["mpeg4"], values.tolist()), patched).method == "decoded"
+
+
+@pytest.mark.parametrize("name", ["h264", "h264 with open GOPs", "hevc"])
+def test_two_pictures_that_change_places_in_matroska(film, tmp_path, name):
+    sound, path = tmp_path / "sound.mkv", tmp_path / "film.mkv"
+    remuxed(film[name], sound, lambda times: [pts for _, pts in times])
+    assert build_index(sound).method == "tables"
+    for first in (13, 16, 30, 45):
+        remuxed(film[name], path, lambda times, first=first: two_swapped(times, first))
+        index = build_index(path)
+        assert index.frame_pts.tolist() == full_decode(path).pts
+        assert index.frame_packet.tolist() == build_index(sound).frame_packet.tolist()
+        assert index.method == "decoded"
