@@ -1,8 +1,12 @@
-"""Picture order counts of many slice headers at once (ITU-T H.264, 8.2.1; ITU-T H.265, 8.3.1)."""
+"""The display order of many pictures at once, by their headers.
+
+That is by picture order counts (ITU-T H.264, 8.2.1; ITU-T H.265, 8.3.1), or by the kinds of pictures (ISO/IEC 13818-2,
+6.1.1.11; ISO/IEC 14496-2, 6.1.3.5).
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,8 +23,13 @@ Bits = npt.NDArray[np.uint64]
 SLICE_HEAD = 8
 # What is read of a slice header to keep so many: one byte in it may be there for emulation prevention, or two.
 SLICE_WINDOW = SLICE_HEAD + 2
+# Bits of an H.264 slice header that mostly hold its first three numbers.
+_LOOKED_UP = 12
+# Of so few the next number is read one by one.
+_FEW = 4
 # More than the order counts of a coded video sequence.
 _LONGEST_SEQUENCE = 1 << 40
+_ALL_BITS = (1 << 64) - 1
 _BY_COUNT, _AS_DECODED = 0, 2  # pic_order_cnt_type of ITU-T H.264, 7.4.2.1.1
 _HEVC_IRAP, _HEVC_IDR, _HEVC_LEADING, _HEVC_LAST_DISPOSABLE = (16, 23), (19, 20), (6, 9), 14
 
@@ -47,6 +56,27 @@ def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
     zeros = np.minimum(zeros, np.uint64(15))
     value = (bits >> (np.uint64(63) - np.uint64(2) * zeros)).astype(np.int64) - 1
     return np.where(fits, value, 1 << 31), bits << (np.uint64(2) * zeros + np.uint64(1))
+
+
+def skip_h264_head(bits: Bits) -> Bits:
+    """What follows the number of the picture parameter set in first slices of H.264."""
+    length: Bits = _three_codes()[bits >> np.uint64(64 - _LOOKED_UP)]
+    if length.all():
+        return bits << length
+    for _ in range(3):  # first_mb_in_slice, slice_type and pic_parameter_set_id
+        _, bits = read_ue(bits)
+    return bits
+
+
+@cache
+def _three_codes() -> Bits:
+    """By the first bits of a slice header: how long its first three numbers are together; 0 where they are longer."""
+    every = np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP)
+    rest, length = every, np.zeros(1 << _LOOKED_UP, np.uint64)
+    for _ in range(3):
+        value, rest = read_ue(rest)
+        length += np.uint64(2) * np.log2(value + 1).astype(np.uint64) + np.uint64(1)
+    return np.where(length <= _LOOKED_UP, length, 0).astype(np.uint64)
 
 
 def skip_hevc_head(bits: Bits, is_irap: Flags) -> Bits:
@@ -114,7 +144,12 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
     if np.any(by_count):
         bits = bits << _bits(before)
         starts = restarts.nonzero()[0]
-        bits[starts] = read_ue(bits[starts])[1]  # idr_pic_id
+        if len(starts) > _FEW:
+            bits[starts] = read_ue(bits[starts])[1]  # idr_pic_id
+        else:
+            for start in starts.tolist():
+                value = int(bits[start])
+                bits[start] = value << 2 * (64 - value.bit_length()) + 1 & _ALL_BITS
         counts = _whole_counts(_top(bits, length), 1 << length, anchor | restarts)
         places = counts if np.all(by_count) else np.where(by_count, counts, places)
     places += restarts.cumsum() * _LONGEST_SEQUENCE
@@ -134,6 +169,13 @@ def hevc_places(
     return places
 
 
+def places_by_kind(anchor: Flags) -> Numbers:
+    """The same of MPEG: B pictures, all but ``anchor``, are shown at once, others when the next such picture comes."""
+    places = np.arange(len(anchor))
+    places[anchor] = np.append(places[anchor][1:], len(anchor))
+    return places
+
+
 def _whole_counts(low: Numbers, size: Numbers, anchor: Flags) -> Numbers:
     """Order counts, comparable within a coded video sequence, from their low bits.
 
@@ -142,13 +184,12 @@ def _whole_counts(low: Numbers, size: Numbers, anchor: Flags) -> Numbers:
         size: the number of their values.
         anchor: whether the counts of later pictures go on from each.
     """
-    last = np.maximum.accumulate(np.where(anchor, np.arange(len(low)), 0))
+    last = np.maximum.accumulate(np.arange(len(low)) * anchor)[:-1]
     step = low.copy()
-    step[1:] -= low[last[:-1]]
-    step += size * (2 * step <= -size)
-    step -= size * (2 * step > size)
-    whole = np.where(anchor, step, 0).cumsum()
-    step[1:] += whole[last[:-1]]
+    step[1:] -= low[last]
+    # From half the values below up to half of them above.
+    step += (size - 2 * step) // (2 * size) * size
+    step[1:] += (step * anchor).cumsum()[last]
     return step
 
 

@@ -18,7 +18,8 @@ from videoloader.indexing.bitstream.picture_counts import (
     hevc_picture_numbers,
     hevc_places,
     hevc_sequence_numbers,
-    read_ue,
+    places_by_kind,
+    skip_h264_head,
     skip_hevc_head,
     slice_bits,
 )
@@ -34,6 +35,14 @@ Numbers = npt.NDArray[np.int64]
 _LENGTH_SIZE = 4  # bytes before each NAL unit, in all files but rare ones
 _IDR, _REFERENCE, _UNIT_TYPE = 5, 0x60, 31  # of the first byte of H.264's NAL units
 _H264_SPS, _HEVC_SPS, _HEVC_PPS = 7, 33, 34
+# The start code of a picture, last bytes of those of headers, and where in the first eight bytes of a picture its kind
+# stands: how far from their end, which bits, and their value for B pictures.
+_MPEG12 = (0x100, (0xB3, 0xB8), 19, 7, 3)
+_KINDS = {
+    "mpeg1video": _MPEG12,
+    "mpeg2video": _MPEG12,
+    "mpeg4": (0x1B6, (*range(0x30), 0xB0, 0xB2, 0xB3, 0xB5), 30, 3, 2),
+}
 # Packets that begin with something else than a slice are read, at most so many, or such a share of all.
 _MOST_READ, _MOST_SHARE = 8, 16
 _LONG_HEAD = 4 << 10
@@ -46,25 +55,17 @@ _SLICES = {
 
 
 def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets) -> bool | None:
-    """Whether decoders give out the pictures of H.264 and HEVC in the order of their times; None where it is not told.
+    """Whether decoders give out the pictures in the order of their times; None where their headers do not tell.
 
     Args:
         index: of the packets.
         source: of the same video.
         packets: with their first bytes.
     """
-    codec, record = index.stream.codec, index.stream.codec_configs[0]
-    if codec not in ("h264", "hevc") or nal_length_size(codec, record) != _LENGTH_SIZE or index.stream.encrypted:
-        return None
-    picture = picture_format(index.stream)
-    if picture is None or (codec == "h264" and not picture.frames_only):
-        return None
-    sets = sets_of_record(codec, record)
-    heads = _slice_heads(codec, sets, source, packets)
-    if heads is None:
+    if index.stream.encrypted:
         return None
     try:
-        places = (_h264_places if codec == "h264" else _hevc_places)(heads, sets)
+        places = (_places_by_kind if index.stream.codec in _KINDS else _places_by_count)(index, source, packets)
     except ValueError:
         return None
     in_order = places[index.frame_packet]
@@ -72,14 +73,43 @@ def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets) -> b
     return rises and index.stream.reorder_depth <= deepest_reordering(index.stream)
 
 
-def _slice_heads(codec: str, sets: Sets, source: ByteSource, packets: Packets) -> Bytes | None:
-    """uint8[P, 12]: the first bytes of the first slice of each packet; None where that would take long to find."""
+def _places_by_kind(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
+    """Of MPEG-1, 2 and 4: packets that do not begin with their picture begin with headers, which no B picture has.
+
+    Raises:
+        ValueError: a packet begins with something else.
+    """
+    picture, headers, at, mask, b_picture = _KINDS[index.stream.codec]
+    code = packets.head >> 32 & 0xFFFFFFFF
+    if ((code != picture) & ~np.isin(code & 0xFF, headers) | (code >> 8 != 1)).any():
+        raise ValueError("packets that begin with no header")
+    return places_by_kind((code != picture) | (packets.head >> at & mask != b_picture))
+
+
+def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
+    """Of H.264 and HEVC.
+
+    Raises:
+        ValueError: it is another codec, or its packets are of a rarer kind.
+    """
+    codec, record = index.stream.codec, index.stream.codec_configs[0]
+    if codec not in _SLICES or nal_length_size(codec, record) != _LENGTH_SIZE:
+        raise ValueError("no packets of NAL units")
+    picture = picture_format(index.stream)
+    if picture is None or (codec == "h264" and not picture.frames_only):
+        raise ValueError("fields, perhaps")
+    sets = sets_of_record(codec, record)
+    return (_h264_places if codec == "h264" else _hevc_places)(_slice_heads(codec, sets, source, packets), sets)
+
+
+def _slice_heads(codec: str, sets: Sets, source: ByteSource, packets: Packets) -> Bytes:
+    """uint8[P, 12]: the first bytes of each packet's first slice. ValueError where they would take long to find."""
     words = np.empty((len(packets.head), 2), ">i8")
     words[:, 0], words[:, 1] = packets.head, packets.more
     heads = words.view(np.uint8).reshape(-1, FRAME_HEAD)[:, _LENGTH_SIZE:]
     others = (~_SLICES[codec][heads[:, 0]]).nonzero()[0].tolist()
     if len(others) > max(_MOST_READ, len(heads) // _MOST_SHARE):
-        return None
+        raise ValueError("too many packets begin with other units")
     for number in others:
         data = source.read(int(packets.offset[number]), min(int(packets.size[number]), _LONG_HEAD))
         for start, stop in iterate_nals(data, _LENGTH_SIZE):
@@ -87,16 +117,14 @@ def _slice_heads(codec: str, sets: Sets, source: ByteSource, packets: Packets) -
                 heads[number] = np.frombuffer(data[start:stop][: heads.shape[1]].ljust(heads.shape[1], b"\0"), np.uint8)
                 break
             if is_set(codec, data[start]) and not named_sets(codec, [data[start:stop]]).items() <= sets.items():
-                return None
+                raise ValueError("parameter sets that change")
         else:
-            return None
+            raise ValueError("a packet without a slice")
     return heads
 
 
 def _h264_places(heads: Bytes, sets: Sets) -> Numbers:
-    bits = slice_bits(heads[:, 1 : 1 + SLICE_WINDOW].copy())
-    for _ in range(3):  # first_mb_in_slice, slice_type and pic_parameter_set_id
-        _, bits = read_ue(bits)
+    bits = skip_h264_head(slice_bits(heads[:, 1 : 1 + SLICE_WINDOW].copy()))
     first = heads[:, 0]
     return h264_places(bits, first & _UNIT_TYPE == _IDR, first & _REFERENCE != 0, _told(sets, _H264_SPS, h264_numbers))
 

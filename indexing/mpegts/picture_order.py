@@ -13,6 +13,7 @@ from videoloader.indexing.bitstream.picture_counts import (
     hevc_picture_numbers,
     hevc_places,
     hevc_sequence_numbers,
+    places_by_kind,
 )
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.mpegts.stream import nal_type
@@ -40,9 +41,7 @@ def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
             of_picture = _in_force("hevc", _HEVC_PPS, units, shown, hevc_picture_numbers)
             place = hevc_places(bits, restarts, anchor, told, of_picture)
         else:
-            # B pictures are shown at once, others when the next such picture comes (ISO/IEC 13818-2, 6.1.1.11).
-            place = np.arange(len(shown))
-            place[anchor] = np.append(place[anchor][1:], len(shown))
+            place = places_by_kind(anchor)
     except ValueError:
         return False
     places = np.empty(len(units.picture), np.int64)

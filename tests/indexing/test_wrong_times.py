@@ -198,7 +198,7 @@ def test_pictures_that_wait_longer_than_the_headers_allow(film, patched):
     assert assert_is_as_decoded(with_offsets(film["mpeg4"], values.tolist()), patched).method == "decoded"
 
 
-@pytest.mark.parametrize("name", ["h264", "h264 with open GOPs", "hevc"])
+@pytest.mark.parametrize("name", ["h264", "h264 with open GOPs", "hevc", "mpeg4", "mpeg2"])
 def test_two_pictures_that_change_places_in_matroska(film, tmp_path, name):
     sound, path = tmp_path / "sound.mkv", tmp_path / "film.mkv"
     remuxed(film[name], sound, lambda times: [pts for _, pts in times])
