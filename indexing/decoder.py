@@ -42,14 +42,17 @@ def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
     return size if stream.codec in _WITHOUT_SIZE or stream.pixel_format else (0, 0)
 
 
-def open_decoder(index: VideoIndex, start: int, threads: int = 1) -> av.video.codeccontext.VideoCodecContext:
+def open_decoder(
+    index: VideoIndex, start: int, threads: int = 1, *, strict: bool = False
+) -> av.video.codeccontext.VideoCodecContext:
     """A decoder for the packets from one of them on.
 
     Args:
         index: of the video.
         start: the first packet that it will be given.
-        threads: that it may use. More than one hold frames back, make damage an error where that can be, and must have
-            ended before the process is forked.
+        threads: that it may use. More than one hold frames back, and must have ended before the process is forked.
+        strict: make damage an error where that can be, also what libavcodec else replaces without a mark: pictures that
+            are referred to and missing, for example. Where there is no error, pictures are the same.
 
     Raises:
         UnsupportedError: there is no decoder for the codec.
@@ -70,11 +73,11 @@ def open_decoder(index: VideoIndex, start: int, threads: int = 1) -> av.video.co
         # must stay until each thread has begun another one.
         held_back = stream.reorder_depth + (threads if threads > 1 else 0)
         options["has_b_frames"] = str(min(held_back, _DEEPEST_H264_REORDERING))
-    if threads > 1:
-        # With threads the marks of damaged frames are not reliable, but errors are: with dav1d only within a frame.
+    if strict:
         options["err_detect"] = "explode"
-        if stream.codec == "av1":
-            options["max_frame_delay"] = "1"
+    if threads > 1 and stream.codec == "av1":
+        # With dav1d errors are reliable within a frame only.
+        options["max_frame_delay"] = "1"
     context.options = options
     if stream.codec_tag:
         context.codec_tag = stream.codec_tag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain, compress, islice, pairwise, repeat
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 
 from videoloader.errors import DecodeError, SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
     SLICES,
@@ -31,7 +33,7 @@ from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.picture_places import Part, with_places
 from videoloader.planning import Run
-from videoloader.run_start import IndexCorrection, from_keyframe
+from videoloader.run_start import IndexCorrection, from_keyframe, has_idr
 
 _LARGEST_READ = 16 << 20
 # Bytes of packets held in memory to see which of them are needed.
@@ -69,8 +71,8 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
             do not tell. Packets have none where ``VideoIndex.packet_rank`` was seen to give the same order before.
 
     Raises:
-        IndexCorrection: decoding cannot start at the first packet for all that is wanted, or a packet brings along
-            parameter sets that the index does not know.
+        IndexCorrection: decoding cannot start at the first packet for all that is wanted, a packet brings along
+            parameter sets that the index does not know, or pictures are missing from the file as well.
         SourceError: the source has become shorter than its index says, or a folder holds other files.
         DecodeError: an image file is cut off.
     """
@@ -92,7 +94,10 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     # keyframe, a decoder guesses from all the packets that it is given.
     leaves_out = not (all_wanted or index.method == "decoded" or run.packets[0] < index.first_keyframe)
     if codec in WITH_PARAMETER_SETS:
-        packets = _with_sets_told(source, index, run, parts, leaves_out=leaves_out and codec == "h264")
+        leaves_some = leaves_out and codec == "h264"
+        packets = _with_sets_told(source, index, run, parts, leaves_out=leaves_some)
+        if leaves_some and not places:
+            packets = _without_gaps(index, packets)
     elif codec in WITH_HEADERS:
         packets = _with_sequences_told(codec, parts)
     else:
@@ -153,6 +158,43 @@ def _with_sets_told(
             if not brings_others(better, number, units):
                 raise IndexCorrection(better, correct)
         yield PacketBytes(number, data, wanted, bool(units), place)
+
+
+def _without_gaps(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The packets of an H.264 run, if no picture is missing from it but those that nobody wants.
+
+    Where one is, libavcodec takes others in its place, and invents pictures, but not the same ones when packets were
+    left out or decoding starts at a recovery point, without what leads up to it.
+
+    Raises:
+        IndexCorrection: one is, so that all of its GOP is to be decoded, from an IDR picture on.
+    """
+    configs = index.stream.codec_configs
+    config, numbers = -1, FrameNumbers(b"")
+    recovery_point = -1
+    for packet in packets:
+        if index.packet_config[packet.number] != config:
+            if config < 0 and packet.number and not has_idr(configs[index.packet_config[packet.number]], packet.data):
+                recovery_point = packet.number
+            config = int(index.packet_config[packet.number])
+            numbers = FrameNumbers(configs[config])
+        if numbers.show_missing(packet.data):
+            better = _with_all_needed(index, recovery_point, packet.number)
+            if better is not None:
+                raise IndexCorrection(better)
+        yield packet
+
+
+def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> VideoIndex | None:
+    """The index by which nothing is left out of the GOPs before and behind a packet; None where it is that already."""
+    keys = np.flatnonzero(index.packet_key)
+    before, after = keys[keys < packet], keys[keys > packet]
+    disposable = index.packet_disposable.copy()
+    disposable[before[-1] if len(before) else 0 : after[0] if len(after) else None] = DISPOSABLE_NO
+    better = replace(index, packet_disposable=disposable)
+    if len(before) and before[-1] == recovery_point:
+        return better.without_keyframe(recovery_point)
+    return None if (disposable == index.packet_disposable).all() else better
 
 
 def _with_sequences_told(codec: str, parts: Iterator[Part]) -> Iterator[PacketBytes]:

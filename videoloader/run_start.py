@@ -53,12 +53,13 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
     if index.method != "decoded":
         if codec in _NAMED_LEADING:
             packets = _without_named_leading(index, config, first, packets)
-        elif codec in _WITH_LEADING and not (codec == "h264" and _has_idr(config, first.data)):
+        elif codec in _WITH_LEADING and not (codec == "h264" and has_idr(config, first.data)):
             packets = _without_leading(index, config, first, packets)
     return chain((first,), packets)
 
 
-def _has_idr(config: bytes, data: bytes | memoryview) -> bool:
+def has_idr(config: bytes, data: bytes | memoryview) -> bool:
+    """Whether a packet of H.264 is an IDR picture."""
     return any(data[start] & 31 == _IDR for start, _ in iterate_nals(data, nal_length_size("h264", config)))
 
 

@@ -46,6 +46,7 @@ class Sps(NamedTuple):
         reordered: max_num_reorder_frames; None where it is not stated.
         buffered: max_dec_frame_buffering; None where it is not stated.
         left, top: what is cut off on these sides, pixels.
+        gaps_allowed: gaps_in_frame_num_value_allowed_flag.
     """
 
     number: int
@@ -72,6 +73,7 @@ class Sps(NamedTuple):
     buffered: int | None
     left: int = 0
     top: int = 0
+    gaps_allowed: bool = False
 
 
 @lru_cache(64)
@@ -111,7 +113,7 @@ def read_sps(payload: bytes) -> Sps:
             raise ValueError("a cycle of picture order counts is too long")
         cycle = [bits.se() for _ in range(length)]
     references = bits.ue()
-    bits.u(1)
+    gaps_allowed = bool(bits.u(1))
     coded_width = (bits.ue() + 1) * 16
     map_units = bits.ue() + 1
     frames_only = bits.u(1)
@@ -136,7 +138,7 @@ def read_sps(payload: bytes) -> Sps:
     return Sps(
         number, level, chroma, bool(separate), depth, frame_num_bits, order_type, order_bits, deltas, non_ref, bottom,
         tuple(cycle), references, coded_width, coded_height, width, height, bool(frames_only), vui, timed,
-        reordered, buffered, left, top,
+        reordered, buffered, left, top, gaps_allowed,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 
 # slice_start_code of ISO/IEC 13818-2, table 6-1.
 _MPEG2_SLICE = re.compile(rb"\0\0\x01[\x01-\xaf]")
+_MPEG2_PICTURE_OR_SLICE = re.compile(rb"\0\0\x01([\0-\xaf])")
 _ZEROS = b"\0\0\0"
 
 
@@ -45,3 +46,25 @@ def _holds_zeros(length_size: int, payload: bytes | memoryview) -> bool:
         if _ZEROS in (unit if length_size else unit.rstrip(b"\0")):
             return True
     return False
+
+
+def has_a_slice_in_each_row(payload: bytes | memoryview, height: int) -> bool:
+    """Whether each picture of an MPEG-1 or MPEG-2 packet has one slice in each row of macroblocks, and no others.
+
+    Encoders need not cut pictures so (ISO/IEC 13818-2, 6.1.2), but mostly do.
+
+    Args:
+        payload: one packet.
+        height: of a frame, pixels.
+    """
+    pictures: list[bytearray] = []
+    for code in _MPEG2_PICTURE_OR_SLICE.findall(payload):
+        if code == b"\0":
+            pictures.append(bytearray())
+        elif pictures:
+            pictures[-1] += code
+    field_rows = -(-height // 32)
+    possible = (field_rows,) if len(pictures) == 2 else (-(-height // 16), 2 * field_rows)
+    return bool(pictures) and all(
+        any(picture == bytes(range(1, rows + 1)) for rows in possible) for picture in pictures
+    )

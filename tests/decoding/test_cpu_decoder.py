@@ -110,7 +110,9 @@ def test_more_streams_than_the_decoder_keeps_open(decoded):
 @pytest.mark.parametrize(("name", "contexts"), [("h264_mp4", 1), ("hevc_mp4", 1), ("h264_ts", 1), ("vp9_webm", 3)])
 def test_videos_of_one_configuration_share_a_context(decoded, name, contexts, monkeypatch):
     opened = []
-    monkeypatch.setattr(cpu, "open_decoder", lambda *arguments: opened.append(0) or open_decoder(*arguments))
+    monkeypatch.setattr(
+        cpu, "open_decoder", lambda *arguments, **options: opened.append(0) or open_decoder(*arguments, **options)
+    )
     source, index, truth, _ = decoded(name)
     decoder = CpuDecoder()
     for copy in ["a", "b", "c"] * 2:

@@ -109,16 +109,20 @@ class CpuDecoder:
             DecodeError: libavcodec refuses a packet.
             UnsupportedError: there is no decoder for the codec.
         """
-        outcome = self.run(index, packets, sink)
+        outcome = self.run(index, packets, sink, strict=False)
         for number, reason in outcome.refused.items():
             raise refusal(index, number, reason)
         return outcome.fed
 
-    def run(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink, *, fresh: bool = False) -> RunOutcome:
+    def run(
+        self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink, *, strict: bool = True, fresh: bool = False
+    ) -> RunOutcome:
         """The same, telling all that is wrong.
 
         Args:
             index, packets, sink: as for ``decode``.
+            strict: refuse packets of which libavcodec else makes something, though not the same each time; see
+                ``open_decoder``.
             fresh: by a decoder that has seen nothing before, and past packets that it refuses. What conceals damage
                 depends on all that a decoder has in its memory. Else the first refused packet ends the run.
 
@@ -146,7 +150,7 @@ class CpuDecoder:
 
         for number, data, wanted, headers, _ in packets:
             if opened is None:
-                opened = self._take(index, number, data, fresh)
+                opened = self._take(index, number, data, strict=strict, fresh=fresh)
                 context, config = opened.context, int(configs[number])
                 lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
             if wanted:
@@ -175,15 +179,16 @@ class CpuDecoder:
             self._give_back(opened)
         return outcome
 
-    def _take(self, index: VideoIndex, packet: int, data: bytes | memoryview, fresh: bool) -> _Open:
+    def _take(self, index: VideoIndex, packet: int, data: bytes | memoryview, *, strict: bool, fresh: bool) -> _Open:
         """A context for the run that begins with this packet. It is given back when the run has ended well."""
         config = int(index.packet_config[packet])
         codec, record = index.stream.codec, index.stream.codec_configs[config]
         key = None if fresh else _context_key(index, packet, data)
+        key = key and (strict, *key)
         if key is not None and (opened := self._contexts.pop(key, None)) and _may_serve(opened, codec, record, data):
             opened.context.flush_buffers()
             return opened
-        return _Open(open_decoder(index, packet), key, _headers(codec, record))
+        return _Open(open_decoder(index, packet, strict=strict), key, _headers(codec, record))
 
     def _give_back(self, opened: _Open) -> None:
         assert opened.key is not None

@@ -39,12 +39,13 @@ class DecodedRun:
 def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sink: Sink) -> DecodedRun:
     """Decode a run on the CPU; a frame comes out the same whatever else is wanted with it.
 
-    At a sign of damage (a picture that libavcodec calls corrupt, a packet that it refuses, a wanted picture that does
-    not come) the wanted frames from there on are decoded again, GOP by GOP. Those that the damage does not reach, from
-    a run in which none of the damaged packets are that they do not need. Those within its reach, by a decoder that has
-    seen nothing before, one keyframe earlier, with nothing left out: so a damaged keyframe is concealed as in a full
-    decode, if the GOP before is sound, and at a bounded cost. They are corrupt if a packet that they refer to was
-    concealed there, too: where decoding began at an open GOP, pictures may only seem damaged.
+    At a sign of damage (a picture that libavcodec calls corrupt, a packet that it refuses when strict, a wanted picture
+    that does not come) the wanted frames from there on are decoded again, GOP by GOP. Those that the damage does not
+    reach, from a run in which none of the damaged packets are that they do not need. Those within its reach, by a
+    decoder that is not strict and has seen nothing before, one keyframe earlier, with nothing left out: so a damaged
+    keyframe is concealed as in a full decode, if the GOP before is sound, and at a bounded cost. They are corrupt if a
+    packet that they refer to was concealed there, too: where decoding began at an open GOP, pictures may only seem
+    damaged.
 
     Args:
         decoder: of this thread.
@@ -98,8 +99,6 @@ class _DamagedGop:
                     break
             else:
                 return within
-            if sign in outcome.refused:
-                raise refusal(self._index, sign, outcome.refused[sign])
             within |= reached
             wanted -= reached
             if not wanted or max(wanted) < sign:
@@ -116,7 +115,7 @@ class _DamagedGop:
             if packet in wanted:
                 self._sink(packet, frame)
 
-        outcome = self._decoder.run(index, self._read(run), put, fresh=True)
+        outcome = self._decoder.run(index, self._read(run), put, strict=False, fresh=True)
         self.fed += outcome.fed
         for sign in sorted(outcome.concealed | outcome.refused.keys()):
             reached = reach.of(sign) & wanted if sign >= self._start else set()

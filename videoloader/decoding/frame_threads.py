@@ -14,7 +14,8 @@ import av.logging
 import av.packet
 import av.video.codeccontext
 
-from videoloader.indexing.bitstream.lost_data import lost_data_check
+from videoloader.decoding.vp8_check import may_be_unfinished
+from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lost_data_check
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.forks import after_fork
@@ -24,6 +25,7 @@ from videoloader.planning import Run
 
 # Those whose frames were seen to be the same with any number of threads, and in damaged streams, too, where one thread
 # sees no damage. Theora's (libavcodec 62) are not, with six; nor MPEG-4's: each thread guesses at encoders' faults.
+# Those of MPEG-1 and MPEG-2 do not see with threads that slices are missing: here each row of blocks must have one.
 _EXACT_CODECS = (
     "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "png", "vp8", "vp9", "vvc",
 )  # fmt: skip
@@ -80,7 +82,9 @@ def decode_in_threads(
     expected: set[int] = set()
     previous: int | None = None
     config = int(index.packet_config[first.number])
-    lacks_data = lost_data_check(index.stream.codec, index.stream.codec_configs[config])
+    codec = index.stream.codec
+    lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
+    in_rows = codec in ("mpeg1video", "mpeg2video")
 
     def wanted(frames: list[av.VideoFrame]) -> Iterator[tuple[int, av.VideoFrame]]:
         for frame in frames:
@@ -94,11 +98,15 @@ def decode_in_threads(
         for packet in chain((first,), coming):
             if lacks_data is not None and lacks_data(packet.data):
                 raise UnsureError
+            if in_rows and not has_a_slice_in_each_row(packet.data, index.stream.height):
+                raise UnsureError
+            if may_be_unfinished(codec, packet.data):
+                raise UnsureError
             if packet.wanted:
                 expected.add(packet.number)
             yield from wanted(_decode(decoder, make_packet(index, packet.data, packet.number, previous)))
             previous = packet.number
-        if index.stream.codec == "h264":
+        if codec == "h264":
             # At the end libavcodec takes the marks of all pictures that it still holds, although threads may be at work
             # on them. Each thread ends its work before it gets another packet: here one without a picture.
             decoder.skip_frame = "NONREF"  # with this, that is no error
@@ -135,7 +143,7 @@ _decoders: list[av.video.codeccontext.VideoCodecContext] = []
 
 @contextmanager
 def _decoder(index: VideoIndex, start: int, threads: int) -> Iterator[av.video.codeccontext.VideoCodecContext]:
-    decoder = open_decoder(index, start, max(min(threads, _MOST_THREADS - index.stream.reorder_depth), 1))
+    decoder = open_decoder(index, start, max(min(threads, _MOST_THREADS - index.stream.reorder_depth), 1), strict=True)
     _decoders.append(decoder)
     try:
         yield decoder
