@@ -10,6 +10,7 @@ import av
 import av.error
 import av.video.codeccontext
 
+from videoloader.decoding.vp8_check import Vp8Check
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.lost_data import lost_data_check
 from videoloader.indexing.bitstream.parameter_sets import (
@@ -134,6 +135,7 @@ class CpuDecoder:
         codec, configs = index.stream.codec, index.packet_config
         opened: _Open | None = None
         lacks_data: Callable[[bytes | memoryview], bool] | None = None
+        check = Vp8Check(index) if codec == "vp8" else None
         previous: int | None = None
         came = number = 0
         config = -1
@@ -163,7 +165,10 @@ class CpuDecoder:
             if lacks_data is not None and lacks_data(data):
                 outcome.concealed.add(number)
             try:
-                take(context.decode(make_packet(index, data, number, previous)))
+                frames = context.decode(make_packet(index, data, number, previous))
+                if check is not None and check.finds_unfinished(number, data, frames):
+                    outcome.concealed.add(number)
+                take(frames)
             except av.error.FFmpegError as error:
                 outcome.refused[number] = str(error.strerror)
                 if not fresh:

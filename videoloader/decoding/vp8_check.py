@@ -1,0 +1,80 @@
+"""VP8 pictures that libavcodec leaves unfinished without a word, found by a second decoder.
+
+Its own decoder stops where a partition of a packet is used up for a while, and leaves the rest of the picture as it is
+in memory; libvpx reads zeros on, as decoders should (RFC 6386, 7.3). Encoders write more bytes than are needed, so this
+was seen in the smallest packets only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import av
+import av.codec
+import av.error
+import av.video.codeccontext
+import numpy as np
+
+from videoloader.indexing.decoder import make_packet
+from videoloader.indexing.index import VideoIndex
+
+_SMALL = 32  # bytes
+_MOST_KEPT = 64 << 20  # bytes of packets before the first small one; where there are more, nothing is compared
+
+
+def may_be_unfinished(codec: str, data: bytes | memoryview) -> bool:
+    """Whether a packet is a VP8 frame that may use up its bytes; it is if it is small."""
+    return codec == "vp8" and len(data) <= _SMALL
+
+
+class Vp8Check:
+    """Compares the pictures of a run with libvpx's, from the first small packet on.
+
+    Args:
+        index: of the video.
+    """
+
+    def __init__(self, index: VideoIndex) -> None:
+        self._index = index
+        self._earlier: list[tuple[int, bytes | memoryview]] = []
+        self._kept = 0
+        self._libvpx: av.video.codeccontext.VideoCodecContext | None = None
+
+    def finds_unfinished(self, number: int, data: bytes | memoryview, frames: Sequence[av.VideoFrame]) -> bool:
+        """Take in the run's next packet; whether its picture is another than libvpx's.
+
+        Args:
+            number: of the packet.
+            data: its bytes.
+            frames: what libavcodec's own decoder made of it.
+        """
+        if self._libvpx is None:
+            self._kept += len(data)
+            if self._kept > _MOST_KEPT or "libvpx" not in av.codec.codecs_available:
+                self._earlier.clear()
+                return False
+            if not may_be_unfinished("vp8", data):
+                self._earlier.append((number, data))
+                return False
+            context = av.CodecContext.create("libvpx", "r")
+            assert isinstance(context, av.video.codeccontext.VideoCodecContext)
+            context.thread_count = 1
+            self._libvpx = context
+            for earlier in self._earlier:
+                self._decode(*earlier)
+            self._earlier.clear()
+        theirs = self._decode(number, data)
+        return len(theirs) != len(frames) or not all(map(_same, frames, theirs))
+
+    def _decode(self, number: int, data: bytes | memoryview) -> list[av.VideoFrame]:
+        assert self._libvpx is not None
+        try:
+            return self._libvpx.decode(make_packet(self._index, data, number, None))
+        except av.error.FFmpegError:
+            return []
+
+
+def _same(one: av.VideoFrame, other: av.VideoFrame) -> bool:
+    if (one.width, one.height) != (other.width, other.height):
+        return False
+    return np.array_equal(one.to_ndarray(), other.to_ndarray())
