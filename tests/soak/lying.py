@@ -79,7 +79,7 @@ def look_at_case(text: str, folder: Path, clips: int = CLIPS, *, cuda: bool = Fa
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / f"case{suffix_of(case.base)}"
         path.write_bytes(Cases(folder).data(case))
-        account = compare_file(path, _seed_of(text), clips, inside_gops=case.inside_gops)
+        account = compare_file(path, _seed_of(text), clips, inside_gops=case.inside_gops, damaged=case.damages)
         if cuda and not case.inside_gops:
             compare_on_cuda(path, _seed_of(text), clips, account)
         return account.told()
