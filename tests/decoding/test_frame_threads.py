@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_videos import RECIPES
+from sample_videos import RECIPES, X264, Recipe, write_video
 from truth import full_decode, hash_of
 
 import videoloader as vl
@@ -22,6 +22,7 @@ from videoloader.clips import ClipReader
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.decoding import UnsureError, decode_in_threads, suits_threads
 from videoloader.indexing import MemorySource, build_index, open_source
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.packets import read_packets
 from videoloader.planning import plan_frames
 from videoloader.slots import whole_clip
@@ -249,3 +250,22 @@ def test_a_forked_process_reads_on_its_own_and_ends(sample):
     )
     done = subprocess.run([sys.executable, "-P", "-c", code, str(sample("h264_mp4"))], timeout=120)
     assert done.returncode == 7
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "ts"])
+def test_the_last_pictures_of_a_run_have_their_marks(tmp_path, suffix):
+    """A slice is missing, without which there is no error, and nothing comes after that would take time."""
+    options = X264 | {"g": "48", "x264-params": "slices=4:scenecut=0"}
+    path = write_video(tmp_path / f"sliced.{suffix}", Recipe(suffix, "libx264", options, size=(1280, 720), frames=24))
+    data, whole = bytearray(path.read_bytes()), build_index(path)
+    payload = bytes(list(read_packets(open_source(path), whole, plan_frames(whole, range(24)).runs[0]))[23].data)
+    record = whole.stream.codec_configs[0]
+    starts = [start for start, _ in iterate_nals(payload, nal_length_size("h264", record)) if payload[start] & 31 == 1]
+    at = data.index(payload[starts[2] : starts[2] + 12])
+    data[at] = 12  # filler data (ITU-T H.264, table 7-1)
+    source = MemorySource(bytes(data))
+    index = build_index(source)
+    (run,) = plan_frames(index, np.flatnonzero(index.frame_packet == 23)).runs
+    for threads in (2, 3, 8):
+        with pytest.raises(UnsureError):
+            list(decode_in_threads(index, read_packets(source, index, run), threads))
