@@ -197,7 +197,9 @@ def stream_hashes(path: Path, threads: int, most: int, account: Account) -> list
         return None
 
 
-def compare_stream(hashes: list[bytes] | None, video: vl.Video, truth: Truth, account: Account) -> None:
+def compare_stream(
+    hashes: list[bytes] | None, video: vl.Video, truth: Truth, account: Account, *, damaged: bool
+) -> None:
     """The pictures of ``stream()`` are libav's, but for those that ``read`` calls damaged.
 
     libav calls only those damaged that it conceals. With what, depends on all that it has in memory.
@@ -212,7 +214,7 @@ def compare_stream(hashes: list[bytes] | None, video: vl.Video, truth: Truth, ac
     both = zip(hashes, truth.shown, truth.corrupt, strict=False)
     wrong = [number for number, (one, other, corrupt) in enumerate(both) if one != other and not corrupt]
     wrong = [number for number in wrong if number not in truth.undefined]
-    if wrong and not truth.sound:
+    if wrong and (damaged or not truth.sound):
         torch.set_num_threads(1)
         wrong = [number for number in wrong if not _tells_of_damage(video, number)]
     if wrong:
@@ -323,7 +325,7 @@ def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False
     if not most:
         return account
     streams = {threads: stream_hashes(path, threads, most, account) for threads in THREADS}
-    compare_stream(streams[1], video, truth, account)
+    compare_stream(streams[1], video, truth, account, damaged=damaged)
     fails = streams[1] is None or _fails(video, range(most, min(len(video), most + _MOST_EXTRA)))
     if fails and len(video) > len(truth.pts) and "count" in account.faults:
         # Frames that libav leaves out without a word are errors here, not other frames.
