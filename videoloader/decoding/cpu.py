@@ -25,6 +25,7 @@ from videoloader.indexing.decoder import make_packet, open_decoder, size_told
 from videoloader.indexing.images import has_own_tables
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
+from videoloader.run_start import has_idr
 
 _OPEN_CONTEXTS = 8
 # Codecs whose decoders keep nothing over a flush that the next keyframe does not set anew, but for the parameter sets
@@ -188,6 +189,8 @@ class CpuDecoder:
         """A context for the run that begins with this packet. It is given back when the run has ended well."""
         config = int(index.packet_config[packet])
         codec, record = index.stream.codec, index.stream.codec_configs[config]
+        # What leads up to a recovery point, and is left out, is missed there without harm.
+        strict = strict and (codec != "h264" or has_idr(record, data))
         key = None if fresh else _context_key(index, packet, data)
         key = key and (strict, *key)
         if key is not None and (opened := self._contexts.pop(key, None)) and _may_serve(opened, codec, record, data):
