@@ -179,14 +179,15 @@ def _without_gaps(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
             config = int(index.packet_config[packet.number])
             numbers = FrameNumbers(configs[config])
         if numbers.show_missing(packet.data):
-            better = _with_all_needed(index, recovery_point, packet.number)
-            if better is not None:
-                raise IndexCorrection(better)
+            correct = partial(_with_all_needed, recovery_point=recovery_point, packet=packet.number)
+            better = correct(index)
+            if better is not index:
+                raise IndexCorrection(better, correct)
         yield packet
 
 
-def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> VideoIndex | None:
-    """The index by which nothing is left out of the GOPs before and behind a packet; None where it is that already."""
+def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> VideoIndex:
+    """The index by which nothing is left out of the GOPs before and behind a packet; itself where that is so."""
     keys = np.flatnonzero(index.packet_key)
     before, after = keys[keys < packet], keys[keys > packet]
     disposable = index.packet_disposable.copy()
@@ -194,7 +195,7 @@ def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> Vid
     better = replace(index, packet_disposable=disposable)
     if len(before) and before[-1] == recovery_point:
         return better.without_keyframe(recovery_point)
-    return None if (disposable == index.packet_disposable).all() else better
+    return index if (disposable == index.packet_disposable).all() else better
 
 
 def _with_sequences_told(codec: str, parts: Iterator[Part]) -> Iterator[PacketBytes]:

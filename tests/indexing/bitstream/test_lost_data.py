@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from videoloader.indexing import FileSource, build_index
-from videoloader.indexing.bitstream.lost_data import lost_data_check
+from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lost_data_check
 from videoloader.packets import read_packets
 from videoloader.planning import Run
 
@@ -56,3 +56,18 @@ def test_zeros_after_a_unit_with_a_start_code_are_none_of_it():
 @pytest.mark.parametrize("codec", ["h264", "vp9", "av1", "mpeg4", "mjpeg"])
 def test_where_libavcodec_tells_there_is_no_check(codec):
     assert lost_data_check(codec, b"") is None
+
+
+@pytest.mark.parametrize("name", ["mpeg2_mkv", "mpeg2_ts"])
+def test_each_row_of_blocks_has_a_slice(sample, name):
+    index = build_index(sample(name))
+    numbers = np.arange(len(index.packet_size))
+    for packet in read_packets(FileSource(sample(name)), index, Run(numbers, numbers)):
+        payload, height = bytes(packet.data), index.stream.height
+        assert has_a_slice_in_each_row(payload, height)
+        assert has_a_slice_in_each_row(memoryview(payload), height)
+        last = payload.rindex(b"\0\0\x01")
+        second = payload.index(b"\0\0\x01\x02")
+        third = payload.index(b"\0\0\x01\x03")
+        for lacking in (payload[:last], payload[:second] + payload[third:], payload[:third] + payload[second:]):
+            assert not has_a_slice_in_each_row(lacking, height)
