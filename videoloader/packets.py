@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress, islice, pairwise, repeat
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +59,13 @@ class PacketBytes(NamedTuple):
     place: int | None = None
 
 
+# For each packet, so without a call of Python's.
+_packet: Callable[[tuple[int, bytes | memoryview, bool, bool, int | None]], PacketBytes] = partial(
+    tuple.__new__, PacketBytes
+)
+_LENGTH_AND_HEADER = Struct(">IB").unpack_from
+
+
 def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: bool = False) -> Iterator[PacketBytes]:
     """The run's packets in decode order, without those that nothing wanted depends on.
 
@@ -95,9 +103,9 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     leaves_out = not (all_wanted or index.method == "decoded" or run.packets[0] < index.first_keyframe)
     if codec in WITH_PARAMETER_SETS:
         leaves_some = leaves_out and codec == "h264"
-        packets = _with_sets_told(source, index, run, parts, leaves_out=leaves_some)
-        if leaves_some and not places:
-            packets = _without_gaps(index, packets)
+        packets = _with_sets_told(
+            source, index, run, parts, leaves_out=leaves_some, sees_gaps=leaves_some and not places
+        )
     elif codec in WITH_HEADERS:
         packets = _with_sequences_told(codec, parts)
     else:
@@ -114,41 +122,65 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
 
 
 def _as_packets(parts: Iterator[Part]) -> Iterator[PacketBytes]:
-    return (PacketBytes(number, data, wanted, False, place) for number, data, wanted, place in parts)
+    return (_packet((number, data, wanted, False, place)) for number, data, wanted, place in parts)
 
 
 def _with_sets_told(
-    source: ByteSource, index: VideoIndex, run: Run, parts: Iterator[Part], *, leaves_out: bool
+    source: ByteSource,
+    index: VideoIndex,
+    run: Run,
+    parts: Iterator[Part],
+    *,
+    leaves_out: bool,
+    sees_gaps: bool,
 ) -> Iterator[PacketBytes]:
     """The packets of H.264 or HEVC, those marked that bring along sets, all of which must be known to the index.
+
+    Where a picture of H.264 is missing that others refer to, libavcodec takes others in its place, and invents
+    pictures, but not the same ones when packets were left out or decoding starts at a recovery point, without what
+    leads up to it.
 
     Args:
         source, index, run: as for ``read_packets``.
         parts: of the packets.
         leaves_out: whether packets of H.264 that nobody wants, and no other refers to, are left out.
+        sees_gaps: whether none of the others may be missing.
+
+    Raises:
+        IndexCorrection: other sets come, or a picture is missing, so that all of its GOP is to be decoded.
     """
     codec, configs = index.stream.codec, index.stream.codec_configs
     slices, first_number = SLICES[codec], int(run.packets[0])
     needed = set(run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO].tolist()) if leaves_out else ()
-    config = length_size = -1
+    config = length_size = recovery_point = -1
+    numbers: FrameNumbers | None = None
     for (number, data, wanted, place), config_here in zip(
         parts, index.packet_config[run.packets].tolist(), strict=True
     ):
         if config_here != config:
+            if sees_gaps and config < 0 and number and not has_idr(configs[config_here], data):
+                recovery_point = number
             config = config_here
             length_size = nal_length_size(codec, configs[config])
+            numbers = FrameNumbers(configs[config]) if sees_gaps else None
         # Most packets are a single slice, which is seen at a glance; nal_ref_idc of H.264 is in its first byte.
         size = len(data)
-        if (
-            0 < length_size < size
-            and slices[data[length_size]]
-            and int.from_bytes(data[:length_size], "big") + length_size == size
-        ):
+        if length_size == 4 and size > 4:
+            length, header = _LENGTH_AND_HEADER(data)
+        elif 0 < length_size < size:
+            length, header = int.from_bytes(data[:length_size], "big"), data[length_size]
+        else:
+            length, header = -1, 0
+        if length + length_size == size and slices[header]:
             units: list[bytes] = []
-            disposable = leaves_out and not data[length_size] & 0x60
+            disposable = leaves_out and not header & 0x60
         else:
             units = sets_in_packet(codec, length_size, data)
-            disposable = leaves_out and not units and is_disposable(codec, configs[config], data)
+            if leaves_out and not units:
+                begins_picture = length > 0 and slices[header]
+                disposable = not header & 0x60 if begins_picture else is_disposable(codec, configs[config], data)
+            else:
+                disposable = False
         if disposable and not wanted and number not in needed and number != first_number:
             continue
         if units and brings_others(index, number, units):
@@ -157,33 +189,12 @@ def _with_sets_told(
             # What no record can hold, or no number names, is not known then either: it takes effect as it is read.
             if not brings_others(better, number, units):
                 raise IndexCorrection(better, correct)
-        yield PacketBytes(number, data, wanted, bool(units), place)
-
-
-def _without_gaps(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    """The packets of an H.264 run, if no picture is missing from it but those that nobody wants.
-
-    Where one is, libavcodec takes others in its place, and invents pictures, but not the same ones when packets were
-    left out or decoding starts at a recovery point, without what leads up to it.
-
-    Raises:
-        IndexCorrection: one is, so that all of its GOP is to be decoded, from an IDR picture on.
-    """
-    configs = index.stream.codec_configs
-    config, numbers = -1, FrameNumbers(b"")
-    recovery_point = -1
-    for packet in packets:
-        if index.packet_config[packet.number] != config:
-            if config < 0 and packet.number and not has_idr(configs[index.packet_config[packet.number]], packet.data):
-                recovery_point = packet.number
-            config = int(index.packet_config[packet.number])
-            numbers = FrameNumbers(configs[config])
-        if numbers.show_missing(packet.data):
-            correct = partial(_with_all_needed, recovery_point=recovery_point, packet=packet.number)
+        if numbers is not None and numbers.show_missing(data):
+            correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number)
             better = correct(index)
             if better is not index:
                 raise IndexCorrection(better, correct)
-        yield packet
+        yield _packet((number, data, wanted, bool(units), place))
 
 
 def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> VideoIndex:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache
+from typing import NamedTuple
 
+from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_pps, read_sps
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 
 _SLICE, _IDR_SLICE, _SPS, _PPS = 1, 5, 7, 8
-_SLICE_HEAD = 16  # bytes, in which the number stands
+# Bytes of a slice in which the number stands, and the bits of them behind what mostly stands before it.
+_HEAD, _BEHIND_PREFIX = 8, 48
+
+
+class _Place(NamedTuple):
+    """Where frame_num stands: (word >> shift) & mask."""
+
+    shift: int
+    mask: int
+    gaps_allowed: bool
 
 
 class FrameNumbers:
@@ -28,7 +39,7 @@ class FrameNumbers:
     """
 
     def __init__(self, record: bytes) -> None:
-        self._length_size, self._sps_of = _sets_of(record)
+        self._length_size, self._sps_of, self._known = _sets_of(record)
         self._last: int | None = None
 
     def show_missing(self, payload: bytes | memoryview) -> bool:
@@ -40,31 +51,44 @@ class FrameNumbers:
         if not 0 < start < len(payload) or payload[start] & 31 not in (_SLICE, _IDR_SLICE):
             units = (start for start, _ in iterate_nals(payload, self._length_size))
             start = next((start for start in units if payload[start] & 31 in (_SLICE, _IDR_SLICE)), len(payload))
-        head = bytes(payload[start + 1 : start + 1 + _SLICE_HEAD]).replace(b"\0\0\3", b"\0\0")
-        # Done for each packet, so without a BitReader: three Exp-Golomb codes, of which the third names the sets.
-        value, left = int.from_bytes(head, "big"), 8 * len(head)
-        code = 0
-        for _ in range(3):
-            length = 2 * (left - (value & (1 << left) - 1).bit_length()) + 1
-            left -= length
-            if left < 0:
-                break
-            code = (value >> left & (1 << length) - 1) - 1
-        sps = self._sps_of.get(code)
-        if left < 0 or sps is None or left < sps.frame_num_bits:
+        # Done for each packet, so without a BitReader: what stands before the number is mostly the same few bits.
+        head = bytes(payload[start + 1 : start + 1 + _HEAD])
+        if len(head) < _HEAD or b"\0\0\3" in head:
+            head = head.replace(b"\0\0\3", b"\0\0").ljust(_HEAD, b"\0")
+        word = int.from_bytes(head, "big")
+        place = self._known.get(word >> _BEHIND_PREFIX) or self._find(word)
+        if place is None:
             self._last = None
             return False
-        number = value >> left - sps.frame_num_bits & (1 << sps.frame_num_bits) - 1
-        last, starts = self._last, payload[start] & 31 == _IDR_SLICE
-        if payload[start] & 0x60 or last is None:
+        number = word >> place.shift & place.mask
+        last, header = self._last, payload[start]
+        if header & 0x60 or last is None:
             self._last = number
-        ahead = 0 if starts or last is None else number - last & (1 << sps.frame_num_bits) - 1
-        return ahead > 1 and not sps.gaps_allowed
+        if header & 31 == _IDR_SLICE or last is None:
+            return False
+        return (number - last & place.mask) > 1 and not place.gaps_allowed
+
+    def _find(self, word: int) -> _Place | None:
+        """Where the number stands in the head of a slice; None where that cannot be told."""
+        bits = BitReader.raw(word.to_bytes(_HEAD, "big"))
+        try:
+            bits.ue(), bits.ue()
+            sps = self._sps_of.get(bits.ue())
+        except ValueError:
+            return None
+        if sps is None or bits.left < sps.frame_num_bits:
+            return None
+        place = _Place(bits.left - sps.frame_num_bits, (1 << sps.frame_num_bits) - 1, sps.gaps_allowed)
+        if bits.left >= _BEHIND_PREFIX:
+            self._known[word >> _BEHIND_PREFIX] = place
+        return place
 
 
 @lru_cache(maxsize=64)
-def _sets_of(record: bytes) -> tuple[int, dict[int, Sps]]:
-    """How many bytes NAL units' lengths take, and the sequence parameter set of each picture parameter set."""
+def _sets_of(record: bytes) -> tuple[int, dict[int, Sps], dict[int, _Place]]:
+    """How many bytes NAL units' lengths take, the sequence parameter set of each picture parameter set, and what slices
+    have shown of where their number stands, by their first bits.
+    """
     found, sps_of = dict[int, Sps](), dict[int, int]()
     for unit in parameter_sets("h264", record):
         with suppress(ValueError):  # one that cannot be read is missed where a slice names it
@@ -74,4 +98,4 @@ def _sets_of(record: bytes) -> tuple[int, dict[int, Sps]]:
             elif unit[0] & 31 == _PPS:
                 pps = read_pps(unit[1:])
                 sps_of[pps.number] = pps.sps
-    return nal_length_size("h264", record), {pps: found[sps] for pps, sps in sps_of.items() if sps in found}
+    return nal_length_size("h264", record), {pps: found[sps] for pps, sps in sps_of.items() if sps in found}, {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from struct import Struct
 from types import MappingProxyType
 
 from videoloader.indexing.bitstream.bits import BitReader
@@ -52,18 +53,20 @@ def sets_in_packet(codec: str, length_size: int, payload: bytes | memoryview) ->
     """
     found: list[bytes] = []
     if length_size:
-        position, size = 0, len(payload)
-        if codec == "h264":
-            while position + length_size < size:
-                start = position + length_size
-                position = start + int.from_bytes(payload[position:start], "big")
-                if 7 <= payload[start] & 31 <= 15 and start < position <= size and is_set(codec, payload[start]):
+        kinds, size = _SETS[codec], len(payload)
+        last = size - length_size - 1
+        position = 0
+        if length_size == 4:
+            while position <= last:
+                length, header = _LENGTH_AND_HEADER(payload, position)
+                start, position = position + 4, position + 4 + length
+                if kinds[header] and start < position <= size:
                     found.append(bytes(payload[start:position]))
             return found
-        while position + length_size < size:
+        while position <= last:
             start = position + length_size
             position = start + int.from_bytes(payload[position:start], "big")
-            if 64 <= payload[start] & 0x7E <= 68 and start < position <= size:
+            if kinds[payload[start]] and start < position <= size:
                 found.append(bytes(payload[start:position]))
         return found
     for unit in _leading_units(codec, payload):
@@ -89,8 +92,10 @@ def is_slice(codec: str, first: int) -> bool:
     return 1 <= first & 31 <= 5 if codec == "h264" else first & 0x7E < 64
 
 
-# By the first byte of a NAL unit's header whether it is a part of a picture: asked for each packet.
+# By the first byte of a NAL unit's header whether it is a part of a picture, or a set: asked for each packet.
 SLICES = {codec: bytes(is_slice(codec, first) for first in range(256)) for codec in WITH_PARAMETER_SETS}
+_SETS = {codec: bytes(is_set(codec, first) for first in range(256)) for codec in WITH_PARAMETER_SETS}
+_LENGTH_AND_HEADER = Struct(">IB").unpack_from
 
 
 def _leading_units(codec: str, payload: bytes | memoryview) -> Iterable[bytes]:
