@@ -6,6 +6,7 @@ That is by picture order counts (ITU-T H.264, 8.2.1; ITU-T H.265, 8.3.1), or by 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
@@ -14,10 +15,19 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.h264_parameter_sets import read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_picture_parameters, read_sequence_parameters
+from videoloader.indexing.bitstream.nal import iterate_nals
+from videoloader.indexing.bitstream.parameter_sets import (
+    WITH_PARAMETER_SETS,
+    Sets,
+    is_set,
+    is_slice,
+    named_sets,
+)
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.uint8]
 
 # Bytes of a slice header that are kept: those up to its order count, and more.
 SLICE_HEAD = 8
@@ -30,6 +40,13 @@ _FEW = 4
 # More than the order counts of a coded video sequence.
 _LONGEST_SEQUENCE = 1 << 40
 _ALL_BITS = (1 << 64) - 1
+_H264_IDR, _REFERENCE, _UNIT_TYPE = 5, 0x60, 31  # of the first byte of H.264's NAL units
+_H264_SPS, _HEVC_SPS, _HEVC_PPS = 7, 33, 34  # nal_unit_type
+# By the first byte of a NAL unit, whether it is a slice of the base layer.
+_SLICES = {
+    codec: np.array([is_slice(codec, first) and not (codec == "hevc" and first & 1) for first in range(256)], np.bool_)
+    for codec in WITH_PARAMETER_SETS
+}
 _BY_COUNT, _AS_DECODED = 0, 2  # pic_order_cnt_type of ITU-T H.264, 7.4.2.1.1
 _HEVC_IRAP, _HEVC_IDR, _HEVC_LEADING, _HEVC_LAST_DISPOSABLE = (16, 23), (19, 20), (6, 9), 14
 
@@ -200,3 +217,63 @@ def _top(bits: Bits, length: Numbers) -> Numbers:
 def _bits(count: Numbers) -> Bits:
     """How far numbers of 64 bits are moved, as numpy takes it."""
     return count.astype(np.uint64)
+
+
+def without_slice(codec: str, heads: Bytes) -> list[int]:
+    """The rows of the first bytes of packets that do not begin with a slice; see ``first_slice``."""
+    return [*(~_SLICES[codec][heads[:, 0]]).nonzero()[0].tolist()]
+
+
+def first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memoryview, size: int) -> Bytes:
+    """The first bytes of a packet's first slice.
+
+    Args:
+        codec: ``"h264"`` or ``"hevc"``.
+        sets: in force before the packet.
+        length_size: from ``nal_length_size``.
+        payload: of the packet, or its beginning.
+        size: how many bytes.
+
+    Raises:
+        ValueError: there is none, or other parameter sets come before it.
+    """
+    for start, stop in iterate_nals(payload, length_size):
+        if is_slice(codec, payload[start]):
+            return np.frombuffer(bytes(payload[start : min(stop, start + size)]).ljust(size, b"\0"), np.uint8)
+        if (
+            is_set(codec, payload[start])
+            and not named_sets(codec, [bytes(payload[start:stop])]).items() <= sets.items()
+        ):
+            raise ValueError("parameter sets that change")
+    raise ValueError("a packet without a slice")
+
+
+def places_by_count(codec: str, sets: Sets, heads: Bytes) -> Numbers:
+    """Where pictures of H.264 or HEVC come in display order; in H.264 only whole frames.
+
+    Args:
+        codec: of the stream.
+        sets: the parameter sets of all pictures.
+        heads: uint8[N, SLICE_WINDOW + 2], the first bytes of each one's first slice.
+
+    Raises:
+        ValueError: this cannot be told at a glance.
+    """
+    if codec == "h264":
+        bits = skip_h264_head(slice_bits(heads[:, 1 : 1 + SLICE_WINDOW].copy()))
+        first, told = heads[:, 0], _told(sets, _H264_SPS, h264_numbers)
+        return h264_places(bits, first & _UNIT_TYPE == _H264_IDR, first & _REFERENCE != 0, told)
+    if (heads[:, 1] >> 3).any():
+        raise ValueError("pictures of several layers")
+    is_irap, is_idr, _, anchor = hevc_kinds(heads[:, 0] >> 1 & 63, heads[:, 1])
+    bits = skip_hevc_head(slice_bits(heads[:, 2 : 2 + SLICE_WINDOW].copy()), is_irap)
+    of_picture = _told(sets, _HEVC_PPS, hevc_picture_numbers)
+    return hevc_places(bits, is_idr, anchor, _told(sets, _HEVC_SPS, hevc_sequence_numbers), of_picture)
+
+
+def _told(sets: Sets, kind: int, read: Callable[[bytes], tuple[int, tuple[int, ...]]]) -> tuple[Numbers, ...]:
+    """What all parameter sets of a kind tell. ValueError where there is none, or where they differ."""
+    told = {read(unit)[1] for (its_kind, _), unit in sets.items() if its_kind == kind}
+    if len(told) != 1:
+        raise ValueError("no parameter sets that tell at a glance")
+    return tuple(np.array(each, np.int64) for each in told.pop())
