@@ -16,8 +16,16 @@ IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4")
 _MOST, _MEAN = 40, 2.0
 
 
-def compare_on_cuda(path: Path, seed: int, clips: int, account: Account) -> None:
-    """Clips by NVDEC, alone and with what it leaves to the CPU, against a sequential decode by the CPU."""
+def compare_on_cuda(path: Path, seed: int, clips: int, account: Account, *, damaged: bool = False) -> None:
+    """Clips by NVDEC, alone and with what it leaves to the CPU, against a sequential decode by the CPU.
+
+    Args:
+        path: of the file.
+        seed: of the clips.
+        clips: how many.
+        account: to write to.
+        damaged: whether coded pictures may have come to harm, of which NVDEC tells nothing.
+    """
     try:
         video = vl.Video(path, device="cuda", decode="cpu")
         expected = [frame.cpu() for frame in video.stream(slice(0, 400))]
@@ -39,7 +47,8 @@ def compare_on_cuda(path: Path, seed: int, clips: int, account: Account) -> None
         account.marked += int(clip.corrupt.sum())
         for frame, picture, corrupt in zip(request.frames, clip.frames.cpu(), clip.corrupt, strict=True):
             if not corrupt and not _alike(picture, expected[frame], rounded=rounded):
-                account.found(f"silent on {decode}", f"{request}: frame {frame} is another")
+                kind = "damage untold" if damaged else "silent"
+                account.found(f"{kind} on {decode}", f"{request}: frame {frame} is another")
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor, *, rounded: bool) -> bool:
