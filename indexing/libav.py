@@ -41,6 +41,10 @@ _CHECKED_PACKETS = 16
 _CHECKED_PIXELS = 1 << 27
 
 
+class NothingDecodesError(DecodeError):
+    """All packets of a video were decoded without an error, and no frame came out."""
+
+
 class _Packets(NamedTuple):
     """Columns of the packets, and (packet, timestamp) of those that are shown once more by an empty one after them."""
 
@@ -329,6 +333,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
 
     Raises:
         DecodeError: a packet does not decode.
+        NothingDecodesError: all do, to no frame.
     """
     with open_video(source) as (container, stream):
         codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
@@ -372,7 +377,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
             except av.error.FFmpegError as error:
                 raise DecodeError(f"packet {number} does not decode: {error.strerror}", source.name) from None
         if not frames:
-            raise DecodeError(f"none of its {len(packets.pts)} packets decodes to a frame", source.name)
+            raise NothingDecodesError(f"none of its {len(packets.pts)} packets decodes to a frame", source.name)
         frame_packet = np.array(frames, np.int64)
         frame_pts = _presentation_times(times, container, stream)
         index = _assemble(

@@ -4,7 +4,9 @@ A track's edit list says which spans of the media are shown, in which order, wit
 edits") before them. Samples outside all spans are decoded where others depend on them, never shown.
 Where the standard leaves a choice, this follows libavformat, whose full decode is our truth: the
 first shown frame lies at zero, or after the leading gap; a span begins at the last keyframe whose
-presentation time is not after the span's start.
+presentation time is not after the span's start. Libavformat gives a decoder the packets of one span after those of
+another, and what comes out where a span begins or ends at no true keyframe only a decode tells: such spans are seen
+here, and settled in ``spans``.
 """
 
 from __future__ import annotations
@@ -47,6 +49,22 @@ def read_edits(data: bytes, elst: Box, media_scale: int, movie_scale: int) -> li
     ]
 
 
+class Shown(NamedTuple):
+    """What an edit list shows.
+
+    Attributes:
+        samples: int64[N], in display order; a sample stands twice where two edits show it.
+        pts: int64[N], when.
+        starts: the sample that each span is decoded from; none without an edit list.
+        uncertain: whether the table of keyframes contradicts the list, so that it does not tell what libavformat reads.
+    """
+
+    samples: npt.NDArray[np.int64]
+    pts: npt.NDArray[np.int64]
+    starts: tuple[int, ...] = ()
+    uncertain: bool = False
+
+
 def leading_offset(edits: list[Edit]) -> int:
     """What a fragmented track's list takes off its times: the first span's start less the gap before it.
 
@@ -60,7 +78,7 @@ def leading_offset(edits: list[Edit]) -> int:
 
 def shown_frames(
     samples: Samples, pts: npt.NDArray[np.int64], order: npt.NDArray[np.int64], edits: list[Edit]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> Shown:
     """Which samples are shown and when.
 
     Args:
@@ -70,20 +88,19 @@ def shown_frames(
         edits: the edit list; empty when the track has none.
 
     Returns:
-        (samples int64[N], pts int64[N]), in display order; a sample stands twice where two edits show it. Spans are
-        shown one after another, even where reordering makes libavformat start one before the last's end: times fall
-        there.
+        The samples. Spans are shown one after another, even where reordering makes libavformat start one before the
+        last's end: times fall there.
 
     Raises:
         ValueError: the list shows more frames than any video has.
     """
-    shown, shown_at = order, pts[order]
+    shown = Shown(order, pts[order])
     if edits:
-        shown, shown_at = _shown_in_spans(samples, pts, order, shown_at, edits)
+        shown = _shown_in_spans(samples, pts, order, shown.pts, edits)
     if samples.discarded.any():
-        kept = ~samples.discarded[shown]
-        shown, shown_at = shown[kept], shown_at[kept]
-    return shown, shown_at
+        kept = ~samples.discarded[shown.samples]
+        shown = shown._replace(samples=shown.samples[kept], pts=shown.pts[kept])
+    return shown
 
 
 def _shown_in_spans(
@@ -92,12 +109,13 @@ def _shown_in_spans(
     order: npt.NDArray[np.int64],
     ordered_pts: npt.NDArray[np.int64],
     edits: list[Edit],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> Shown:
     key = samples.key.nonzero()[0]
     # When each keyframe is both decoded and presented: a span is decoded from the last that is at its start.
     ready = np.maximum(pts[key], samples.dts[key])
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
-    clock, gap, first_span, frames = 0, 0, True, 0
+    starts: list[int] = []
+    clock, gap, first_span, frames, uncertain = 0, 0, True, 0, False
     for media_time, duration in edits:
         start_clock = clock
         clock += duration
@@ -108,11 +126,16 @@ def _shown_in_spans(
         first, stop = ordered_pts.searchsorted((media_time, min(media_time + duration, _LATEST)))
         in_span, times = order[first:stop], ordered_pts[first:stop]
         fits = key[ready <= media_time]
-        if len(fits) and fits[-1]:
-            decoded = in_span >= fits[-1]
+        start = int(fits[-1]) if len(fits) else 0
+        starts.append(start)
+        if start:
+            decoded = in_span >= start
             in_span, times = in_span[decoded], times[decoded]
+        uncertain |= not len(fits) and not samples.key[0]
         if not len(in_span):
             continue
+        if stop < len(order):
+            uncertain |= _goes_on_after_its_end(samples, pts, key, start, media_time + duration, int(in_span.max()))
         frames += len(in_span)
         if frames > max(_MOST_FRAMES, len(pts)):
             raise ValueError(f"the edit list shows more than {_MOST_FRAMES} frames")
@@ -120,13 +143,25 @@ def _shown_in_spans(
         parts.append((in_span, times + (start_clock - int(samples.dts[in_span.min()]))))
     if not parts:
         none = np.empty(0, np.int64)
-        return none, none
+        return Shown(none, none, tuple(starts), uncertain)
     shown, shown_at = parts[0]
     if len(parts) > 1:
         shown = np.concatenate([in_span for in_span, _ in parts])
         shown_at = np.concatenate([times for _, times in parts])
     # A composition delay must not look like a late start: without a gap the first frame lies at zero.
-    return shown, shown_at - max(_earliest(parts) - gap, 0)
+    return Shown(shown, shown_at - max(_earliest(parts) - gap, 0), tuple(starts), uncertain)
+
+
+def _goes_on_after_its_end(
+    samples: Samples, pts: npt.NDArray[np.int64], key: npt.NDArray[np.int64], start: int, end: int, last: int
+) -> bool:
+    """Whether a span's last sample in decode order comes after the second keyframe at its end.
+
+    Libavformat reads no further than that. True keyframes have nothing after them that is shown before the last one.
+    """
+    durations = np.diff(samples.dts[np.minimum(np.stack((key, key + 1)), len(pts) - 1)], axis=0)[0]
+    ends = key[(key >= start) & (pts[key] + durations >= end)]
+    return len(ends) > 1 and last > int(ends[1])
 
 
 def _earliest(parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]) -> int:

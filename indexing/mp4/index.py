@@ -19,6 +19,7 @@ from videoloader.indexing.mp4.description import Description, is_aac, read_descr
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
 from videoloader.indexing.mp4.fragments import read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, read_samples
+from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
 from videoloader.indexing.reordering import depth_of
 from videoloader.indexing.sources import ByteSource
@@ -202,7 +203,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
         )
     packet_pts = samples.dts + samples.composition
     order = packet_pts.argsort(kind="stable")
-    frame_packet, frame_pts = shown_frames(samples, packet_pts, order, track.edits)
+    shown = shown_frames(samples, packet_pts, order, track.edits)
     key = samples.key
     if description.facts["encrypted"]:
         # What a decoder makes of noise depends on all that it decoded before.
@@ -232,7 +233,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     # libavformat goes by the last description's size.
     stream = cut_by_container(stream, track.descriptions[-1].width, track.descriptions[-1].height)
     # With an edit list the first frame that it shows, else the first packet.
-    begin = int(packet_pts[0]) if not track.edits else int(frame_pts.min(initial=_LATEST))
+    begin = int(packet_pts[0]) if not track.edits else int(shown.pts.min(initial=_LATEST))
     starts = [StreamStart(begin, stream.time_base)]
     if begin > 0 or track.fragmented:
         starts += others  # elsewhere no track begins before zero
@@ -246,10 +247,12 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
         packet_key=key,
         packet_disposable=np.zeros(count, np.uint8),
         packet_config=np.minimum(samples.config, min(len(track.descriptions), 256) - 1),
-        frame_packet=frame_packet.astype(np.int32),
-        frame_pts=frame_pts,
+        frame_packet=shown.samples.astype(np.int32),
+        frame_pts=shown.pts,
         byte_ranges=True,
         stream=stream,
-        start_time=earliest_start(starts) if len(frame_pts) else 0,
+        start_time=earliest_start(starts) if len(shown.pts) else 0,
     )
+    if spans_need_decoding(index, source, shown):
+        return with_decoded_spans(index, source)
     return with_true_order(index, source, samples.dts, order)

@@ -1,0 +1,128 @@
+"""Spans of edit lists that begin where a decoder cannot begin anew: only a decode tells which of their frames come.
+
+Libavformat gives out the packets of each span anew, from what the container calls a keyframe on. A decoder that meets
+them in the middle of a GOP gives no frame, or another, until the next keyframe; and one that jumps to a keyframe
+without starting a new sequence there drops what it holds back, or puts it in between. So it is where the table of
+keyframes lies, and where one of several spans begins in an open GOP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from videoloader.errors import DecodeError
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
+from videoloader.indexing.decoder import FreshDecoder
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.libav import NothingDecodesError, index_by_decoding
+from videoloader.indexing.mp4.edits import Shown
+from videoloader.indexing.sources import ByteSource
+
+_H264_IDR = 5
+# Of H.264, by libavcodec.
+_DEEPEST_REORDERING = 16
+_HEVC_BLA_AND_IDR = range(16, 21)
+
+
+def spans_need_decoding(index: VideoIndex, source: ByteSource, shown: Shown) -> bool:
+    """Whether tables do not tell which frames come out of the spans of an edit list.
+
+    Args:
+        index: of the tables.
+        source: of the same video.
+        shown: what the tables say of the list.
+    """
+    if index.stream.encrypted or not shown.starts:
+        return False
+    if shown.uncertain:
+        return True
+    first, *others = shown.starts
+    if is_intra_only(index.stream.codec):
+        return False
+    # A video's own start is looked at elsewhere, with or without an edit list.
+    if first and not _starts_at(index, source, first):
+        return True
+    return not all(_starts_anew_at(index, source, packet) for packet in sorted(set(others)))
+
+
+def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """The index with the packets that libavformat reads, in its order, and the frames that a decode of them gives.
+
+    A packet that several spans need is there several times: its pictures may be different ones.
+
+    Raises:
+        NothingDecodesError: no frame comes out.
+    """
+    try:
+        decoded = index_by_decoding(source)
+    except NothingDecodesError:
+        raise
+    except DecodeError:
+        return index  # damaged: what a decode cannot tell stays as the container says
+    number = {offset: packet for packet, offset in enumerate(index.packet_offset.tolist())}
+    packets = np.array([number.get(offset, -1) for offset in decoded.packet_offset.tolist()])
+    if not decoded.byte_ranges or packets.min() < 0 or len(number) < len(index.packet_offset):
+        return decoded
+    spans = replace(
+        index,
+        method="decoded",
+        packet_offset=index.packet_offset[packets],
+        packet_size=index.packet_size[packets],
+        packet_pts=decoded.packet_pts,
+        packet_key=decoded.packet_key,
+        packet_disposable=decoded.packet_disposable,
+        packet_config=index.packet_config[packets],
+        frame_packet=decoded.frame_packet,
+        frame_pts=decoded.frame_pts,
+        stream=replace(
+            index.stream,
+            # Packets that show nothing are reordered, too.
+            reorder_depth=max(index.stream.reorder_depth, decoded.stream.reorder_depth),
+            size_varies=decoded.stream.size_varies,
+        ),
+    )
+    return _with_depth_of_decoder(spans, source) if index.stream.codec == "h264" else spans
+
+
+def _with_depth_of_decoder(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """The index of H.264 with the reorder depth with which a decoder gives these frames.
+
+    Where pictures seem to come out of order libavformat takes their reordering for deeper, and says so to its decoder.
+    How deep decides which pictures are lost at a jump.
+    """
+    shown = index.frame_packet.tolist()
+    known, own = set(shown), index.stream.reorder_depth
+    for depth in dict.fromkeys((own, _DEEPEST_REORDERING, *range(own + 1, _DEEPEST_REORDERING))):
+        tried = replace(index, stream=replace(index.stream, reorder_depth=depth))
+        decoder = FreshDecoder(tried, 0)
+        came: list[int | None] = []
+        for number in range(len(index.packet_size)):
+            came += [frame.pts for frame in decoder.frames(number, _read(index, source, number)) or ()]
+        came += [frame.pts for frame in decoder.rest() or ()]
+        if [packet for packet in came if packet in known] == shown:
+            return tried
+    return index
+
+
+def _starts_at(index: VideoIndex, source: ByteSource, packet: int) -> bool:
+    config = index.stream.codec_configs[index.packet_config[packet]]
+    return is_random_access(index.stream.codec, config, _read(index, source, packet)) is not False
+
+
+def _starts_anew_at(index: VideoIndex, source: ByteSource, packet: int) -> bool:
+    """Whether what a decoder decoded before does not matter at a packet, and it gives out all that it holds back."""
+    codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[packet]]
+    if codec not in ("h264", "hevc"):
+        return codec != "vvc" and _starts_at(index, source, packet)
+    data = _read(index, source, packet)
+    units = [data[start] for start, _ in iterate_nals(data, nal_length_size(codec, config))]
+    if codec == "h264":
+        return any(unit & 31 == _H264_IDR for unit in units)
+    return any(unit >> 1 & 63 in _HEVC_BLA_AND_IDR for unit in units)
+
+
+def _read(index: VideoIndex, source: ByteSource, packet: int) -> bytes:
+    return source.read(*index.packet_range(packet))
