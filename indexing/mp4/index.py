@@ -89,8 +89,11 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         return None
     if len({each.kind for each in track.descriptions} - {b"encv"}) > 1:
         return None  # libavformat leaves out samples of other types than the first description's, by rules of its own
-    if not len(track.samples.offset):
+    dts = track.samples.dts
+    if not len(dts):
         raise IndexingError("the video track has no samples", source.name)
+    if len(dts) > 1 and dts[0] == dts[-1]:
+        return None  # time stands still: libavformat makes times up, by rules of each codec
     heads = (
         trak.start
         for number, box in enumerate(traks)

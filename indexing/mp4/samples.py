@@ -31,6 +31,8 @@ _UINT32, _INT64 = np.dtype(">u4"), np.dtype(">i8")
 _TIME_TO_SAMPLE = np.dtype([("count", ">u4"), ("value", ">i4")])
 _SAMPLE_TO_CHUNK = np.dtype((">u4", 3))  # first chunk, samples a chunk, description
 _COMPOSITION_OFFSET = np.dtype([("count", ">i4"), ("value", ">i4")])
+# Deltas below are long ones for libavformat, as the standard has it, instead of negative ones.
+_MOST_NEGATIVE, _UNSIGNED = -480_000, 1 << 32
 
 
 def _entries(data: bytes, box: Box, kind: np.dtype[Any], header: int = 4) -> npt.NDArray[Any]:
@@ -109,14 +111,18 @@ def _correct_negative_deltas(counts: npt.NDArray[np.int64], deltas: npt.NDArray[
     corrected = deltas.copy()
     clock = true_clock = 0
     for row, (count, delta) in enumerate(zip(counts.tolist(), deltas.tolist(), strict=True)):
+        if delta < _MOST_NEGATIVE:
+            delta += _UNSIGNED
         step = delta if delta >= 0 else 1
         true_clock += delta * count
         clock += step * count
         if clock > true_clock:
             drift = (clock - true_clock) // max(count, 1)
-            correction = drift if step > drift else step - 1
+            # Counted without a sign, as there: taking one unit from a sample of none gives it one unit, and sets the
+            # clock back so far that nothing is missing from then on.
+            correction = (drift if step > drift else step - 1) % _UNSIGNED
             clock -= correction * count
-            step -= correction
+            step = (step - correction) % _UNSIGNED
         corrected[row] = step
     return corrected
 
