@@ -158,21 +158,23 @@ def _breaks_the_rhythm(times: npt.NDArray[np.int64], dts: npt.NDArray[np.int64])
     """bool[N - 1]: which steps from frame to frame in display order do not fit to the steps from packet to packet.
 
     Packets are decoded in the rhythm in which frames are shown, which may lag a few frames behind. A picture whose time
-    is wrong leaves a hole where it should be. Where no lag makes most steps fit, nothing is known.
+    is wrong leaves a hole where it should be. Where no lag makes most steps fit, nothing is known, unless most packets
+    are decoded evenly.
     """
     steps, decode_steps = np.diff(times), np.diff(dts)
     odd = np.zeros(len(steps), np.bool_)
     # To a quarter of the usual step: containers round times, and cameras measure them.
     usual = int(np.median(decode_steps))
     slack = max(usual // 4, 1)
-    if (np.abs(decode_steps - usual) <= slack).all():
+    even = np.abs(decode_steps - usual) <= slack
+    if even.all():
         # The first and the last frame may be shown for longer.
         odd[1:-1] = np.abs(steps[1:-1] - usual) > slack
     elif len(times) == len(dts):
         lags = range(min(_LONGEST_LAG + 1, len(steps)))
         misfits = [np.abs(steps[: len(steps) - lag] - decode_steps[lag:]) > slack for lag in lags]
         best = min(misfits, key=lambda each: float(each.mean()))
-        if best.mean() < _FEW:
+        if best.mean() < _FEW or even.mean() > 1 - _FEW:
             odd[: len(best)] = best
     return odd
 
@@ -203,9 +205,7 @@ def _comes_in_another_order(index: VideoIndex, source: ByteSource, first: int, l
     """Whether pictures around these packets come out of a decoder in another order than that of their times."""
     # Pictures that are decoded after a keyframe and shown before it need the one before that.
     start = _start_before(index, source, max(first - _HELD_BACK, 0))
-    config = index.packet_config[start]
-    changes = (index.packet_config[start:] != config).nonzero()[0]
-    stop = min(last + 1 + _HELD_BACK, start + int(changes[0]) if len(changes) else len(index.packet_size))
+    stop = min(last + 1 + _HELD_BACK, len(index.packet_size))
     order = _order_by_headers(index, source, start, stop) or _order_by_decoding(index, source, start, stop)
     times = index.packet_pts[order]
     return bool((np.diff(order)[np.diff(times) == 0] < 0).any() or (np.diff(times) < 0).any())
@@ -213,8 +213,10 @@ def _comes_in_another_order(index: VideoIndex, source: ByteSource, first: int, l
 
 def _order_by_headers(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
     """The order that the packets' headers tell of; none where they do not."""
-    order = display_order(index.stream.codec, index.stream.codec_configs[index.packet_config[start]])
-    if order is None:
+    configs, used = index.stream.codec_configs, index.packet_config[start:stop]
+    record = configs[used[0]]
+    order = display_order(index.stream.codec, record)
+    if order is None or any(configs[number] != record for number in np.unique(used)):
         return []
     try:
         keys = [(order.key(_read(index, source, number, _HEAD)), number) for number in range(start, stop)]

@@ -209,3 +209,34 @@ def test_two_pictures_that_change_places_in_matroska(film, tmp_path, name):
         assert index.frame_pts.tolist() == full_decode(path).pts
         assert index.frame_packet.tolist() == build_index(sound).frame_packet.tolist()
         assert index.method == "decoded"
+
+
+def with_descriptions(data: bytes, second: list[bool]) -> bytes:
+    """The film with its sample description twice, and which packets go by the second; each is a chunk of its own."""
+    offset = build_index(data).packet_offset.tolist()
+    begin, stop = find_box(data, (*TABLES, b"stsd"))
+    stsd = data[begin : begin + 4] + struct.pack(">I", 2) + 2 * data[begin + 8 : stop]
+    rows = [(number + 1, 1, 1 + other) for number, other in enumerate(second)]
+    # What stands behind the media does not move it.
+    assert begin > max(offset)
+    data = replace_box(data, (*TABLES, b"stsd"), box(b"stsd", stsd))
+    data = replace_box(data, (*TABLES, b"stsc"), table(b"stsc", "III", rows))
+    return replace_box(data, (*TABLES, b"stco"), table(b"stco", "I", [(at,) for at in offset]))
+
+
+@each_film
+@pytest.mark.parametrize("switch", [26, 36, 40])
+def test_a_wrong_offset_behind_a_change_of_the_sample_description(film, patched, name, switch):
+    values = offsets(film[name])
+    values[40] -= 5 * STEP
+    data = with_descriptions(with_offsets(film[name], values), [number >= switch for number in range(FRAMES)])
+    assert assert_is_as_decoded(data, patched).method == "decoded"
+
+
+@each_film
+def test_a_wrong_offset_among_many_jumps_of_time(film, patched, name):
+    values = offsets(film[name])
+    values[13], values[14] = values[14], values[13]
+    jumps = {14, 20, 22, 37, 42, 48}
+    stts = table(b"stts", "II", [(1, STEP * (10 if number in jumps else 1)) for number in range(FRAMES)])
+    assert_is_as_decoded(replace_box(with_offsets(film[name], values), (*TABLES, b"stts"), stts), patched)
