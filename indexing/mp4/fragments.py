@@ -40,6 +40,17 @@ def read_defaults(data: bytes, mvex: Box, track_id: int) -> Defaults:
     return Defaults()
 
 
+def reaches_the_end(source: ByteSource, sidx: FileBox) -> bool:
+    """Whether what a ``sidx`` box tells of ends where the file does, or where its last box, an ``mfra``, begins."""
+    data = source.read(sidx.start, sidx.stop - sidx.start)
+    width = 8 if data[:1] == b"\1" else 4
+    rows = 12 + 2 * width + 4
+    # References of media, and of other indexes, have their size in 31 bits.
+    sizes = np.frombuffer(data[rows : rows + (len(data) - rows) // 12 * 12], ">u4")[::3] & 0x7FFFFFFF
+    stop = sidx.stop + int.from_bytes(data[12 + width : rows - 4], "big") + int(sizes.sum(dtype=np.int64))
+    return stop in (source.size, source.size - int.from_bytes(source.read(source.size - 4, 4), "big"))
+
+
 class _Run(NamedTuple):
     """A trun as it stands in the file: its table's bytes, and what its samples have that the table does not tell.
 
@@ -78,7 +89,13 @@ class _Fragments:
 
 
 def read_fragments(
-    source: ByteSource, moofs: list[FileBox], track_id: int, defaults: Defaults, head: Samples, time_offset: int
+    source: ByteSource,
+    moofs: list[FileBox],
+    track_id: int,
+    defaults: Defaults,
+    head: Samples,
+    time_offset: int,
+    opened: int,
 ) -> Samples:
     """The samples of a track from the tables in moov and from all movie fragments after it.
 
@@ -89,6 +106,7 @@ def read_fragments(
         defaults: of the track, from ``trex``.
         head: the samples that moov itself tells of; often none.
         time_offset: what the edit list takes off all decode times.
+        opened: how many of the fragments libavformat knows before it reads any packet.
 
     Raises:
         IndexingError: a run tells of more samples than it has bytes for, or of empty ones.
@@ -97,7 +115,7 @@ def read_fragments(
     runs = [run for number, moof in enumerate(moofs) for run in _read_fragment(walk, number, moof)]
     if not any(run.samples for run in runs):
         return head
-    parts = [head, _samples_of(runs, head, time_offset, source)]
+    parts = [head, _samples_of(runs, head, time_offset, opened, source)]
     return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -171,7 +189,7 @@ def _read_run(walk: _Fragments, data: bytes, trun: Box, number: int, of_track: b
     return _Run(of_track, number, fields, count, table, defaults, first_flags, None, data_offset, False, None)
 
 
-def _samples_of(runs: list[_Run], head: Samples, time_offset: int, source: ByteSource) -> Samples:
+def _samples_of(runs: list[_Run], head: Samples, time_offset: int, opened: int, source: ByteSource) -> Samples:
     counts = np.array([run.samples for run in runs], np.int64)
     stops = np.cumsum(counts)
     firsts = stops - counts
@@ -193,7 +211,7 @@ def _samples_of(runs: list[_Run], head: Samples, time_offset: int, source: ByteS
         position[run_of] + before[:-1] - before[firsts][run_of],
         size.astype(np.int32),
         dts,
-        composition + _shifts(runs, run_of, np.where(of_track, composition, 0)),
+        composition + _shifts(runs, run_of, np.where(of_track, composition, 0), opened),
         (sample_flags & (_NOT_SYNC | _DEPENDS_ON_OTHERS)) == 0,
         description[run_of],
         # A fragment that goes back in time repeats what was shown already.
@@ -261,15 +279,17 @@ def _place_runs(
 
 
 def _shifts(
-    runs: list[_Run], run_of: npt.NDArray[np.int64], composition: npt.NDArray[np.int64]
+    runs: list[_Run], run_of: npt.NDArray[np.int64], composition: npt.NDArray[np.int64], opened: int
 ) -> npt.NDArray[np.int64]:
     """What each sample's composition offset is moved up by.
 
     Decode times of fragments are absolute, so unlike in moov the shift that keeps pts >= dts moves the pts:
-    libavformat's timeline, and the one its users' annotations are made on.
+    libavformat's timeline, and the one its users' annotations are made on. It moves by the lowest offset that it has
+    met so far: of all fragments where no index tells of them, as it looks for them when it opens the file.
     """
     moof_of = np.array([run.moof for run in runs])
     lowest = np.zeros(moof_of[-1] + 1, np.int64)
     np.minimum.at(lowest, moof_of[run_of], composition)
+    lowest[:1] = lowest[: max(opened, 1)].min()
     shifts: npt.NDArray[np.int64] = np.maximum.accumulate(-lowest)
     return np.take(shifts, moof_of[run_of])

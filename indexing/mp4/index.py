@@ -17,7 +17,7 @@ from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
-from videoloader.indexing.mp4.fragments import read_defaults, read_fragments
+from videoloader.indexing.mp4.fragments import reaches_the_end, read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, read_samples
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
@@ -61,7 +61,7 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         IndexingError: no moov box, contradicting tables, or samples beyond the end of the file.
         UnsupportedError: there is no video track.
     """
-    moov, moofs = _find_tables(source)
+    moov, moofs, opened = _find_tables(source)
     data = source.read(moov.start, moov.stop - moov.start)
     boxes = list(iterate_boxes(data, 0, len(data)))
     movie_scale, mvex = 0, None
@@ -75,7 +75,7 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
             return None
     traks = [box for box in boxes if box.type == b"trak"]
     tracks = [
-        _read_track(data, trak, mvex, moofs, source)
+        _read_track(data, trak, mvex, moofs, opened, source)
         for number, box in enumerate(traks)
         if (trak := _read_trak(data, number, box, movie_scale, only=b"vide")) and trak.tables
     ]
@@ -102,16 +102,27 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
     return _assemble(source, track, description, track_starts(heads, source, moofs))
 
 
-def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox]]:
-    moov, moofs = None, []
+def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox], int]:
+    """The moov, the moofs, and how many of these libavformat reads when it opens the file.
+
+    That is all of them, or up to the first media where an index tells of the rest.
+    """
+    moov, moofs, opened = None, [], -1
+    indexed = has_media = False
     for box in iterate_file_boxes(source):
         if box.type == b"moov" and moov is None:
             moov = box
         elif box.type == b"moof":
             moofs.append(box)
+        elif box.type == b"sidx":
+            indexed = indexed or reaches_the_end(source, box)
+        elif box.type == b"mdat":
+            has_media = True
+        if indexed and has_media and moov is not None and opened < 0:
+            opened = len(moofs)
     if moov is None:
         raise IndexingError("has no moov box: not an mp4 file, or cut off before its tables", source.name)
-    return moov, moofs
+    return moov, moofs, len(moofs) if opened < 0 else opened
 
 
 def _rank(track: _Track) -> tuple[bool, int, float]:
@@ -160,7 +171,9 @@ def _has_samples(data: bytes, tables: dict[bytes, Box]) -> bool:
     return sizes is not None and any(data[sizes.start + 8 : sizes.start + 12])
 
 
-def _read_track(data: bytes, trak: _Trak, mvex: Box | None, moofs: list[FileBox], source: ByteSource) -> _Track:
+def _read_track(
+    data: bytes, trak: _Trak, mvex: Box | None, moofs: list[FileBox], opened: int, source: ByteSource
+) -> _Track:
     head, tkhd = trak.start, trak.tkhd.start
     rotation, mirrored = _orientation(data, tkhd + (52 if data[tkhd] == 1 else 40))
     samples = read_samples(data, trak.tables, source.size, source.name)
@@ -168,7 +181,7 @@ def _read_track(data: bytes, trak: _Trak, mvex: Box | None, moofs: list[FileBox]
     if mvex is not None and moofs:
         offset = 0 if has_head else leading_offset(head.edits)
         defaults = read_defaults(data, mvex, head.track_id)
-        samples = read_fragments(source, moofs, head.track_id, defaults, samples, offset)
+        samples = read_fragments(source, moofs, head.track_id, defaults, samples, offset, opened)
     return _Track(
         trak,
         bool(data[tkhd + 3] & 1),

@@ -149,6 +149,36 @@ def test_a_file_that_is_plain_first_and_fragmented_then_has_both_parts(sample, t
     assert build_index(path).frame_pts.tolist() == truth.pts
 
 
+@pytest.mark.parametrize("flags", ["empty_moov", "empty_moov+dash", "empty_moov+dash+global_sidx"])
+@pytest.mark.parametrize("fragment", range(5))
+def test_negative_offsets_in_fragments_move_all_that_libav_reads_after_it_knows_of_them(
+    sample, tmp_path, flags, fragment
+):
+    path = tmp_path / "fragmented.mp4"
+    options = {"movflags": f"frag_keyframe+{flags}"}
+    with av.open(str(sample("h264_mp4"))) as original, av.open(str(path), "w", options=options) as output:
+        stream = output.add_stream_from_template(original.streams.video[0])
+        for packet in original.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                output.mux(packet)
+    data = bytearray(path.read_bytes())
+    # A picture that is shown when it is decoded, then a little earlier: none changes places.
+    place = [at for at in range(len(data)) if data.startswith(b"trun", at)][fragment]
+    fields, count = data[place + 6], int.from_bytes(data[place + 8 : place + 12], "big")
+    assert fields & 8  # offsets are the last column
+    row = 4 * fields.bit_count()
+    first = place + 12 + 4 * (data[place + 7] & 1) + 4 * (data[place + 7] >> 2 & 1)
+    lasts = range(first + row - 4, first + count * row, row)
+    at = min(lasts, key=lambda at: bytes(data[at : at + 4]))
+    data[at : at + 4] = (int.from_bytes(data[at : at + 4], "big") - 100 & 0xFFFFFFFF).to_bytes(4, "big")
+    assert data[at] == 0xFF
+    path.write_bytes(data)
+    index = build_index(path)
+    assert index.frame_pts.tolist() == full_decode(path).pts
+    assert index.method == "tables"
+
+
 # Counted without a sign, a delta is negative from 480,000 below the highest number on.
 _DELTAS = st.integers(-2000, 2000) | st.just(0) | st.sampled_from([-480_001, -480_000, -479_999])
 
