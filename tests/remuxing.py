@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import av
 from av.packet import Packet
 
 
-def remux(path: Path, target: Path, change: Callable[[int, Packet], Packet]) -> Path:
-    """Write the packets of a video as ``change(number, packet)`` gives them."""
-    with av.open(str(path)) as read, av.open(str(target), "w") as written:
+def remux(
+    path: Path, target: Path, change: Callable[[int, Packet], Packet], options: Mapping[str, str] | None = None
+) -> Path:
+    """Write the packets of a video as ``change(number, packet)`` gives them, with ``options`` of the muxer."""
+    with av.open(str(path)) as read, av.open(str(target), "w", options=dict(options or {})) as written:
         stream = read.streams.video[0]
         copy = written.add_stream_from_template(stream)
         for number, packet in enumerate(packet for packet in read.demux(stream) if packet.size):
@@ -19,6 +21,11 @@ def remux(path: Path, target: Path, change: Callable[[int, Packet], Packet]) -> 
             changed.stream = copy
             written.mux(changed)
     return target
+
+
+def unchanged(number: int, packet: Packet) -> Packet:
+    """A change for ``remux`` that is none."""
+    return packet
 
 
 def marked(is_key: Callable[[int], bool]) -> Callable[[int, Packet], Packet]:

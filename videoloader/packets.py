@@ -23,6 +23,7 @@ from videoloader.indexing.bitstream.parameter_sets import (
     sequence_headers,
     sets_in_packet,
 )
+from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
 from videoloader.indexing.configurations import brings_others
@@ -34,7 +35,7 @@ from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.picture_places import Part, with_places
 from videoloader.planning import Run
-from videoloader.run_start import IndexCorrection, from_keyframe, has_idr
+from videoloader.run_start import IndexCorrection, from_keyframe
 
 _LARGEST_READ = 16 << 20
 # Bytes of packets held in memory to see which of them are needed.

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from videoloader.indexing.bitstream.display_order import display_order
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
-from videoloader.indexing.bitstream.random_access import is_leading, is_random_access, is_skipped_leading
+from videoloader.indexing.bitstream.random_access import (
+    has_idr,
+    is_leading,
+    is_random_access,
+    is_skipped_leading,
+)
 from videoloader.indexing.index import VideoIndex
 
 if TYPE_CHECKING:
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
 # No picture is shown before one that was decoded so many pictures earlier (ITU-T H.264, A.3.1: MaxDpbFrames).
 _DEEPEST_REORDERING = 16
 _NAMED_LEADING, _WITH_LEADING = ("hevc", "vvc"), ("h264", "mpeg1video", "mpeg2video", "mpeg4")
-_IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
 
 
 Correction = Callable[[VideoIndex], VideoIndex]
@@ -56,11 +59,6 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
         elif codec in _WITH_LEADING and not (codec == "h264" and has_idr(config, first.data)):
             packets = _without_leading(index, config, first, packets)
     return chain((first,), packets)
-
-
-def has_idr(config: bytes, data: bytes | memoryview) -> bool:
-    """Whether a packet of H.264 is an IDR picture."""
-    return any(data[start] & 31 == _IDR for start, _ in iterate_nals(data, nal_length_size("h264", config)))
 
 
 def _without_named_leading(

@@ -65,7 +65,7 @@ class Places:
     """Where all the pictures of a stream come in display order, if its packets' headers tell.
 
     Args:
-        codec: of the stream.
+        codec: the stream's codec.
         record: the configuration in force at its first packet.
 
     Attributes:

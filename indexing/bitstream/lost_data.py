@@ -55,7 +55,7 @@ def has_a_slice_in_each_row(payload: bytes | memoryview, height: int) -> bool:
 
     Args:
         payload: one packet.
-        height: of a frame, pixels.
+        height: pixels of a frame.
     """
     pictures: list[bytearray] = []
     for code in _MPEG2_PICTURE_OR_SLICE.findall(payload):

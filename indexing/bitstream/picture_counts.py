@@ -151,10 +151,11 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
     """Where pictures of H.264 come in display order.
 
     Args:
-        bits: what follows the number of the picture parameter set in the first slice of each, in decode order.
-        restarts: which are IDR pictures.
-        anchor: which are reference pictures.
-        told: of ``h264_numbers``, one number or one for each picture.
+        bits: uint64[N], the bits behind the number of the picture parameter set in each picture's first slice, in
+            decode order.
+        restarts: bool[N], IDR pictures.
+        anchor: bool[N], reference pictures.
+        told: the numbers that ``h264_numbers`` tells, one or one for each picture.
     """
     by_count, before, length = told
     places = np.arange(len(bits))
@@ -229,10 +230,10 @@ def first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memor
 
     Args:
         codec: ``"h264"`` or ``"hevc"``.
-        sets: in force before the packet.
-        length_size: from ``nal_length_size``.
-        payload: of the packet, or its beginning.
-        size: how many bytes.
+        sets: the parameter sets in force before the packet.
+        length_size: the bytes before each unit that hold its length; see ``nal_length_size``.
+        payload: the packet, or its beginning.
+        size: how many bytes are wanted.
 
     Raises:
         ValueError: there is none, or other parameter sets come before it.
@@ -252,7 +253,7 @@ def places_by_count(codec: str, sets: Sets, heads: Bytes) -> Numbers:
     """Where pictures of H.264 or HEVC come in display order; in H.264 only whole frames.
 
     Args:
-        codec: of the stream.
+        codec: ``"h264"`` or ``"hevc"``.
         sets: the parameter sets of all pictures.
         heads: uint8[N, SLICE_WINDOW + 2], the first bytes of each one's first slice.
 

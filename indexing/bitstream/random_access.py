@@ -66,6 +66,11 @@ def is_intra_only(codec: str) -> bool:
         return False
 
 
+def has_idr(config: bytes, payload: bytes | memoryview) -> bool:
+    """Whether a packet of H.264 is an IDR picture."""
+    return any(payload[start] & 31 == 5 for start, _ in iterate_nals(payload, nal_length_size("h264", config)))
+
+
 def is_skipped_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
     """Whether a picture of HEVC or VVC may refer to pictures before the keyframe it follows, and is not shown without.
 

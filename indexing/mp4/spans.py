@@ -14,14 +14,13 @@ import numpy as np
 
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
-from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
+from videoloader.indexing.bitstream.random_access import has_idr, is_intra_only, is_random_access
 from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import NothingDecodesError, index_by_decoding
 from videoloader.indexing.mp4.edits import Shown
 from videoloader.indexing.sources import ByteSource
 
-_H264_IDR = 5
 # Of H.264, by libavcodec.
 _DEEPEST_REORDERING = 16
 _HEVC_BLA_AND_IDR = range(16, 21)
@@ -118,9 +117,9 @@ def _starts_anew_at(index: VideoIndex, source: ByteSource, packet: int) -> bool:
     if codec not in ("h264", "hevc"):
         return codec != "vvc" and _starts_at(index, source, packet)
     data = _read(index, source, packet)
-    units = [data[start] for start, _ in iterate_nals(data, nal_length_size(codec, config))]
     if codec == "h264":
-        return any(unit & 31 == _H264_IDR for unit in units)
+        return has_idr(config, data)
+    units = (data[start] for start, _ in iterate_nals(data, nal_length_size(codec, config)))
     return any(unit >> 1 & 63 in _HEVC_BLA_AND_IDR for unit in units)
 
 

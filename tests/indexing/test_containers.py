@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mp4_writing import TABLES, TRACK, box, replace_box, table
+from remuxing import remux, unchanged
 from sample_videos import RECIPES
 from truth import full_decode
 
@@ -138,13 +139,7 @@ def test_a_fragmented_file_cut_between_fragments_has_the_frames_before(sample):
 
 def test_a_file_that_is_plain_first_and_fragmented_then_has_both_parts(sample, tmp_path):
     path = tmp_path / "both.mp4"
-    options = {"movflags": "frag_keyframe+delay_moov"}
-    with av.open(str(sample("h264_mp4"))) as source, av.open(str(path), "w", container_options=options) as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.size:
-                packet.stream = stream
-                target.mux(packet)
+    remux(sample("h264_mp4"), path, unchanged, {"movflags": "frag_keyframe+delay_moov"})
     truth = full_decode(path)
     assert build_index(path).frame_pts.tolist() == truth.pts
 
@@ -155,13 +150,7 @@ def test_negative_offsets_in_fragments_move_all_that_libav_reads_after_it_knows_
     sample, tmp_path, flags, fragment
 ):
     path = tmp_path / "fragmented.mp4"
-    options = {"movflags": f"frag_keyframe+{flags}"}
-    with av.open(str(sample("h264_mp4"))) as original, av.open(str(path), "w", options=options) as output:
-        stream = output.add_stream_from_template(original.streams.video[0])
-        for packet in original.demux(video=0):
-            if packet.size:
-                packet.stream = stream
-                output.mux(packet)
+    remux(sample("h264_mp4"), path, unchanged, {"movflags": f"frag_keyframe+{flags}"})
     data = bytearray(path.read_bytes())
     # A picture that is shown when it is decoded, then a little earlier: none changes places.
     place = [at for at in range(len(data)) if data.startswith(b"trun", at)][fragment]

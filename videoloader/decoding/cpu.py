@@ -19,13 +19,13 @@ from videoloader.indexing.bitstream.parameter_sets import (
     sequence_headers,
     units_of,
 )
+from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.decoder import make_packet, open_decoder, size_told
 from videoloader.indexing.images import has_own_tables
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets import PacketBytes
-from videoloader.run_start import has_idr
 
 _OPEN_CONTEXTS = 8
 # Codecs whose decoders keep nothing over a flush that the next keyframe does not set anew, but for the parameter sets
