@@ -124,14 +124,13 @@ def main() -> None:
                 checkpoint_now()
             if stop:
                 break
-        dist.all_reduce(total)
-        if rank == 0 and total[1]:
-            print(f"epoch {epoch + 1}: {int(total[1])} clips, loss {total[0] / total[1]:.3f}", flush=True)
+        if total[1]:
+            mean = float(total[0] / total[1])
+            print(f"epoch {epoch + 1}, process {rank}: {int(total[1])} clips, loss {mean:.3f}", flush=True)
         if step == args.stop_after:
             break
     else:
         checkpoint_now()
-    # A process that ends while gloo's threads still hold its tensors may crash.
     dist.barrier()
     dist.destroy_process_group()
 
