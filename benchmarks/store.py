@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 
 from videoloader import RandomWindow, VideoDataset
-from videoloader.clip_table import build_clip_table
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex, build_index, build_store
 from videoloader.indexing.store.building import StoreBuild
 from videoloader.indexing.store.frame_table import pack_index
 from videoloader.indexing.store.schema import Row, facts_of
 from videoloader.indexing.store.tasks import Answer
+from videoloader.order.clip_table import build_clip_table
 
 _READER = """
 import resource, sys

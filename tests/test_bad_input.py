@@ -22,8 +22,8 @@ from videoloader.decoding import CpuDecoder
 from videoloader.errors import FrameRangeError, IndexingError, SourceError, UnsupportedError, VideoLoaderError
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.libav import _decode_head
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 NAME = "some file"
 LONGEST = 5  # seconds

@@ -17,8 +17,8 @@ from truth import Truth, full_decode, hash_of
 
 from videoloader.decoding import CpuDecoder, decode_run
 from videoloader.indexing import FileSource, VideoIndex, build_index
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 # Larger files are decoded whole by soak/identical_frames.py.
 _WHOLE_PIXELS = 1 << 30

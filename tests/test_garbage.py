@@ -10,10 +10,10 @@ import pytest
 import torch
 from painted_videos import write_painted
 
-from videoloader.clips import ClipReader
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.indexing import build_index, open_source
-from videoloader.slots import ClipSink, whole_clip
+from videoloader.reading.clip_reader import ClipReader
+from videoloader.reading.frame_sink import ClipSink, whole_clip
 
 
 def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch, repeats: int) -> float:

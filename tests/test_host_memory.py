@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import videoloader as vl
-from videoloader.collation import FrameMemory
+from videoloader.batching.rows import FrameMemory
 from videoloader.device import HostMemory
 
 SIZE = (2, 3, 8, 8)

@@ -12,8 +12,8 @@ import pytest
 from archive_writing import tar_bytes
 
 import videoloader as vl
-from videoloader.clip_groups import ByColumn
-from videoloader.ordering import ShuffleVideos
+from videoloader.order.by_column import ByColumn
+from videoloader.order.shuffle import ShuffleVideos
 
 # Which sample videos each tar holds, and the node that gets it.
 TARS = {"0.tar": ("h264_mp4", "vp9_webm"), "1.tar": ("hevc_mp4",), "2.tar": ("h264_ts", "h264_mp4_vfr")}

@@ -12,7 +12,7 @@ from store_contents import make_store
 
 import videoloader as vl
 from videoloader.indexing.store.store import _stored_error
-from videoloader.ordering import InOrder, ShuffleClips
+from videoloader.order.shuffle import InOrder, ShuffleClips
 
 MODES_AND_ORDERS = [
     (vl.AtRate(5, length=4), "AtRate(fps=5, length=4, start='random', pad='edge')"),

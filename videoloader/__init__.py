@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from videoloader import layouts, transforms
-    from videoloader.batch import Batch
-    from videoloader.clip_groups import ByColumn
-    from videoloader.corrupt_frames import CorruptFramesWarning
+    from videoloader.batching.batch import Batch
+    from videoloader.batching.stats import LoaderStats
     from videoloader.dataset import VideoDataset, VideoEntry
     from videoloader.decoding import set_decoder_memory
     from videoloader.errors import (
@@ -36,10 +35,11 @@ if TYPE_CHECKING:
         build_store,
     )
     from videoloader.loader import VideoLoader
-    from videoloader.loader_stats import LoaderStats
-    from videoloader.ordering import ShuffleBlocks, ShuffleVideos
-    from videoloader.planning import DecodePlan, plan_frames
+    from videoloader.order.by_column import ByColumn
+    from videoloader.order.shuffle import ShuffleBlocks, ShuffleVideos
+    from videoloader.packets.decode_plan import DecodePlan, plan_frames
     from videoloader.progress import show_progress
+    from videoloader.reading.corrupt_frames import CorruptFramesWarning
     from videoloader.sampling import (
         AtRate,
         EvenWindows,
@@ -120,13 +120,12 @@ if TYPE_CHECKING:
         VideoMix,
         When,
     )
-    from videoloader.verification import verify
-    from videoloader.verification_report import FileReport, VerifyReport
+    from videoloader.verification import FileReport, VerifyReport, verify
     from videoloader.video import Clip, Video
 
 _MODULES = {
-    "batch": ["Batch"],
-    "corrupt_frames": ["CorruptFramesWarning"],
+    "batching.batch": ["Batch"],
+    "reading.corrupt_frames": ["CorruptFramesWarning"],
     "dataset": ["VideoDataset", "VideoEntry"],
     "decoding": ["set_decoder_memory"],
     "errors": [
@@ -150,11 +149,11 @@ _MODULES = {
         "build_store",
     ],
     "loader": ["VideoLoader"],
-    "loader_stats": ["LoaderStats"],
-    "ordering": ["ShuffleBlocks", "ShuffleVideos"],
-    "clip_groups": ["ByColumn"],
+    "batching.stats": ["LoaderStats"],
+    "order.shuffle": ["ShuffleBlocks", "ShuffleVideos"],
+    "order.by_column": ["ByColumn"],
     "progress": ["show_progress"],
-    "planning": ["DecodePlan", "plan_frames"],
+    "packets.decode_plan": ["DecodePlan", "plan_frames"],
     "sampling": [
         "AtRate",
         "EvenWindows",
@@ -235,8 +234,7 @@ _MODULES = {
         "VideoMix",
         "When",
     ],
-    "verification": ["verify"],
-    "verification_report": ["FileReport", "VerifyReport"],
+    "verification": ["FileReport", "VerifyReport", "verify"],
     "video": ["Clip", "Video"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -13,7 +13,7 @@ from videoloader.dataset.reading import TABLE_ENDINGS
 from videoloader.errors import SourceError, VideoLoaderError
 from videoloader.indexing import BuildReport, IndexStore, VideoIndex, build_index, build_store
 from videoloader.sampling import RandomWindow
-from videoloader.verification import verify as verify_videos
+from videoloader.verification.verify_source import verify as verify_videos
 
 try:
     import typer

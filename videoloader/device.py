@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from videoloader.errors import ConfigurationError
-from videoloader.ranks import local_rank
+from videoloader.order.ranks import local_rank
 
 _GPU_PACKAGES = ("PyNvVideoCodec", "cupy")
 

@@ -12,28 +12,28 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from videoloader.batch import Batch
-from videoloader.batch_making import BatchInMaking, BatchMaker, OnError
-from videoloader.batch_plan import PlannedClip, plan_views
-from videoloader.clip_groups import ByColumn
-from videoloader.clip_table import ClipTable, build_clip_table
-from videoloader.collation import Collate
+from videoloader.batching.batch import Batch
+from videoloader.batching.clip_plan import PlannedClip, plan_views
+from videoloader.batching.maker import BatchInMaking, BatchMaker, OnError
+from videoloader.batching.options import check_choices, plan_transforms
+from videoloader.batching.rows import Collate
+from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
-from videoloader.corrupt_frames import OnCorrupt
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
-from videoloader.epoch_plan import Dealing, EpochPlan, Epochs
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import IndexStore
-from videoloader.loader_arguments import check_choices, plan_transforms
-from videoloader.loader_stats import LoaderStats
-from videoloader.ordering import InOrder, Order, Sampler, ShuffleVideos, order_of
-from videoloader.ranks import shard_of_environment
+from videoloader.order.by_column import ByColumn
+from videoloader.order.clip_table import ClipTable, build_clip_table
+from videoloader.order.epoch import Dealing, EpochPlan, Epochs
+from videoloader.order.ranks import shard_of_environment
+from videoloader.order.shuffle import InOrder, Order, Sampler, ShuffleVideos, order_of
+from videoloader.reading.cancellation import Stop
+from videoloader.reading.corrupt_frames import OnCorrupt
+from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import FrameMode, clip_rng
-from videoloader.stopping import Stop
 from videoloader.transforms import Transform
-from videoloader.workers import DecodeWorkers
 
 # Clips tried in place of one that cannot be made, whether they fit into its batch or not.
 _CANDIDATES = 255

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from videoloader.batch import Batch
+from videoloader.batching.batch import Batch
 from videoloader.errors import ConfigurationError
 from videoloader.loader import VideoLoader
 

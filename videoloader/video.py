@@ -13,23 +13,23 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.clips import ClipReader, ClipsReport, reader_of_thread
+from videoloader.batching.options import check_choices
 from videoloader.convert import Geometry, OutputSpec, fill_color
-from videoloader.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, resolve_device
 from videoloader.errors import FrameRangeError, UnsupportedError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.configurations import decoded_otherwise
-from videoloader.loader_arguments import check_choices
+from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
+from videoloader.packets.run_start import IndexCorrection
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.planning import plan_frames, split_at_keyframes
-from videoloader.run_start import IndexCorrection
+from videoloader.reading.cancellation import Stop
+from videoloader.reading.clip_reader import ClipReader, ClipsReport, reader_of_thread
+from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
+from videoloader.reading.frame_sink import ClipPart, ClipSlots, split_clips, whole_clip
+from videoloader.reading.stream import stream_in_threads
+from videoloader.reading.workers import share_of_cores, workers_of_device
 from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
-from videoloader.slots import ClipPart, ClipSlots, split_clips, whole_clip
-from videoloader.stopping import Stop
-from videoloader.streaming import stream_in_threads
-from videoloader.workers import share_of_cores, workers_of_device
 
 # Below that a part of a video is not worth a decoder of its own.
 _LEAST_PACKETS = 60

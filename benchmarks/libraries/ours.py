@@ -15,8 +15,8 @@ import videoloader as vl
 from libraries.common import BATCH, LENGTH, SIDE, STRIDE, check_clip, median_milliseconds, random_clip, rate
 from videoloader.indexing import VideoIndex, open_source
 from videoloader.interop.torch import ClipDataset, stack_clips
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 # So long that the beginning of an epoch, when nothing is decoded ahead yet, does not count.
 _CLIPS_A_FILE = 400

@@ -12,7 +12,7 @@ from libraries.common import LENGTH, SIDE
 from videoloader.convert import OutputSpec
 from videoloader.transforms.automatic import RandAugment
 from videoloader.transforms.color import ColorJitter
-from videoloader.transforms.engine import apply_operations
+from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.operations import ClipInfo, Erase, Operation, PixelTransform
 
 

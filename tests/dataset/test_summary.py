@@ -17,7 +17,7 @@ from videoloader.dataset import VideoDataset, VideoEntry
 from videoloader.dataset.clip_cost import with_gops_of
 from videoloader.errors import NotIndexedError
 from videoloader.indexing import VideoIndex, build_index
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling import EveryWindow, FrameList
 
 

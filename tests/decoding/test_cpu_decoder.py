@@ -19,8 +19,8 @@ from videoloader.errors import DecodeError, SourceError, UnsupportedError
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
 from videoloader.indexing.decoder import open_decoder
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 # Its container calls packets keyframes that are none: see the last test.
 FALSE_KEYFRAMES = "h264_mp4_intra_refresh"

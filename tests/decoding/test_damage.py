@@ -18,8 +18,8 @@ from videoloader.convert import Geometry, OutputSpec, color_spec, convert_frame
 from videoloader.decoding import CpuDecoder, decode_run
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.libav import open_video
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 pytestmark = pytest.mark.filterwarnings("ignore::videoloader.CorruptFramesWarning")
 

@@ -17,15 +17,16 @@ from sample_videos import RECIPES, X264, Recipe, write_video
 from truth import full_decode, hash_of
 
 import videoloader as vl
-from videoloader import clips, streaming
-from videoloader.clips import ClipReader
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.decoding import UnsureError, decode_in_threads, suits_threads
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
-from videoloader.slots import whole_clip
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
+from videoloader.reading import clip_reader as clips
+from videoloader.reading import stream as streaming
+from videoloader.reading.clip_reader import ClipReader
+from videoloader.reading.frame_sink import whole_clip
 
 # Of these packets lose their second half.
 DAMAGED = ("h264_mp4", "hevc_mkv", "mpeg2_mkv", "mpeg4_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")
@@ -158,7 +159,7 @@ def threads_seen(monkeypatch):
 
     for module in (clips, streaming):
         monkeypatch.setattr(module, "decode_in_threads", see)
-    monkeypatch.setattr("videoloader.workers.available_cores", lambda: 4)
+    monkeypatch.setattr("videoloader.reading.workers.available_cores", lambda: 4)
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     return seen
 

@@ -11,8 +11,8 @@ from lies import LIES
 import videoloader as vl
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 pytestmark = pytest.mark.filterwarnings("ignore::videoloader.CorruptFramesWarning")
 

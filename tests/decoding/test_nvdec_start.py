@@ -7,8 +7,8 @@ import pytest
 from videoloader.decoding.nvdec import _check_start
 from videoloader.errors import DecodeError
 from videoloader.indexing import FileSource, build_index
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 
 @pytest.mark.parametrize("name", ["h264_mp4", "h264_ts", "hevc_mp4", "vp9_webm", "vp8_webm", "mpeg2_mkv", "av1_mp4"])

@@ -11,8 +11,8 @@ from sample_videos import RECIPES, Recipe, write_video
 from videoloader.decoding.capabilities import section_format
 from videoloader.decoding.picture_changes import contradiction
 from videoloader.indexing import FileSource, build_index
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 CODECS = ("vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4")
 NAMES = ("vp8_webm", "vp9_webm", "av1_mkv", "av1_mp4", "mpeg2_ts", "mpeg2_mkv", "mpeg4_mkv", "mpeg4_avi", "mpeg4_mp4")

@@ -11,8 +11,8 @@ from truth import full_decode, hash_of
 from videoloader.decoding import CpuDecoder
 from videoloader.indexing import FileSource, build_index
 from videoloader.indexing.bitstream.nal import iterate_nals
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 _SEI = 6  # nal_unit_type of ITU-T H.264, table 7-1
 # In display order. The second I picture is the first of the file, and the first P and B after it do not come out.

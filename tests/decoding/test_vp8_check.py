@@ -10,8 +10,8 @@ from corpus_files import CORPUS
 import videoloader as vl
 from videoloader.decoding import vp8_check
 from videoloader.indexing import FileSource, MemorySource, build_index
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 pytestmark = pytest.mark.filterwarnings("ignore::videoloader.CorruptFramesWarning")
 

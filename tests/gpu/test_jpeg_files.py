@@ -223,7 +223,7 @@ def test_a_loader_gives_the_same_whoever_decodes_with_whom(
     images: Path, on_engines: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = epoch(images, "cuda", num_workers=1)
-    monkeypatch.setattr("videoloader.workers._JPEG_PIXELS", 1)  # as if all were large: those get all threads
+    monkeypatch.setattr("videoloader.reading.workers._JPEG_PIXELS", 1)  # as if all were large: those get all threads
     together = epoch(images, "cuda", num_workers=16)
     engines = sum(number % 7 != 0 and number % 11 != 0 for number in range(300))
     assert len(on_engines) == 2 * engines

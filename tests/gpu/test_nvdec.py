@@ -18,15 +18,15 @@ from corpus_files import GOOD_FILES
 from test_corpus import chosen_frames
 from truth import planes
 
-from videoloader.clips import ClipReader
 from videoloader.convert import CudaSurface, OutputSpec, color_spec, convert_surface, full_geometry, upload_frame
 from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
 from videoloader.decoding import nvdec as engine
 from videoloader.errors import DecodeError
 from videoloader.indexing import FileSource, VideoIndex, build_index
-from videoloader.packets import PacketBytes, read_packets
-from videoloader.planning import plan_frames
-from videoloader.slots import whole_clip
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import PacketBytes, read_packets
+from videoloader.reading.clip_reader import ClipReader
+from videoloader.reading.frame_sink import whole_clip
 
 pytestmark = pytest.mark.gpu
 cupy = pytest.importorskip("cupy")

@@ -17,8 +17,8 @@ from videoloader.convert import CudaSurface
 from videoloader.decoding import why_not_nvdec
 from videoloader.indexing import FileSource, build_index
 from videoloader.indexing.libav import open_video
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 pytestmark = pytest.mark.gpu
 pytest.importorskip("cupy")

@@ -10,10 +10,10 @@ import pytest
 import torch
 from transforms.random_programs import KINDS, noise, photos, random_operation, random_programs, rotation
 
-from videoloader.collation import Layout
+from videoloader.batching.rows import Layout
 from videoloader.convert import OutputSpec
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.engine import Program, apply_operations
+from videoloader.transforms.engines.engine import Program, apply_operations
 from videoloader.transforms.operations import StatisticTable, Table, Warp
 
 pytestmark = [

@@ -12,14 +12,14 @@ import torch
 from sample_videos import Recipe, write_video
 
 import videoloader as vl
-from videoloader.clips import ClipReader
 from videoloader.convert import OutputSpec, full_geometry
 from videoloader.decoding import default_workers
 from videoloader.decoding.capabilities import pynvvideocodec
 from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
 from videoloader.decoding.sessions import pool_of
 from videoloader.indexing import FileSource, build_index
-from videoloader.slots import whole_clip
+from videoloader.reading.clip_reader import ClipReader
+from videoloader.reading.frame_sink import whole_clip
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():

@@ -15,7 +15,7 @@ if not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
 
 import videoloader as vl  # noqa: E402
-from videoloader import verification_checks  # noqa: E402
+from videoloader.verification import checks as verification_checks  # noqa: E402
 
 Sample = Callable[[str], Path]
 

@@ -17,9 +17,9 @@ from videoloader.indexing import build_index, open_source
 from videoloader.indexing.bitstream.parameter_sets import named_sets, record_with_sets
 from videoloader.indexing.configurations import decoded_otherwise, with_configurations
 from videoloader.indexing.decoder import size_told
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
-from videoloader.run_start import IndexCorrection
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
+from videoloader.packets.run_start import IndexCorrection
 
 
 def hashes_of(path, frames, decoder: CpuDecoder, index=None):

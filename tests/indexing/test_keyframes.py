@@ -17,8 +17,8 @@ from videoloader.decoding import CpuDecoder, decode_run
 from videoloader.errors import UnsupportedError
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.indexing.keyframes import with_sure_keyframes
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 EVERY_PACKET = marked(lambda number: True)
 PICTURES_OF_TILES = Recipe("mov", "rpza", {"g": "8"}, pix_fmt="rgb555le", size=(64, 48), frames=24)

@@ -17,8 +17,8 @@ from truth import full_decode, hash_of
 
 from videoloader.decoding import CpuDecoder
 from videoloader.indexing import MemorySource, VideoIndex, build_index, wrong_times
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 # With B pictures, in mp4, at an even rate.
 FILMS = {

@@ -30,7 +30,9 @@ def train(folder: Path, launch: tuple[str, ...], *settings: str) -> str:
 
 def clips_in(said: str) -> list[tuple[int, ...]]:
     """(epoch, process, clips) of each line."""
-    return sorted(tuple(map(int, line)) for line in re.findall(r"epoch (\d+), process (\d+): (\d+) clips, loss \d", said))
+    return sorted(
+        tuple(map(int, line)) for line in re.findall(r"epoch (\d+), process (\d+): (\d+) clips, loss \d", said)
+    )
 
 
 def test_training_stopped_in_two_processes_goes_on_in_one(sample: Callable[[str], Path], tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from soak.doors_on_cuda import IDCT_CODECS
 from soak.lying import add_arguments, look_at_lies
@@ -55,8 +56,8 @@ from videoloader.decoding import CpuDecoder, NvdecDecoder, decode_run, why_not_n
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import FileSource, VideoIndex
 from videoloader.indexing.bitstream.random_access import is_random_access
-from videoloader.packets import read_packets
-from videoloader.planning import Run, plan_frames
+from videoloader.packets.decode_plan import Run, plan_frames
+from videoloader.packets.read_packets import read_packets
 from videoloader.sampling import AllFrames, clip_frames, clip_rng
 
 _KEYFRAME_TOLERANCE, _TOLERANCE, _MEAN_TOLERANCE = 2, 12, 1.0

@@ -24,6 +24,7 @@ import torch
 from torch.utils.data import DataLoader
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from soak.footprint import Footprint, footprint, growth, header, leaks, told
 from soak.mixed_clips import write_videos

@@ -3,11 +3,12 @@
     python tests/soak/mixed_clips.py [--clips 10000] [--device cuda] [--videos FOLDER]
     python tests/soak/mixed_clips.py --lies [--seed 0] [--seconds 7200] [--case 'CASES']
 
-The videos differ in codec, size, chroma, bit depth, kind of GOP and container (``tests/painted_videos.py``); they are
-made in FOLDER unless they are there. Clips are windows and lists of all kinds, cut and flipped at random; each frame
-carries its number and its video's in its pixels, which are read back. What the process and the GPU hold is printed
-after each epoch and must be flat: between the first and the last fifth of what comes after the first 1,000 clips, the
-medians may not grow by more than ``footprint.TOLERANCES``. Exit code 1 if they do, or if any frame is wrong.
+The videos differ in codec, size, chroma, bit depth, kind of GOP and container (``tests/helpers/painted_videos.py``);
+they are made in FOLDER unless they are there. Clips are windows and lists of all kinds, cut and flipped at random;
+each frame carries its number and its video's in its pixels, which are read back. What the process and the GPU hold is
+printed after each epoch and must be flat: between the first and the last fifth of what comes after the first 1,000
+clips, the medians may not grow by more than ``footprint.TOLERANCES``. Exit code 1 if they do, or if any frame is
+wrong.
 
 With ``--lies`` two or three files at a time are read in turn in one thread, in a process of its own: encodes that have
 their first configuration record in common, alone and joined, now and then with a file that lies (``soak/lying.py``).
@@ -33,6 +34,7 @@ from typing import Any, NamedTuple
 import av
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from painted_videos import NUMBERS, PAINTED, read_frames, write_painted
 from soak.footprint import Footprint, footprint, growth, header, leaks, told

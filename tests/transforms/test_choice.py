@@ -13,9 +13,9 @@ from chi_square import fits
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.choice import RandomApply, RandomChoice, RandomOrder, When, draw_all
 from videoloader.transforms.color import Brightness, Contrast, Hue
+from videoloader.transforms.geometry.warp_matrices import translation
 from videoloader.transforms.operations import ClipInfo, HueShift, PixelTransform, StatisticTable, Table, Warp
 from videoloader.transforms.tone import Invert, Solarize
-from videoloader.transforms.warp_matrices import translation
 
 CLIP = ClipInfo(4, 20, 30, label=3, columns={"night": True})
 B, C, H = Brightness(0.5), Contrast(0.5), Hue(0.1)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from videoloader import transforms as tf
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.choice import RandomApply, RandomChoice, RandomOrder, When
-from videoloader.transforms.composing import GeometricGroup, group_geometric, output_size
 from videoloader.transforms.curves import Linear
+from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import ClipInfo, Warp
+from videoloader.transforms.planning.composing import GeometricGroup, group_geometric, output_size
 from videoloader.transforms.tone import Invert
-from videoloader.transforms.warping import warp_tensor
 from videoloader.transforms.warps import Affine, Perspective, Rotate
 
 HEIGHT, WIDTH, LENGTH = 60, 80, 3

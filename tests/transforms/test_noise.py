@@ -13,8 +13,9 @@ import torch
 from transforms.applying import apply, info, painted, together
 
 from videoloader.errors import ConfigurationError
-from videoloader.transforms import noise, parts
+from videoloader.transforms import noise
 from videoloader.transforms.curves import Linear
+from videoloader.transforms.engines import parts
 from videoloader.transforms.noise import GaussianNoise, SaltAndPepper
 from videoloader.transforms.operations import PixelTransform
 

@@ -24,10 +24,10 @@ from transforms.random_programs import (
     rotation,
 )
 
-from videoloader.collation import Layout
+from videoloader.batching.rows import Layout
 from videoloader.convert import OutputSpec
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.engine import apply_operations
+from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.operations import (
     BatchFunction,
     ColorMatrix,

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoloader import transforms as tf
-from videoloader.boxes import source_matrix
+from videoloader.batching.boxes import source_matrix
 from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.composing import GeometricGroup
-from videoloader.transforms.coordinates import map_points
 from videoloader.transforms.curves import Linear
+from videoloader.transforms.geometry.coordinates import map_points
+from videoloader.transforms.geometry.tensor_geometry import apply_geometry
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Operation
+from videoloader.transforms.planning.composing import GeometricGroup
 from videoloader.transforms.replay import replay_boxes, replay_flow, replay_frames, replay_masks, replay_points
-from videoloader.transforms.tensor_geometry import apply_geometry
 from videoloader.transforms.tone import Invert
 from videoloader.transforms.warps import Affine, Perspective, Rotate
 

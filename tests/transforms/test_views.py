@@ -22,7 +22,7 @@ from videoloader.transforms import (
     plan_geometry,
 )
 from videoloader.transforms.choice import RandomApply
-from videoloader.transforms.plan import split_conversion
+from videoloader.transforms.planning.conversion_plan import split_conversion
 from videoloader.transforms.tone import Invert
 from videoloader.transforms.views import count_views
 from videoloader.transforms.warps import Rotate

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from videoloader.transforms.warp_matrices import rotation, scaling, shear, translation
+from videoloader.transforms.geometry.warp_matrices import rotation, scaling, shear, translation
 
 
 def moved(matrices: npt.NDArray[np.float64], x: float, y: float) -> npt.NDArray[np.float64]:

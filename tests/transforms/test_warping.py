@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoloader.convert import Interpolation
-from videoloader.transforms.engine import apply_operations
+from videoloader.transforms.engines.engine import apply_operations
+from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import Warp
-from videoloader.transforms.warping import warp_tensor
 
 _SPREAD = np.array([[0.4, 0.4, 4], [0.4, 0.4, 4], [0.004, 0.004, 0]])
 matrices = st.integers(0, 2**32).map(

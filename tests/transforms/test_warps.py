@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from transforms.geometry_references import ARRAYS, GIVEN
 
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.coordinates import apply_matrix
 from videoloader.transforms.curves import Linear, RandomWalk
+from videoloader.transforms.geometry.coordinates import apply_matrix
+from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import ClipInfo, Warp
-from videoloader.transforms.warping import warp_tensor
 from videoloader.transforms.warps import Affine, Perspective, Rotate, perspective_matrix
 
 PICTURE = torch.from_numpy(ARRAYS["picture"])

@@ -12,9 +12,9 @@ from videoloader.dataset.ranges import entry_range
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex
+from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.permutation import permute
-from videoloader.planning import plan_frames
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
 
 # Costs little to store, and few frames are decoded for nothing: what is advised to re-encode with.

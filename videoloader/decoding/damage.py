@@ -17,8 +17,8 @@ from videoloader.decoding.cpu import CpuDecoder, Sink, refusal
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.damage_reach import DamageReach
 from videoloader.indexing.index import VideoIndex
-from videoloader.packets import PacketBytes
-from videoloader.planning import Run, plan_frames, with_all_frames
+from videoloader.packets.decode_plan import Run, plan_frames, with_all_frames
+from videoloader.packets.read_packets import PacketBytes
 
 Read = Callable[[Run], Iterable[PacketBytes]]
 

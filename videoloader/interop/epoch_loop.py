@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from videoloader.batch import Batch
+from videoloader.batching.batch import Batch
 from videoloader.loader import VideoLoader
 
 

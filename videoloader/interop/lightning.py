@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from videoloader.batch import Batch
+from videoloader.batching.batch import Batch
 from videoloader.errors import ConfigurationError
 from videoloader.interop.epoch_loop import EpochLoop
 from videoloader.loader import VideoLoader

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.index import VideoIndex
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling.columns import Pad
 from videoloader.sampling.mode import CountsByLength, FrameMode, clip_frames, clip_rng
 from videoloader.sampling.sampled_video import AllFrames, SampledVideo

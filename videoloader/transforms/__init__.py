@@ -18,8 +18,8 @@ from videoloader.transforms.modules import Module, PythonFunction
 from videoloader.transforms.noise import GaussianNoise, SaltAndPepper
 from videoloader.transforms.normalize import Normalize, ToFloat
 from videoloader.transforms.operations import ClipInfo, Operation
-from videoloader.transforms.pipeline import DrawnView, Transform, TransformPlan, arrange_transforms
-from videoloader.transforms.plan import plan_geometries, plan_geometry
+from videoloader.transforms.planning.conversion_plan import plan_geometries, plan_geometry
+from videoloader.transforms.planning.pipeline import DrawnView, Transform, TransformPlan, arrange_transforms
 from videoloader.transforms.resizing import Resize
 from videoloader.transforms.time import DropFrames, RepeatFrames, Reverse, SpeedChange, TemporalJitter
 from videoloader.transforms.tone import (

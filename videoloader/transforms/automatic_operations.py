@@ -9,8 +9,8 @@ import numpy as np
 
 from videoloader.convert import Interpolation
 from videoloader.transforms import color_operations as to
+from videoloader.transforms.geometry.warp_matrices import rotation, shear, translation
 from videoloader.transforms.operations import Operation, Warp
-from videoloader.transforms.warp_matrices import rotation, shear, translation
 
 GEOMETRIC = frozenset(("shear_x", "shear_y", "translate_x", "translate_y", "rotate"))
 

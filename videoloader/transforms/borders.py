@@ -16,7 +16,7 @@ from videoloader import padding
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
-from videoloader.transforms.geometry import pair
+from videoloader.transforms.geometry.fusing import pair
 from videoloader.transforms.resizing import Resize
 
 Position = Literal["center", "top_left"]

@@ -15,9 +15,9 @@ import numpy as np
 
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_probability
-from videoloader.transforms.composing import group_geometric
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
-from videoloader.transforms.steps import GeometryStep, is_geometry_step
+from videoloader.transforms.planning.composing import group_geometric
+from videoloader.transforms.planning.steps import GeometryStep, is_geometry_step
 
 Step: TypeAlias = PixelTransform | GeometryStep
 Steps: TypeAlias = Step | Sequence[Step]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix
-from videoloader.transforms.parts import for_all_frames
 
 Space: TypeAlias = Literal["rgb", "bgr", "gray", "ycbcr_601", "ycbcr_709", "hsv"]
 Matrix = npt.NDArray[np.float64]

@@ -10,10 +10,10 @@ import torch
 from videoloader.convert import Layout
 from videoloader.errors import ConfigurationError
 from videoloader.sampling import clip_rng
-from videoloader.transforms.engine import apply_operations
-from videoloader.transforms.pipeline import DrawnView, Transform, arrange_transforms
+from videoloader.transforms.engines.engine import apply_operations
+from videoloader.transforms.geometry.tensor_geometry import apply_geometry
+from videoloader.transforms.planning.pipeline import DrawnView, Transform, arrange_transforms
 from videoloader.transforms.replay import Kind, replay
-from videoloader.transforms.tensor_geometry import apply_geometry
 
 
 class Compose:

@@ -13,8 +13,8 @@ import torch
 
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.operations import BatchFunction, ClipInfo
-from videoloader.transforms.parts import for_all_frames
 
 Params = Mapping[str, npt.NDArray[Any]]
 Chroma: TypeAlias = Literal["4:2:0", "4:4:4"]

@@ -12,7 +12,7 @@ from videoloader import padding as padding_modes
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
-from videoloader.transforms.geometry import cut, pair, resize_to
+from videoloader.transforms.geometry.fusing import cut, pair, resize_to
 
 
 @dataclass(frozen=True)

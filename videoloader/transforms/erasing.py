@@ -15,9 +15,9 @@ from videoloader.convert import fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_probability, check_whole
 from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase
-from videoloader.transforms.parts import for_all_frames
 
 Params = Mapping[str, npt.NDArray[Any]]
 _TRIES = 10

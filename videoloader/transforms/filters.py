@@ -15,8 +15,8 @@ import torch
 from videoloader import padding
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.engines.parts import for_all_frames, to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo
-from videoloader.transforms.parts import for_all_frames, to_pixels
 
 Params = Mapping[str, npt.NDArray[Any]]
 _WIDEST = 255

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo
-from videoloader.transforms.parts import to_pixels
 
 Params = Mapping[str, npt.NDArray[Any]]
 View: TypeAlias = Literal["clip", "batch", "frames"]

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.engines.parts import for_all_frames, to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo
-from videoloader.transforms.parts import for_all_frames, to_pixels
 
 Params = Mapping[str, npt.NDArray[Any]]
 # Uniform numbers are whole ones below this: float32 holds them exactly.

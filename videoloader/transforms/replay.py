@@ -15,12 +15,12 @@ import torch
 
 from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.coordinates import geometry_matrix, inverse, map_points, picture_box
-from videoloader.transforms.engine import apply_operations
+from videoloader.transforms.engines.engine import apply_operations
+from videoloader.transforms.geometry.coordinates import geometry_matrix, inverse, map_points, picture_box
+from videoloader.transforms.geometry.tensor_geometry import apply_geometry
+from videoloader.transforms.geometry.warp_matrices import Matrices
+from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import BatchFunction, Operation, Warp
-from videoloader.transforms.tensor_geometry import apply_geometry
-from videoloader.transforms.warp_matrices import Matrices
-from videoloader.transforms.warping import warp_tensor
 
 Kind = Literal["frames", "mask", "flow", "points", "boxes"]
 Operations: TypeAlias = Sequence[Operation]

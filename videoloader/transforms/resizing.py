@@ -9,7 +9,7 @@ import numpy as np
 from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_interpolation
-from videoloader.transforms.geometry import pair, resize_to
+from videoloader.transforms.geometry.fusing import pair, resize_to
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from videoloader.convert import Geometry
 from videoloader.transforms.flips import HorizontalFlip, VerticalFlip
-from videoloader.transforms.geometry import cut, pair
-from videoloader.transforms.steps import is_view_step
+from videoloader.transforms.geometry.fusing import cut, pair
+from videoloader.transforms.planning.steps import is_view_step
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from videoloader.convert import Interpolation, fill_color
 from videoloader.errors import ConfigurationError
-from videoloader.transforms import warp_matrices
 from videoloader.transforms.arguments import check_interpolation, check_probability
 from videoloader.transforms.curves import Range, Uniform, check_range, draw_range
+from videoloader.transforms.geometry import warp_matrices
+from videoloader.transforms.geometry.resampling import Resampling, compose
 from videoloader.transforms.operations import ClipInfo, Warp
-from videoloader.transforms.resampling import Resampling, compose
 
 Center = tuple[float, float]
 # Degrees: at a right angle nothing is left of the picture.

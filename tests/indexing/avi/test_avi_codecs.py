@@ -15,8 +15,8 @@ from videoloader.decoding import CpuDecoder
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.indexing.avi import index_avi
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 
 def recipe(encoder: str, options: dict[str, str] | None = None, pix_fmt: str = "yuv420p") -> Recipe:

@@ -8,8 +8,8 @@ import pytest
 from videoloader.indexing import FileSource, build_index
 from videoloader.indexing.bitstream.damage_reach import DamageReach
 from videoloader.indexing.bitstream.disposable import is_disposable
-from videoloader.packets import read_packets
-from videoloader.planning import Run
+from videoloader.packets.decode_plan import Run
+from videoloader.packets.read_packets import read_packets
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from sample_videos import RECIPES
 from videoloader.indexing import build_index, open_source
 from videoloader.indexing.bitstream.display_order import display_order
 from videoloader.indexing.bitstream.nal import parameter_sets
-from videoloader.packets import read_packets
-from videoloader.planning import Run
+from videoloader.packets.decode_plan import Run
+from videoloader.packets.read_packets import read_packets
 
 CODECS = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
 

@@ -7,8 +7,8 @@ import pytest
 
 from videoloader.indexing import FileSource, build_index
 from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lost_data_check
-from videoloader.packets import read_packets
-from videoloader.planning import Run
+from videoloader.packets.decode_plan import Run
+from videoloader.packets.read_packets import read_packets
 
 
 @pytest.fixture

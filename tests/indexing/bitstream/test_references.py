@@ -17,8 +17,8 @@ from truth import full_decode, hash_of
 from videoloader.decoding import CpuDecoder
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 NAMED = ("hevc", "av1", "vp8", "vp9")
 # What random clips of 16 frames, each fourth, decode at most of the packets up to their last frame.
@@ -121,7 +121,7 @@ def test_any_frames_where_only_disposable_packets_are_left_out(name: str, sample
 
 
 def test_a_run_longer_than_the_look_ahead(stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videoloader.packets._LONGEST_LOOK_AHEAD", 3000)
+    monkeypatch.setattr("videoloader.packets.read_packets._LONGEST_LOOK_AHEAD", 3000)
     rng = random.Random(0)
     for name in DAMAGED:
         for _ in range(5):

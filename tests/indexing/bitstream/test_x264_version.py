@@ -13,8 +13,8 @@ from videoloader.decoding import CpuDecoder
 from videoloader.errors import DecodeError
 from videoloader.indexing import build_index, open_source
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 
 def write(path: Path, pix_fmt: str = "yuv444p", version: bytes | None = None) -> Path:

@@ -16,8 +16,8 @@ from videoloader.convert import color_spec
 from videoloader.decoding import CpuDecoder
 from videoloader.indexing import build_index, open_source
 from videoloader.indexing.images import has_own_tables
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 IMAGE = picture()
 WITH_ALPHA = IMAGE.convert("RGBA")

@@ -18,8 +18,8 @@ from truth import full_decode, hash_of
 from videoloader.decoding import CpuDecoder
 from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing import MemorySource, VideoIndex, build_index
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 FRAME = 512  # media time units; the sample's time scale is 12800, its rate 25
 FIRST = 1024  # media time of the first frame: two frames of reordering delay, unless offsets are negative

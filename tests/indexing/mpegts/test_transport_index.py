@@ -21,8 +21,8 @@ from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import DISPOSABLE_YES
 from videoloader.indexing.libav import index_by_demuxing, open_video
 from videoloader.indexing.mpegts import index_mpegts, read_transport_packets, scan
-from videoloader.packets import read_packets
-from videoloader.planning import plan_frames
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 each_shape = pytest.mark.parametrize("name", SHAPES)
 # Shapes that libavformat indexes: of MPEG-1 nothing here knows the headers.

@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batch import collate_rows
-from videoloader.batch_plan import BatchRow, PlannedClip, plan_views
-from videoloader.clip_table import ClipTable
-from videoloader.clips import ClipsReport
-from videoloader.collation import arrange_rows, decoding_memory, transform_rows
+from videoloader.batching.batch import collate_rows
+from videoloader.batching.clip_plan import BatchRow, PlannedClip, plan_views
+from videoloader.batching.decode_jobs import UNREADABLE, hand_over, submit_rows
+from videoloader.batching.rows import arrange_rows, decoding_memory, transform_rows
 from videoloader.convert import Layout
 from videoloader.device import resolve_device
 from videoloader.interop.ray.skipped import SkippedClips
-from videoloader.row_jobs import UNREADABLE, hand_over, submit_rows
+from videoloader.order.clip_table import ClipTable
+from videoloader.reading.clip_reader import ClipsReport
+from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.transforms import TransformPlan
-from videoloader.workers import DecodeWorkers
 
 Column = npt.NDArray[Any]
 

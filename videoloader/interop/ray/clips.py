@@ -13,7 +13,7 @@ import ray
 import ray.data
 import torch
 
-from videoloader.clip_table import build_clip_table
+from videoloader.batching.options import one_view, plan_transforms
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
@@ -22,7 +22,7 @@ from videoloader.indexing import IndexStore
 from videoloader.interop.ray.attempts import Attempts
 from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe, Column
 from videoloader.interop.ray.skipped import SkippedClips
-from videoloader.loader_arguments import one_view, plan_transforms
+from videoloader.order.clip_table import build_clip_table
 from videoloader.sampling import FrameMode
 from videoloader.transforms import Transform
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from videoloader.batch import Batch
+from videoloader.batching.batch import Batch
 from videoloader.errors import ConfigurationError
 from videoloader.interop.epoch_loop import EpochLoop
 from videoloader.loader import VideoLoader
-from videoloader.ranks import shard_of_environment
+from videoloader.order.ranks import shard_of_environment
 
 
 class BatchStream(IterableDataset[Batch]):

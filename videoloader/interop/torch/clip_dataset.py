@@ -10,19 +10,19 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
-from videoloader.batch import Batch, collate_rows
-from videoloader.batch_plan import BatchRow, PlannedClip, decode_jobs, plan_views
-from videoloader.boxes import stack_matrices
-from videoloader.clip_table import build_clip_table
-from videoloader.clips import reader_of_thread
-from videoloader.collation import decoding_memory, list_rows, stack_rows, transform_rows
+from videoloader.batching.batch import Batch, collate_rows
+from videoloader.batching.boxes import stack_matrices
+from videoloader.batching.clip_plan import BatchRow, PlannedClip, decode_jobs, plan_views
+from videoloader.batching.decode_jobs import decode_rows
+from videoloader.batching.options import check_choices, one_view, plan_transforms
+from videoloader.batching.rows import decoding_memory, list_rows, stack_rows, transform_rows
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
 from videoloader.errors import FrameRangeError
 from videoloader.indexing import IndexStore
-from videoloader.loader_arguments import check_choices, one_view, plan_transforms
-from videoloader.row_jobs import decode_rows
+from videoloader.order.clip_table import build_clip_table
+from videoloader.reading.clip_reader import reader_of_thread
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.transforms import Transform
 

@@ -15,9 +15,12 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import torch
 
-from videoloader.batch import Batch, collate_rows
-from videoloader.batch_plan import BatchRow, PlannedClip, plan_views
-from videoloader.collation import Collate, arrange_rows, decoding_memory, transform_rows
+from videoloader.batching.batch import Batch, collate_rows
+from videoloader.batching.clip_plan import BatchRow, PlannedClip, plan_views
+from videoloader.batching.decode_jobs import RowJob, hand_over, submit_rows
+from videoloader.batching.options import check_choices, one_view, plan_transforms
+from videoloader.batching.rows import Collate, arrange_rows, decoding_memory, transform_rows
+from videoloader.batching.stats import LoaderStats, decoding_stats
 from videoloader.convert import Color, Layout
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
@@ -27,15 +30,12 @@ from videoloader.indexing.forks import after_fork
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.places import Place, fill_places, places_of
 from videoloader.interop.torch.video_indexes import VideoIndexes
-from videoloader.loader_arguments import check_choices, one_view, plan_transforms
-from videoloader.loader_stats import LoaderStats, decoding_stats
-from videoloader.ranks import shard_of_environment
-from videoloader.row_jobs import RowJob, hand_over, submit_rows
+from videoloader.order.ranks import shard_of_environment
+from videoloader.reading.cancellation import Stop
+from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import clip_rng
-from videoloader.stopping import Stop
 from videoloader.transforms import Transform, arrange_transforms
 from videoloader.video import Clip
-from videoloader.workers import DecodeWorkers
 
 OnError = Literal["raise", "skip"]
 _LEAST_AHEAD = 2

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from videoloader.clip_table import EntryFrames
 from videoloader.dataset import VideoEntry, entry_range
 from videoloader.device import available_cores
 from videoloader.indexing import IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
+from videoloader.order.clip_table import EntryFrames
 
 # Bytes of indexes kept, some ten thousand videos' of a few hundred frames.
 _CAPACITY = 256 << 20

@@ -1,0 +1,174 @@
+"""The account of a loop: exact counts, times that can be, and a bar that shows them."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import astuple
+from pathlib import Path
+
+import pytest
+import rich.console
+from torch.utils.data import DataLoader
+
+import videoloader as vl
+from videoloader.batching.stats import LoaderStats
+from videoloader.interop.torch import ClipRequest, DecodingLoader
+from videoloader.progress import show_progress
+
+Sample = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def data(sample: Sample) -> vl.VideoDataset:
+    """The first three packets of an intra-coded video are its first three frames."""
+    return vl.VideoDataset.from_paths([sample("mjpeg_mkv")] * 10)
+
+
+def make(data: vl.VideoDataset, **settings: object) -> vl.VideoLoader:
+    defaults = {"batch_size": 2, "device": "cpu", "num_workers": 2, "prefetch": 2}
+    return vl.VideoLoader(data, vl.FrameList([0, 2, 2, 1]), **(defaults | settings))
+
+
+def check_times(stats: LoaderStats) -> None:
+    assert 0 <= stats.waiting <= stats.seconds
+    assert stats.planning > 0
+    assert stats.cpu > 0
+    assert stats.nvdec == 0
+    assert stats.transforming > 0
+
+
+def test_what_was_given_out_is_counted_exactly(data: vl.VideoDataset) -> None:
+    loader = make(data)
+    assert loader.stats() == LoaderStats()
+    for number, _ in enumerate(loader, 1):
+        # Both clips of a batch show one video: what they have in common is decoded once.
+        stats = loader.stats()
+        assert (stats.clips, stats.frames, stats.packets) == (2 * number, 3 * number, 3 * number)
+        check_times(stats)
+    list(loader)
+    assert loader.stats().clips == 20, "over all epochs"
+
+
+def test_packets_that_nobody_asked_for_but_the_decoder_are_counted(sample: Sample) -> None:
+    """A GOP of 12: the last frame of it needs those that are referred to."""
+    loader = vl.VideoLoader(
+        vl.VideoDataset.from_paths([sample("h264_mp4"), sample("h264_mkv")]),
+        vl.FrameList([11]),
+        batch_size=2,
+        device="cpu",
+    )
+    list(loader)
+    assert loader.stats().frames == 2
+    assert 2 < loader.stats().packets <= 2 * 12
+
+
+def test_only_what_was_given_out_counts(data: vl.VideoDataset) -> None:
+    loader = make(data, prefetch=4)
+    for _ in loader:
+        break
+    first = loader.stats()
+    assert first.clips == 2
+    for _ in zip(range(3), loader, strict=False):
+        pass
+    assert (loader.stats() - first).clips in (6, 8)  # zip asks for one more
+
+
+def test_time_spent_with_a_batch_is_not_time_waited(data: vl.VideoDataset) -> None:
+    loader = make(data)
+    for _ in loader:
+        time.sleep(0.02)
+    stats = loader.stats()
+    assert stats.seconds - stats.waiting >= 4 * 0.02
+
+
+def test_a_slow_transform_is_told_and_waited_for(data: vl.VideoDataset) -> None:
+    slow = vl.PythonFunction(lambda frames, rng: (time.sleep(0.02), frames)[1], per="batch")
+    loader = make(data, transforms=[slow])
+    list(loader)
+    assert loader.stats().transforming >= 5 * 0.02
+    assert loader.stats().waiting >= 0.02
+
+
+def test_accounts_can_be_added_and_subtracted() -> None:
+    one, other = LoaderStats(*range(1, 11)), LoaderStats(*range(10, 110, 10))
+    assert astuple(one + other) == tuple(range(11, 111, 11))
+    assert one + other - one == other
+
+
+def test_an_account_reads_well() -> None:
+    stats = LoaderStats(640, 10240, 63488, 8.0, 0.08, 0.1, 118.9, 0.0, 0.1)
+    assert str(stats) == (
+        "640 clips, 10240 frames in 8.00 s: 80.0 clips/s, 6.2 packets a frame, 1% of the time waited for\n"
+        "thread seconds: planning 0.1, NVDEC 118.9, CPU 0.0, transforming 0.1"
+    )
+    assert str(LoaderStats(1, 16, corrupt=3)).startswith("1 clips, 16 frames (3 corrupt) in ")
+    assert str(LoaderStats()).startswith("0 clips, 0 frames in 0.00 s: 0.0 clips/s, 0.0 packets a frame, 0%")
+
+
+def test_a_decoding_loader_keeps_the_same_account(data: vl.VideoDataset) -> None:
+    batches = [[ClipRequest(entry.path, [0, 2, 2, 1])] * 2 for entry in data][:5]
+    loader = DecodingLoader(batches, device="cpu", num_workers=2)
+    for number, _ in enumerate(loader, 1):
+        stats = loader.stats()
+        assert (stats.clips, stats.frames, stats.packets) == (2 * number, 3 * number, 3 * number)
+        check_times(stats)
+        time.sleep(0.02)
+    stats = loader.stats()
+    assert stats.seconds - stats.waiting >= 4 * 0.02
+
+
+class SlowRows:
+    """A data set that takes its time."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, row: int) -> ClipRequest:
+        time.sleep(0.02)
+        return ClipRequest(self.path, [row])
+
+
+def test_a_slow_torch_loader_is_waited_for(data: vl.VideoDataset) -> None:
+    loader = DecodingLoader(DataLoader(SlowRows(data[0].path), batch_size=1), device="cpu", num_workers=1)
+    list(loader)
+    assert loader.stats().waiting >= 4 * 0.02
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What would be seen on a terminal."""
+    screen = io.StringIO()
+    console = rich.console.Console(file=screen, force_terminal=True, width=120, color_system=None)
+    monkeypatch.setattr(rich, "_console", console)
+    return screen
+
+
+def test_a_bar_shows_how_far_a_loop_is_and_how_fast(data: vl.VideoDataset, terminal: io.StringIO) -> None:
+    loader = make(data)
+    shown = [batch.clips.tolist() for batch in show_progress(loader, "epoch 3")]
+    assert shown == [batch.clips.tolist() for batch in make(data)]
+    assert re.search(r"epoch 3 .* 5/5 .*\d clips/s, waited \d+%", terminal.getvalue())
+
+
+def test_a_bar_ends_with_a_loop_that_is_left(data: vl.VideoDataset, terminal: io.StringIO) -> None:
+    loader = make(data)
+    for _ in show_progress(loader):
+        break
+    assert " 1/5 " in terminal.getvalue()
+    assert terminal.getvalue().endswith("\x1b[?25h"), "the cursor is there again"
+    assert loader.stats().clips == 2
+    assert len(list(show_progress(loader))) == 5
+
+
+def test_without_rich_there_is_a_message_how_to_get_it(data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "rich"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(vl.ConfigurationError, match=re.escape("pip install 'videoloader[cli]'")):
+        next(show_progress(make(data)))

@@ -1,0 +1,146 @@
+"""Which rank a process is, whoever started it."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+from videoloader.device import resolve_device
+from videoloader.errors import ConfigurationError
+from videoloader.order.ranks import local_rank, shard_of_environment
+
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}
+SRUN = {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "6", "SLURM_NTASKS": "6", "SLURM_LOCALID": "2"}
+# What sbatch and salloc set in the shell of a job of eight tasks, before any srun.
+SLURM_SHELL = {"SLURM_JOB_ID": "17", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0"}
+
+
+@pytest.fixture(autouse=True)
+def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in {**TORCHRUN, **OPEN_MPI, **SRUN, **SLURM_SHELL}:
+        monkeypatch.delenv(name, raising=False)
+
+
+def launched(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize(
+    ("environment", "shard", "local"),
+    [
+        ({}, (0, 1), None),
+        ({"RANK": "0", "WORLD_SIZE": "1"}, (0, 1), None),
+        (TORCHRUN, (3, 8), 1),
+        (OPEN_MPI, (2, 4), 0),
+        (SRUN, (5, 6), 2),
+        (SLURM_SHELL, (0, 1), None),
+        # torchrun and mpirun inside a step: its task is their daemon.
+        (SRUN | TORCHRUN, (3, 8), 1),
+        (SRUN | OPEN_MPI, (2, 4), 0),
+        (SLURM_SHELL | OPEN_MPI, (2, 4), 0),
+    ],
+)
+def test_launchers(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], shard: tuple[int, int], local: int | None
+) -> None:
+    launched(monkeypatch, environment)
+    assert shard_of_environment() == shard
+    assert local_rank() == local
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RANK": "1"},
+        {"WORLD_SIZE": "2"},
+        {"RANK": "", "WORLD_SIZE": ""},
+        {"RANK": "one", "WORLD_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": "2.0"},
+        {"RANK": "2", "WORLD_SIZE": "2"},
+        {"RANK": "-1", "WORLD_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": "0"},
+    ],
+)
+@pytest.mark.parametrize(
+    ("rank", "ranks"),
+    [
+        ("RANK", "WORLD_SIZE"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ],
+)
+def test_half_set_or_malformed_environments_are_errors_that_show_both(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], rank: str, ranks: str
+) -> None:
+    name = {"RANK": rank, "WORLD_SIZE": ranks}
+    given = {name[each]: value for each, value in environment.items()}
+    launched(monkeypatch, given)
+    if set(given) == {"SLURM_PROCID"}:
+        assert shard_of_environment() == (0, 1)
+        return
+    with pytest.raises(ConfigurationError) as error:
+        shard_of_environment()
+    assert str(error.value).endswith(f"got {rank}={given.get(rank)!r}, {ranks}={given.get(ranks)!r}")
+
+
+def test_a_local_rank_that_is_no_number_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched(monkeypatch, TORCHRUN | {"LOCAL_RANK": "one"})
+    with pytest.raises(ConfigurationError, match="LOCAL_RANK must be a number, got 'one'"):
+        local_rank()
+
+
+def test_an_initialised_process_group_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched(monkeypatch, TORCHRUN)
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        assert shard_of_environment() == (0, 1)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert shard_of_environment() == (3, 8)
+
+
+@pytest.mark.parametrize(("initialised", "shard"), [(True, (1, 2)), (False, (0, 1))])
+def test_jax_is_asked_where_it_is_initialised(
+    monkeypatch: pytest.MonkeyPatch, initialised: bool, shard: tuple[int, int]
+) -> None:
+    jax = ModuleType("jax")
+    jax.distributed = SimpleNamespace(is_initialized=lambda: initialised)
+    jax.process_index, jax.process_count = lambda: 1, lambda: 2
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    assert shard_of_environment() == shard
+
+
+@pytest.fixture
+def eight_gpus(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A machine whose GPUs are only looked at."""
+    machine = SimpleNamespace(current=0, count=8)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: machine.current)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: machine.count)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    return machine
+
+
+def test_each_process_of_a_machine_gets_a_gpu_of_its_own(
+    eight_gpus: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert resolve_device("cuda") == torch.device("cuda", 0)
+    launched(monkeypatch, TORCHRUN | {"LOCAL_RANK": "3"})
+    assert resolve_device("cuda") == resolve_device("auto") == torch.device("cuda", 3)
+    assert resolve_device("cuda:0") == torch.device("cuda", 0)
+    eight_gpus.current = 5  # by torch.cuda.set_device
+    assert resolve_device("cuda") == torch.device("cuda", 5)
+
+
+def test_a_launcher_that_shows_each_process_one_gpu_leaves_no_choice(
+    eight_gpus: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched(monkeypatch, SRUN)
+    eight_gpus.count = 1
+    assert resolve_device("cuda") == torch.device("cuda", 0)

@@ -1,0 +1,224 @@
+"""Who decodes what: NVDEC's threads the oldest jobs, CPU threads what pays."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+import torch
+from synthetic_index import make_index
+
+import videoloader.reading.workers
+from videoloader.errors import DecodeError
+from videoloader.reading.workers import DecodeWorkers
+
+INDEX = make_index([0, 1], {0})
+FOR_CPU = make_index([0, 1], {0}, codec="av1")
+
+
+@pytest.fixture
+def nvdec_only_h264(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that decodes H.264, without one."""
+    monkeypatch.setattr(
+        videoloader.reading.workers, "nvdec_decodes", lambda index, device, decode: index.stream.codec == "h264"
+    )
+    monkeypatch.setattr(videoloader.reading.workers, "reader_of_thread", lambda device: None)
+
+
+def workers(num_workers: int, cpu_workers: int) -> DecodeWorkers:
+    return DecodeWorkers(torch.device("cuda", 0), num_workers=num_workers, cpu_workers=cpu_workers)
+
+
+class Work:
+    """Jobs that take the same time on an engine, and tell which one had them."""
+
+    def __init__(self, nvdec_seconds: float, cpu_seconds: float) -> None:
+        self.seconds = {"auto": nvdec_seconds, "cpu": cpu_seconds}
+        self.done: list[tuple[int, str]] = []
+
+    def job(self, number: int):
+        def make(reader: object, decode: str) -> int:
+            time.sleep(self.seconds[decode])
+            self.done.append((number, decode))
+            return number
+
+        return make
+
+
+def test_every_job_is_done_once_and_gives_its_own_result(nvdec_only_h264: None) -> None:
+    pool, work = workers(3, 2), Work(0.002, 0.002)
+    futures = [pool.submit(work.job(number), INDEX if number % 3 else FOR_CPU, 1 + number % 5) for number in range(200)]
+    assert [future.result() for future in futures] == list(range(200))
+    assert sorted(number for number, _ in work.done) == list(range(200))
+
+
+def test_a_cpu_as_fast_as_nvdec_takes_its_share(nvdec_only_h264: None) -> None:
+    pool, work = workers(2, 2), Work(0.01, 0.01)
+    for future in [pool.submit(work.job(number), INDEX, 10) for number in range(100)]:
+        future.result()
+    assert 10 < sum(decode == "cpu" for _, decode in work.done) < 90
+
+
+def test_codecs_that_engines_round_differently_stay_with_nvdec(
+    nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(videoloader.reading.workers, "nvdec_decodes", lambda index, device, decode: True)
+    pool, work = workers(2, 2), Work(0.005, 0.001)
+    mpeg4 = make_index([0, 1], {0}, codec="mpeg4")
+    for future in [pool.submit(work.job(number), mpeg4, 10) for number in range(60)]:
+        future.result()
+    assert {decode for _, decode in work.done} == {"auto"}
+
+
+def test_a_cpu_that_would_be_the_last_to_end_is_left_idle(nvdec_only_h264: None) -> None:
+    pool, work = workers(2, 2), Work(0.002, 1.5)
+    futures: list[Future[int]] = []
+    for number in range(200):
+        futures.append(pool.submit(work.job(number), INDEX, 10))
+        if number >= 20:
+            futures[number - 20].result()  # as a loader does that looks 20 clips ahead
+    for future in futures:
+        future.result()
+    assert sum(decode == "cpu" for _, decode in work.done) == 1, "one, to see how long it takes"
+
+
+def test_what_nvdec_cannot_decode_goes_to_the_cpu_first_of_all(nvdec_only_h264: None) -> None:
+    pool, work, started = workers(1, 1), Work(0.02, 0.001), threading.Event()
+    first = pool.submit(lambda reader, decode: started.wait(), INDEX, 1)
+    futures = [pool.submit(work.job(number), FOR_CPU, 1) for number in range(5)]
+    for future in futures:
+        future.result()
+    assert [decode for _, decode in work.done] == ["cpu"] * 5
+    started.set()
+    first.result()
+
+
+def test_without_helpers_jobs_are_begun_in_order(nvdec_only_h264: None) -> None:
+    pool, work = workers(1, 0), Work(0, 0)
+    for future in [pool.submit(work.job(number), INDEX if number % 2 else FOR_CPU, 1) for number in range(50)]:
+        future.result()
+    assert work.done == [(number, "auto") for number in range(50)]
+
+
+def test_an_error_comes_out_of_the_job_it_is_of(nvdec_only_h264: None) -> None:
+    pool, work = workers(1, 1), Work(0, 0)
+
+    def fail(reader: object, decode: str) -> None:
+        raise DecodeError("no frame", "a video")
+
+    bad, good = pool.submit(fail, INDEX, 1), pool.submit(work.job(1), INDEX, 1)
+    with pytest.raises(DecodeError, match="a video: no frame"):
+        bad.result()
+    assert good.result() == 1
+
+
+def test_a_job_that_is_called_off_is_not_done(nvdec_only_h264: None) -> None:
+    pool, work, going = workers(1, 0), Work(0, 0), threading.Event()
+    first = pool.submit(lambda reader, decode: going.wait(), INDEX, 1)
+    second = pool.submit(work.job(2), INDEX, 1)
+    assert second.cancel()
+    going.set()
+    assert pool.submit(work.job(3), INDEX, 1).result() == 3
+    assert first.result()
+    assert work.done == [(3, "auto")]
+
+
+class Crowd:
+    """Jobs that wait for a signal, and count how many are under way at a time."""
+
+    def __init__(self) -> None:
+        self.go, self.lock, self.running, self.most = threading.Semaphore(0), threading.Lock(), 0, 0
+
+    def make(self, reader: object, decode: str) -> None:
+        with self.lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        assert self.go.acquire(timeout=60)
+        with self.lock:
+            self.running -= 1
+
+    def wait_for(self, running: int) -> None:
+        end = time.monotonic() + 60
+        while self.running != running:
+            assert time.monotonic() < end, f"{self.running} jobs are under way, not {running}"
+            time.sleep(0.001)
+
+
+@pytest.mark.parametrize(("ready", "threads"), [(0, 4), (3, 4), (4, 4), (5, 3), (6, 2), (7, 1), (8, 1)])
+def test_a_consumer_with_batches_in_store_is_left_the_interpreter(
+    nvdec_only_h264: None, ready: int, threads: int
+) -> None:
+    pool, crowd = workers(4, 0), Crowd()
+    pool.keep_up(ready, 8)
+    futures = [pool.submit(crowd.make, INDEX, 1) for _ in range(12)]
+    for done in range(12):
+        crowd.wait_for(min(threads, 12 - done))
+        crowd.go.release()
+    for future in futures:
+        future.result(timeout=60)
+    assert crowd.most == threads
+
+
+def test_small_images_of_a_jpeg_engine_are_left_to_few_threads_and_what_follows_them_to_all(
+    nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        videoloader.reading.workers, "jpeg_engine_decodes", lambda index, device, decode: index.stream.codec == "mjpeg"
+    )
+    small = make_index([0], {0}, codec="mjpeg")
+    large = replace(small, stream=replace(small.stream, width=1024, height=1024))
+    pool, crowd = workers(4, 0), Crowd()
+    futures = [pool.submit(crowd.make, index, 1) for index in [small] * 5 + [large] * 6 + [INDEX] * 8]
+    running = [1] * 4 + [3] * 4 + [4] * 8 + [3, 2, 1]
+    for threads in running:
+        crowd.wait_for(threads)
+        crowd.go.release()
+    for future in futures:
+        future.result(timeout=60)
+
+
+def test_all_threads_go_on_with_what_waits_once_the_store_is_empty(nvdec_only_h264: None) -> None:
+    pool, crowd = workers(4, 0), Crowd()
+    pool.keep_up(8, 8)
+    futures = [pool.submit(crowd.make, INDEX, 1) for _ in range(6)]
+    crowd.wait_for(1)
+    pool.keep_up(0, 8)
+    crowd.wait_for(4)
+    pool.keep_up(8, 8)
+    for _ in range(3):
+        crowd.go.release()
+    crowd.wait_for(1)
+    crowd.go.release(3)
+    for future in futures:
+        future.result(timeout=60)
+
+
+def test_cores_that_would_idle_leave_a_consumer_alone_who_is_in_no_hurry(nvdec_only_h264: None) -> None:
+    pool, work = workers(1, 2), Work(0.01, 0.001)
+    pool.keep_up(8, 8)
+    futures = [pool.submit(work.job(number), FOR_CPU if number % 10 == 0 else INDEX, 10) for number in range(40)]
+    for future in futures:
+        future.result()
+    assert {number for number, decode in work.done if decode == "cpu"} <= set(range(0, 40, 10))
+    pool.keep_up(0, 8)
+    for future in [pool.submit(work.job(number), INDEX, 10) for number in range(60)]:
+        future.result()
+    assert sum(decode == "cpu" for _, decode in work.done) > 10
+
+
+def test_at_the_interpreters_end_the_jobs_that_wait_come_to_an_end(nvdec_only_h264: None) -> None:
+    pool, work, going = workers(4, 1), Work(0, 0), threading.Event()
+    pool.keep_up(8, 8)
+    first = pool.submit(lambda reader, decode: going.wait(), INDEX, 1)
+    others = [pool.submit(work.job(number), INDEX, 1) for number in range(5)]
+    while pool._main._work_queue.qsize():  # the threads see that one of them is enough
+        time.sleep(0.001)
+    # As ``concurrent.futures`` leaves it then: nothing new is taken, what was taken is done.
+    pool._beside.shutdown(wait=False)
+    pool._main.shutdown(wait=False)
+    going.set()
+    assert first.result(timeout=60)
+    assert [future.result(timeout=60) for future in others] == list(range(5))

@@ -1,0 +1,1 @@
+"""From clips to batches: which clips, decoded together, stacked, transformed."""

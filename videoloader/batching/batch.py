@@ -1,0 +1,184 @@
+"""What a loader gives out: a batch of clips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.batching.boxes import source_matrix, stack_matrices
+from videoloader.batching.clip_plan import BatchRow, PlannedClip
+from videoloader.errors import ConfigurationError
+from videoloader.padding import CONSTANT_FRAME
+from videoloader.transforms.geometry.coordinates import map_points, picture_box
+from videoloader.transforms.planning.pipeline import DrawnView
+from videoloader.transforms.replay import Kind, replay
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """B clips of T frames.
+
+    With ``collate="list"`` T, and the frames' size, is each clip's own: ``frames``, ``frame_numbers``, ``timestamps``,
+    ``mask`` and ``corrupt`` are then lists of B tensors or arrays, without the dimension B.
+
+    Attributes:
+        frames: [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C], of the loader's layout, dtype and device.
+        labels: int64[B] on the same device; -1 where an entry has none. Clips that were mixed have soft labels,
+            float32[B, classes].
+        frame_numbers: int64[B, T]; -1 for a frame of constant padding.
+        timestamps: float64[B, T], presentation times in seconds; NaN for a frame of constant padding.
+        mask: bool[B, T], False where padding made the frame up.
+        corrupt: bool[B, T], True where the decoder found the frame damaged, or what it refers to; see ``Clip``.
+        paths: of the B videos.
+        clips: int64[B], number of each clip in the data set.
+        views: int64[B], number of the view of its clip that each row is, counted over ``repeats``.
+        columns: for each video the other columns of its entry.
+        boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of them but for what
+            ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
+        source_matrix: float64[B, 3, 3], where the frames' points lie in the video; float64[B, T, 3, 3] where a clip's
+            frames are warped each in its own way. The point (x, y) lies at ``matrix @ (x, y, 1)``, divided by its third
+            number. Points are counted from the corner of the top left pixel, whose centre is at (0.5, 0.5); the
+            video's, in frames as a player shows them.
+        drawn: for each row all that was drawn for its pixels, for ``replay``. None where clips came from the processes
+            of a torch DataLoader.
+    """
+
+    frames: Any
+    labels: torch.Tensor
+    frame_numbers: Any
+    timestamps: Any
+    mask: Any
+    corrupt: Any
+    paths: list[str]
+    clips: npt.NDArray[np.int64]
+    views: npt.NDArray[np.int64]
+    columns: list[Mapping[str, Any]]
+    boxes: npt.NDArray[np.int64]
+    source_matrix: npt.NDArray[np.float64]
+    drawn: list[DrawnView] | None = None
+
+    def to_source(
+        self,
+        points: torch.Tensor,
+        rows: Sequence[int] | torch.Tensor | None = None,
+        times: Sequence[int] | torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Where points or boxes of the frames, as a model predicts them, lie in the frames of their videos.
+
+        Crops, resizes, flips, padding and warps are undone. What lies outside the picture comes out outside the crop.
+
+        Args:
+            points: on any device, [N, ..., 2] for points (x, y) or [N, ..., 4] for boxes (x1, y1, x2, y2), in pixels
+                of the frames; see ``source_matrix``.
+            rows: the clip that each of the N belongs to. Default: one of each, N = B.
+            times: the frame of the clip that each of the N belongs to, 0 … T − 1. It matters only where warps differ
+                from frame to frame; there, without it, points are [N, T, ...].
+
+        Returns:
+            The same shape in pixels of the videos, float32 or the wider type that they came in. Boxes have x1 ≤ x2 and
+            y1 ≤ y2, flipped or not; of one that has been turned it is the smallest box around it.
+
+        Raises:
+            ConfigurationError: the points have another shape.
+
+        Example:
+            >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]  # doctest: +SKIP
+            >>> boxes = batch.to_source(boxes, rows)  # doctest: +SKIP
+        """
+        matrix = self.source_matrix
+        if rows is not None:
+            matrix = matrix[_numbers(rows)]
+        if times is not None:
+            at = _numbers(times)
+            if at.shape != matrix.shape[:1]:
+                raise ConfigurationError(f"times are {list(at.shape)}, not [{len(matrix)}]")
+            if matrix.ndim == 4:
+                matrix = matrix[np.arange(len(at)), at]
+        return map_points(points, matrix)
+
+    def replay(self, row: int, tensor: torch.Tensor, kind: Kind = "frames") -> Any:
+        """Do to other data of a row's video what was done to the row's frames: the same crops, flips, warps, colours.
+
+        Args:
+            row: of the batch.
+            tensor: in the size in which a player shows the video, on any device: ``"frames"`` uint8[T, 3, H, W];
+                ``"mask"`` [T, H, W] or [T, C, H, W] of any type, which no colours change; ``"flow"`` float[T, 2, H, W];
+                ``"points"`` [..., 2]; ``"boxes"`` [..., 4]. T are the row's frames as ``frame_numbers`` names them.
+            kind: which of these.
+
+        Returns:
+            The same kind in the size of the batch's frames before any module changed it. For points and boxes also
+            bool[...], whether they are shown. See ``videoloader.transforms.replay``.
+
+        Raises:
+            ConfigurationError: the tensor is not of this kind, or the batch does not know what was drawn.
+
+        Example:
+            >>> masks = torch.stack([read_mask(batch.paths[0], number) for number in batch.frame_numbers[0]])
+            ... # doctest: +SKIP
+            >>> masks = batch.replay(0, masks, "mask")  # doctest: +SKIP
+        """
+        if self.drawn is None:
+            raise ConfigurationError("the batch came out of other processes, which do not tell what was drawn")
+        return replay(tensor, self.drawn[row].geometry, self.drawn[row].operations, kind)
+
+    def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
+        """The same with ``frames`` and ``labels`` on a device."""
+        return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        """The same with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast."""
+        return self._with_tensors(torch.Tensor.pin_memory)
+
+    def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+        as_list = isinstance(self.frames, list)
+        frames = [change(clip) for clip in self.frames] if as_list else change(self.frames)
+        return changed(self, frames=frames, labels=change(self.labels))
+
+
+def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt.NDArray[Any]]], Any]) -> Batch:
+    """A batch of rows whose frames are in place already.
+
+    Args:
+        frames: of the batch.
+        rows: of the batch, at least one.
+        join: makes one of the rows' arrays of [T]: ``numpy.stack`` or ``list``.
+    """
+    clips = [row.clip for row in rows]
+    drawn = [clip.drawn for clip in clips]
+    return Batch(
+        frames,
+        torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
+        join([clip.frame_numbers for clip in clips]),
+        join([_timestamps(clip) for clip in clips]),
+        join([clip.mask for clip in clips]),
+        join([row.corrupt for row in rows]),
+        [clip.video.entry.path for clip in clips],
+        np.array([clip.number for clip in clips], np.int64),
+        np.array([clip.view for clip in clips], np.int64),
+        [clip.video.entry.columns for clip in clips],
+        np.array([picture_box(view.geometry) for view in drawn], np.int64),
+        stack_matrices([source_matrix(view.geometry, view.operations) for view in drawn]),
+        drawn,
+    )
+
+
+def row_labels(rows: Sequence[BatchRow]) -> npt.NDArray[np.int64]:
+    """int64[B]; -1 where an entry has none."""
+    labels = [row.clip.video.entry.label for row in rows]
+    return np.array([-1 if label is None else label for label in labels], np.int64)
+
+
+def _timestamps(clip: PlannedClip) -> npt.NDArray[np.float64]:
+    constant = clip.frame_numbers == CONSTANT_FRAME
+    return np.where(constant, np.nan, clip.video.index.timestamps[np.where(constant, 0, clip.frame_numbers)])
+
+
+def _numbers(given: Sequence[int] | torch.Tensor) -> npt.NDArray[np.int64]:
+    return np.asarray(torch.as_tensor(given).cpu(), np.int64)

@@ -1,0 +1,44 @@
+"""Where the picture of a clip lies in its frames, and where points of the frames lie in the video."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from videoloader.convert import Geometry
+from videoloader.transforms.geometry.coordinates import geometry_matrix
+from videoloader.transforms.geometry.warp_matrices import Matrices
+from videoloader.transforms.operations import Operation, Warp
+
+
+def source_matrix(geometry: Geometry, operations: Sequence[Operation] = ()) -> Matrices:
+    """Where points of a clip's frames lie in the video.
+
+    Points are counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5), in frames as a
+    player shows them.
+
+    Args:
+        geometry: of the clip's conversion.
+        operations: drawn for the clip, in order; of which only warps matter.
+
+    Returns:
+        float64[F, 3, 3]: the point (x, y) lies at ``matrix @ (x, y, 1)``, divided by its third number. F is 1 where all
+        frames have the same.
+    """
+    warps = [operation.matrix for operation in operations if isinstance(operation, Warp)]
+    return reduce(np.matmul, warps, geometry_matrix(geometry)[None])
+
+
+def stack_matrices(matrices: Sequence[Matrices]) -> Matrices:
+    """Those of B clips: float64[B, 3, 3], or float64[B, T, 3, 3] where those of one clip differ from frame to frame.
+
+    Args:
+        matrices: float64[1 or T, 3, 3] each. Of clips of different length T is that of the longest; behind a clip's end
+            its last matrix stands.
+    """
+    longest = max(len(matrix) for matrix in matrices)
+    if longest == 1:
+        return np.concatenate(matrices)
+    return np.stack([matrix[np.minimum(np.arange(longest), len(matrix) - 1)] for matrix in matrices])

@@ -1,0 +1,153 @@
+"""How clips of different length or size go together in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from videoloader.batching.clip_plan import BatchRow, PlannedClip
+from videoloader.convert import Layout
+from videoloader.device import HostMemory, allocate
+from videoloader.errors import ConfigurationError
+from videoloader.padding import CONSTANT_FRAME
+from videoloader.transforms import TransformPlan
+from videoloader.transforms.operations import hold_last
+
+Collate = Literal["stack", "pad", "list"]
+
+
+class FrameMemory(NamedTuple):
+    """What memory for frames is asked for.
+
+    Attributes:
+        layout: the order of a clip's dimensions.
+        dtype: of the frames.
+        device: that they lie on.
+        host: where memory on the CPU comes from.
+    """
+
+    layout: Layout
+    dtype: torch.dtype
+    device: torch.device
+    host: HostMemory
+
+    def allocate(self, clips: int, shape: tuple[int, int, int]) -> torch.Tensor:
+        """[B, T, 3, H, W], or with another order of the last four dimensions; see ``device.allocate``.
+
+        Args:
+            clips: B.
+            shape: (T, H, W).
+        """
+        sizes = {"C": 3, **dict(zip("THW", shape, strict=True))}
+        size = (clips, *(sizes[axis] for axis in self.layout))
+        if self.device.type == "cpu":
+            return self.host.allocate(size, self.dtype)
+        return allocate(size, self.dtype, self.device)
+
+    def row(self, clip: PlannedClip, frames: torch.Tensor) -> BatchRow:
+        """A row that shows a clip in memory of its own shape."""
+        return BatchRow(clip, frames, self.slots(frames))
+
+    def slots(self, frames: torch.Tensor) -> torch.Tensor:
+        """The frames of one clip as [T, 3, H, W], whatever its layout: a view."""
+        return frames.permute([self.layout.index(axis) for axis in "TCHW"])
+
+
+def decoding_memory(transforms: TransformPlan, layout: Layout, device: torch.device) -> FrameMemory:
+    """What decoding is to write to: memory of the batch or, before transforms of pixels, planes frame after frame."""
+    return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device, HostMemory())
+
+
+def arrange_rows(
+    clips: Sequence[PlannedClip], collate: Collate, memory: FrameMemory
+) -> tuple[torch.Tensor | None, list[BatchRow]]:
+    """Memory for the clips of a batch: one tensor, or None for a list; and its rows.
+
+    Raises:
+        ConfigurationError: the clips do not go together that way.
+    """
+    if collate == "list":
+        return None, list_rows(clips, memory)
+    if collate == "pad":
+        longest = max(len(clip.frame_numbers) for clip in clips)
+        clips = [fill_up(clip, longest) for clip in clips]
+    return stack_rows(clips, memory)
+
+
+def transform_rows(
+    transforms: TransformPlan, stacked: torch.Tensor | None, rows: Sequence[BatchRow], layout: Layout
+) -> torch.Tensor | list[torch.Tensor]:
+    """The frames that are given out, of rows that are decoded: one tensor, or a list of them.
+
+    Args:
+        transforms: of the batch.
+        stacked: the frames of all rows, None for a list.
+        rows: of the batch.
+        layout: of what is given out.
+    """
+    if stacked is not None:
+        return transforms.apply(stacked, [row.clip.drawn for row in rows], layout)
+    return [transforms.apply(row.frames[None], [row.clip.drawn], layout)[0] for row in rows]
+
+
+def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch.Tensor, list[BatchRow]]:
+    """One tensor for all clips of a batch, and its rows.
+
+    Raises:
+        ConfigurationError: the clips are not all of the same length and size.
+    """
+    shapes = {clip.shape for clip in clips}
+    if len({shape[1:] for shape in shapes}) > 1:
+        raise ConfigurationError(
+            f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): add a Resize, CenterCrop, "
+            'RandomResizedCrop, Letterbox or Pad, or take collate="list"'
+        )
+    if len(shapes) > 1:
+        raise ConfigurationError(
+            f"clips of one batch have {sorted(shape[0] for shape in shapes)} frames: give the frame mode a padding "
+            'mode, or take collate="pad" or "list"'
+        )
+    frames = memory.allocate(len(clips), shapes.pop())
+    return frames, [memory.row(clip, part) for clip, part in zip(clips, frames.unbind(0), strict=True)]
+
+
+def list_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> list[BatchRow]:
+    """Rows of a batch, each with memory of its own."""
+    return [memory.row(clip, memory.allocate(1, clip.shape)[0]) for clip in clips]
+
+
+def fill_up(clip: PlannedClip, frames: int) -> PlannedClip:
+    """A clip of at most so many frames, with frames of constant padding after its last."""
+    length = len(clip.frame_numbers)
+    missing = (0, frames - length)
+    operations = tuple(hold_last(operation, length, frames) for operation in clip.drawn.operations)
+    return replace(
+        clip,
+        drawn=clip.drawn._replace(operations=operations),
+        frame_numbers=np.pad(clip.frame_numbers, missing, constant_values=CONSTANT_FRAME),
+        mask=np.pad(clip.mask, missing, constant_values=False),
+    )
+
+
+def show_instead(row: BatchRow, clip: PlannedClip, collate: Collate, memory: FrameMemory) -> bool:
+    """Let a row show another clip than the one planned, if that fits into the batch.
+
+    In a list any clip does that has frames. A stacked one must be of the row's shape; one that is padded may be
+    shorter, too.
+    """
+    if not len(clip.frame_numbers):
+        return False
+    if collate == "list":
+        frames = memory.allocate(1, clip.shape)[0]
+        row.show(clip, frames, memory.slots(frames))
+        return True
+    if collate == "pad" and len(clip.frame_numbers) < len(row.slots):
+        clip = fill_up(clip, len(row.slots))
+    if clip.shape != row.shape:
+        return False
+    row.show(clip, row.frames, row.slots)
+    return True

@@ -1,0 +1,1 @@
+"""Which clip comes when, and on which rank: numbers only, no pixels."""

@@ -1,0 +1,273 @@
+"""The batches of a rank in one epoch, and the few numbers from which any rank can go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError
+from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
+from videoloader.order.clip_table import ClipTable
+from videoloader.order.sharding import MOST_LANES, Deal, Left, dealt, even_bounds, num_batches
+from videoloader.order.shuffle import Order, OrderOfEpoch, SampledClips
+
+Integers = npt.NDArray[np.int64]
+Dealing = Literal["strided", "contiguous", "stick_to_shard"]
+DEALINGS = ("strided", "contiguous", "stick_to_shard")
+
+# Changes of the ranks in the middle of one epoch that a state remembers one by one.
+_MOST_DEALS = 24
+_ONE_BY_ONE = Deal(1, 1, 1, "drop")
+
+
+@dataclass(frozen=True, eq=False)
+class Epochs:
+    """What all epochs of a loader have in common.
+
+    Attributes:
+        table: the clips.
+        order: they come in.
+        seed: of the order.
+        rank, ranks: this process's number, and how many take part.
+        batch_size, last_batch: see ``num_batches``.
+        sharding: how an epoch is dealt. ``"strided"``: ranks take turns, clip by clip. ``"contiguous"``: each has a
+            range of the epoch's order. ``"stick_to_shard"``: each has a range of the data set, the same in every
+            epoch, and the order is within it. ``ByColumn``: each has the rows of its node, and the order is within
+            those.
+        settings: what else belongs to a state's fingerprint.
+
+    Raises:
+        ConfigurationError: a setting is outside its range, or they cannot go together.
+    """
+
+    table: ClipTable
+    order: Order
+    seed: int
+    rank: int
+    ranks: int
+    batch_size: int
+    last_batch: str
+    sharding: Dealing | ByColumn
+    settings: object = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**64:
+            raise ConfigurationError(f"seed is {self.seed}, not in [0, 2**64)")
+        if not 0 <= self.rank < self.ranks:
+            raise ConfigurationError(f"shard_id is {self.rank}, not in [0, num_shards={self.ranks})")
+        if not isinstance(self.sharding, ByColumn) and self.sharding not in DEALINGS:
+            raise ConfigurationError(f"sharding is {self.sharding!r}, not ByColumn(…) or one of {', '.join(DEALINGS)}")
+        if self._ordered_in_parts and isinstance(self.order, SampledClips):
+            raise ConfigurationError(
+                "a sampler orders all clips, so no rank can keep to its own: use sharding='strided' or 'contiguous'"
+            )
+        groups = len(self.groups.bounds) - 1
+        if isinstance(self.sharding, ByColumn) and self.ranks % groups and groups % self.ranks:
+            raise ConfigurationError(
+                f"column {self.sharding.column!r} has {groups} groups for {self.ranks} ranks: one number must divide "
+                "the other"
+            )
+
+    @property
+    def _ordered_in_parts(self) -> bool:
+        return self.sharding not in ("strided", "contiguous")
+
+    @cached_property
+    def groups(self) -> ClipGroups:
+        """The clips as they belong to nodes."""
+        return group_clips(self.table, self.sharding if isinstance(self.sharding, ByColumn) else None)
+
+    @cached_property
+    def positions(self) -> int:
+        """Clips in an epoch over all ranks."""
+        return self.order.positions(len(self.table))
+
+    @property
+    def lanes(self) -> int:
+        """See ``sharding``."""
+        if isinstance(self.sharding, ByColumn):
+            return min(self.ranks, len(self.groups.bounds) - 1)
+        return 1 if self.sharding == "strided" else self.ranks
+
+    def epoch(self, number: int) -> EpochPlan:
+        """A whole epoch.
+
+        Raises:
+            ConfigurationError: the number is negative, or the clips cannot be dealt to the ranks.
+        """
+        if number < 0:
+            raise ConfigurationError(f"epoch must not be negative, got {number}")
+        return EpochPlan(self, number, self.ranks if self.sharding == "stick_to_shard" else 1, (self._deal(),))
+
+    def _deal(self) -> Deal:
+        return Deal(self.lanes, self.ranks // self.lanes, self.batch_size, self.last_batch)
+
+    def resume(self, state: Mapping[str, Any]) -> EpochPlan:
+        """What is left of an epoch.
+
+        Args:
+            state: of ``EpochPlan.state``, also from other numbers of ranks, batch sizes or kinds of ``sharding``, as
+                long as the order is the same.
+
+        Raises:
+            ConfigurationError: the state is of another data set, frame mode, order or seed, or is damaged.
+        """
+        try:
+            epoch, parts, fingerprint = int(state["epoch"]), int(state["parts"]), state["fingerprint"]
+            deals = tuple(map(Deal.parse, state["dealt"].split(",")))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ConfigurationError(f"not the state of a loader: {str(state)[:200]}") from None
+        if epoch < 0 or not 1 <= parts <= MOST_LANES:
+            raise ConfigurationError(f"the state is damaged: epoch {epoch} in {parts} parts")
+        if fingerprint != self.fingerprint(epoch):
+            raise ConfigurationError("the state is of another data set, frame mode, order or seed than this loader")
+        if parts > 1 and self.sharding != "stick_to_shard":
+            raise ConfigurationError(f"the state is damaged: {parts} parts, but ranks do not stick to them")
+        following = self._deal()
+        if replace(deals[-1], batches=0) != following:
+            if len(deals) >= _MOST_DEALS:
+                if isinstance(self.sharding, ByColumn):
+                    raise ConfigurationError(
+                        f"the ranks have changed {_MOST_DEALS} times in this epoch: begin the next"
+                    )
+                # Taking turns needs one number however often the ranks change.
+                following = replace(following, lanes=1, ranks=self.ranks)
+            deals += (following,)
+        return EpochPlan(self, epoch, parts, deals)
+
+    def fingerprint(self, epoch: int) -> str:
+        """A short name of the clips in their order; with a sampler, of this epoch."""
+        within = ""
+        if self._ordered_in_parts:
+            within = self.sharding if isinstance(self.sharding, str) else self.groups.name
+        return self.table.fingerprint(self.settings, self.order.identity(len(self.table), self.seed, epoch), within)
+
+    def clip_beside(self, clip: int, rng: np.random.Generator) -> int:
+        """A random clip that a rank has which has this one."""
+        return self.groups.random_in_group(int(np.searchsorted(self.table.last_clip, clip, "right")), rng)
+
+
+class EpochPlan:
+    """The batches of one rank in one epoch, or in what is left of it.
+
+    Args:
+        epochs: what it has in common with others.
+        number: of the epoch.
+        parts: of the data set that ranks stick to; their number when the epoch began.
+        deals: how it was dealt so far; the last is the one that goes on.
+
+    Attributes:
+        number: of the epoch.
+
+    Raises:
+        ConfigurationError: see ``num_batches``, or more was taken than there is.
+    """
+
+    def __init__(self, epochs: Epochs, number: int, parts: int, deals: tuple[Deal, ...]) -> None:
+        self._epochs, self.number, self._parts, self._deals = epochs, number, parts, deals
+        left = Left.whole(epochs.positions)
+        for deal in deals[:-1]:
+            bounds, sizes, batches = self._lanes_of(deal, left)
+            left = left.after(bounds, dealt(deal.batches, batches, sizes, deal.ranks, deal.batch_size, deal.last_batch))
+        self._left = left
+        self._bounds, self._sizes, self._batches = self._lanes_of(deals[-1], left)
+        self._orders: dict[int, OrderOfEpoch] = {}
+
+    def _lanes_of(self, deal: Deal, left: Left) -> tuple[Integers, Integers, int]:
+        """Where lanes begin and end in what is left, their sizes, and the number of batches of each rank."""
+        if isinstance(self._epochs.sharding, ByColumn) and deal.lanes > 1:
+            bounds = left.below(self._home(deal.lanes))
+        else:
+            bounds = even_bounds(len(left), deal.lanes)
+        sizes = np.diff(bounds)
+        batches = num_batches(sizes, deal.ranks, deal.batch_size, deal.last_batch)
+        if deal.batches > batches:
+            raise ConfigurationError(f"the state is damaged: {deal.batches} batches were taken of {batches}")
+        return bounds, sizes, batches
+
+    def _home(self, lanes: int) -> Integers:
+        """int64[lanes + 1]: the positions from which a lane may repeat some."""
+        if not isinstance(self._epochs.sharding, ByColumn):
+            return even_bounds(self._epochs.positions, lanes)
+        groups = len(self._epochs.groups.bounds) - 1
+        if groups % lanes:
+            raise ConfigurationError(f"the state is of {lanes} groups of clips, not of {groups}")
+        return self._epochs.groups.bounds[:: groups // lanes]
+
+    def __len__(self) -> int:
+        """Batches that are left."""
+        return self._batches - self._deals[-1].batches
+
+    def clips(self, batch: int) -> Integers:
+        """The clips of one batch, int64[B], counted from the first that is left."""
+        deal, rank = self._deals[-1], self._epochs.rank
+        lane, turn = divmod(rank, deal.ranks)
+        number, size = deal.batches + batch, self._sizes[lane]
+        if deal.last_batch == "fill":
+            begin, end = (each * deal.ranks * deal.batch_size for each in (number, number + 1))
+        else:
+            begin, end = (self._dealt(each)[lane] for each in (number, number + 1))
+        wanted = np.arange(begin + turn, end, deal.ranks, dtype=np.int64)
+        there = wanted[wanted < size]
+        positions = self._left.at(self._bounds[lane] + there)
+        if len(there) < len(wanted):
+            first, stop = self._home(deal.lanes)[lane : lane + 2].tolist()
+            if first == stop:
+                first, stop = 0, self._epochs.positions
+            positions = np.append(positions, first + (wanted[len(there) :] - size) % (stop - first))
+        return self._clips_at(positions)
+
+    def _dealt(self, batches: int) -> Integers:
+        deal = self._deals[-1]
+        return dealt(batches, self._batches, self._sizes, deal.ranks, deal.batch_size, deal.last_batch)
+
+    def _clips_at(self, positions: Integers) -> Integers:
+        bounds = self._part_bounds
+        part = np.searchsorted(bounds, positions, "right") - 1
+        clips = np.empty_like(positions)
+        for number in np.unique(part).tolist():
+            if number not in self._orders:
+                self._orders[number] = self._order_of_part(number)
+            here = part == number
+            clips[here] = bounds[number] + self._orders[number](positions[here] - bounds[number])
+        return self._epochs.groups.table_numbers(clips)
+
+    @cached_property
+    def _part_bounds(self) -> Integers:
+        """Where the parts begin and end that are put in order by themselves."""
+        if isinstance(self._epochs.sharding, ByColumn):
+            return self._epochs.groups.bounds
+        return even_bounds(self._epochs.positions, self._parts)
+
+    def _order_of_part(self, number: int) -> OrderOfEpoch:
+        epochs, bounds = self._epochs, self._part_bounds
+        first, stop = bounds[number : number + 2].tolist()
+        seed = epochs.seed
+        if len(bounds) == 2:
+            # A sampler has its own number of positions.
+            first, stop = 0, len(epochs.table)
+        else:
+            # Parts of the same size must not go through theirs side by side.
+            seed = int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0])
+        return epochs.order.of_epoch(stop - first, lambda: epochs.groups.video_ends(first, stop), seed, self.number)
+
+    def state(self, batches: int) -> dict[str, Any]:
+        """All that is needed to go on after so many of these batches, in less than 1 KB of numbers and text."""
+        *before, last = self._deals
+        last = replace(last, batches=last.batches + batches)
+        if last.lanes == 1:
+            # One number tells it, whatever the ranks; so any number of such deals are one.
+            last = replace(_ONE_BY_ONE, batches=int(self._dealt(last.batches)[0]))
+            while before and replace(before[-1], batches=0) == _ONE_BY_ONE:
+                last = replace(last, batches=last.batches + before.pop().batches)
+        return {
+            "epoch": self.number,
+            "parts": self._parts,
+            "dealt": ",".join(str(deal) for deal in (*before, last)),
+            "fingerprint": self._epochs.fingerprint(self.number),
+        }

@@ -1,0 +1,105 @@
+"""Where pictures come in display order: by their packets' headers, until an index's ranks are seen to say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from videoloader.indexing.bitstream.display_order import display_order
+from videoloader.indexing.bitstream.nal import nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, sets_of_record
+from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, first_slice, places_by_count, without_slice
+from videoloader.indexing.index import VideoIndex
+from videoloader.packets.decode_plan import Run
+
+UNKNOWN_PLACE = -1
+# Bytes of a run that is read before the first of its packets is given on.
+_MOST_AT_ONCE = 16 << 20
+
+# Of a packet: its number, its payload, whether its frame is wanted, and the place of its picture.
+Part: TypeAlias = tuple[int, bytes | memoryview, bool, int | None]
+
+
+def with_places(index: VideoIndex, run: Run, parts: Iterator[Part]) -> Iterator[Part]:
+    """The packets of a run, all of them, each with its place, unless the index's ranks are known to be as good.
+
+    What headers tell of a run is compared with the ranks, and remembered with the index: another run from the same
+    packet on, as far or less far, needs them no more. Where all packets are looked at at once, that takes 0.5 µs for
+    each; one by one some microseconds.
+
+    Args:
+        index: of the video.
+        run: its packets are these.
+        parts: of the packets, in decode order.
+    """
+    # Of an index that was decoded the ranks are those of the decode.
+    if index.method == "decoded" or index.ranks_seen_right.get(int(run.packets[0]), -1) >= run.packets[-1]:
+        return parts
+    if index.packet_size[run.packets].sum(dtype=np.int64) <= _MOST_AT_ONCE:
+        held = [*parts]
+        if _ranks_are_right(index, run, [data for _, data, _, _ in held]):
+            return iter(held)
+        parts = iter(held)
+    return _by_headers(index, run, parts)
+
+
+def _ranks_are_right(index: VideoIndex, run: Run, payloads: list[bytes | memoryview]) -> bool:
+    """Whether headers, looked at all at once, say the same as the index's ranks; False where this cannot be told."""
+    codec, configs, numbers = index.stream.codec, index.packet_config[run.packets], run.packets
+    record = index.stream.codec_configs[configs[0]]
+    size = nal_length_size(codec, record) if codec in WITH_PARAMETER_SETS else 0
+    stream = index.stream if len(index.stream.codec_configs) == 1 else replace(index.stream, codec_configs=(record,))
+    picture = picture_format(stream) if size else None
+    contiguous = int(numbers[-1] - numbers[0]) + 1 == len(numbers)
+    if (
+        picture is None
+        or not contiguous
+        or (configs != configs[0]).any()
+        or (codec == "h264" and not picture.frames_only)
+    ):
+        return False
+    width = size + SLICE_WINDOW + 2
+    joined = b"".join([payload[:width] for payload in payloads])
+    if len(joined) < width * len(payloads):
+        joined = b"".join([bytes(payload[:width]).ljust(width, b"\0") for payload in payloads])
+    heads = np.frombuffer(joined, np.uint8).reshape(-1, width)[:, size:].copy()
+    sets = sets_of_record(codec, record)
+    try:
+        for row in without_slice(codec, heads):
+            heads[row] = first_slice(codec, sets, size, payloads[row], width - size)
+        order = places_by_count(codec, sets, heads).argsort(kind="stable")
+    except ValueError:
+        return False
+    ranks = index.packet_rank[numbers][order]
+    right = bool((ranks[1:] > ranks[:-1]).all())
+    if right:
+        index.ranks_seen_right[int(numbers[0])] = int(numbers[-1])
+    return right
+
+
+def _by_headers(index: VideoIndex, run: Run, parts: Iterator[Part]) -> Iterator[Part]:
+    first, last = int(run.packets[0]), int(run.packets[-1])
+    order = display_order(index.stream.codec, index.stream.codec_configs[index.packet_config[first]])
+    if order is None:
+        yield from parts
+        return
+    places: list[int] = []
+    for number, data, wanted, _ in parts:
+        place = UNKNOWN_PLACE
+        if not places or places[-1] != UNKNOWN_PLACE:
+            try:
+                place = order.key(data)
+            except (ValueError, IndexError):
+                place = UNKNOWN_PLACE
+        places.append(place)
+        yield number, data, wanted, place
+    # Of all packets up to the last, since another run may want those that this one has left out.
+    if len(places) == last - first + 1 and places[-1] != UNKNOWN_PLACE:
+        in_order = sorted(range(first, last + 1), key=lambda number: places[number - first])
+        ranks = index.packet_rank[in_order]
+        if (ranks[1:] > ranks[:-1]).all():
+            index.ranks_seen_right[first] = last

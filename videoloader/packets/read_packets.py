@@ -1,0 +1,337 @@
+"""From a run of packet numbers to the packets' bytes: few reads, and only what a decoder needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import chain, compress, islice, pairwise, repeat
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+
+from videoloader.errors import DecodeError, SourceError
+from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
+from videoloader.indexing.bitstream.nal import nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import (
+    SLICES,
+    WITH_HEADERS,
+    WITH_PARAMETER_SETS,
+    may_have_sequence_headers,
+    sequence_headers,
+    sets_in_packet,
+)
+from videoloader.indexing.bitstream.random_access import has_idr
+from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
+from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
+from videoloader.indexing.configurations import brings_others
+from videoloader.indexing.images import is_cut_off
+from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
+from videoloader.indexing.keyframe_heads import with_sets_found
+from videoloader.indexing.libav import open_video
+from videoloader.indexing.mpegts import read_transport_packets
+from videoloader.indexing.sources import ByteSource, FolderSource
+from videoloader.packets.decode_plan import Run
+from videoloader.packets.picture_places import Part, with_places
+from videoloader.packets.run_start import IndexCorrection, from_keyframe
+
+_LARGEST_READ = 16 << 20
+# Bytes of packets held in memory to see which of them are needed.
+_LONGEST_LOOK_AHEAD = 64 << 20
+
+
+class PacketBytes(NamedTuple):
+    """One packet of a run.
+
+    Attributes:
+        number: in the index.
+        data: its payload.
+        wanted: whether its frame is wanted.
+        headers: whether it brings along parameter sets or sequence headers, which stay in force behind it.
+        place: where its picture comes in display order, by the packets' own headers; see ``read_packets``.
+    """
+
+    number: int
+    data: bytes | memoryview
+    wanted: bool
+    headers: bool = False
+    place: int | None = None
+
+
+# For each packet, so without a call of Python's.
+_packet: Callable[[tuple[int, bytes | memoryview, bool, bool, int | None]], PacketBytes] = partial(
+    tuple.__new__, PacketBytes
+)
+_LENGTH_AND_HEADER = Struct(">IB").unpack_from
+
+
+def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: bool = False) -> Iterator[PacketBytes]:
+    """The run's packets in decode order, without those that nothing wanted depends on.
+
+    Only what the packets themselves say decides what is left out, and whether decoding can start where the index says.
+
+    Args:
+        source: of the video.
+        index: of the same video.
+        run: from a plan made with this index.
+        places: whether packets of codecs that reorder pictures must have a ``place``; UNKNOWN_PLACE where their headers
+            do not tell. Packets have none where ``VideoIndex.packet_rank`` was seen to give the same order before.
+
+    Raises:
+        IndexCorrection: decoding cannot start at the first packet for all that is wanted, a packet brings along
+            parameter sets that the index does not know, or pictures are missing from the file as well.
+        SourceError: the source has become shorter than its index says, or a folder holds other files.
+        DecodeError: an image file is cut off.
+    """
+    if isinstance(source, FolderSource):
+        _check_files(source, index, run)
+    codec = index.stream.codec
+    all_wanted = len(run.wanted) == len(run.packets)
+    wanted = [True] * len(run.packets)
+    if not all_wanted:
+        wanted = np.isin(run.packets, run.wanted, assume_unique=True).tolist()
+    parts: Iterator[Part] = zip(run.packets.tolist(), _read(source, index, run), wanted, repeat(None))
+    if index.container == "images" and codec == "mjpeg":
+        return _whole_jpegs(source, _as_packets(parts))
+    if index.stream.encrypted:
+        return _as_packets(parts)
+    if places:
+        parts = with_places(index, run, parts)
+    # A packet of an index that was decoded may carry a part of another's frame. Which frames come out before the first
+    # keyframe, a decoder guesses from all the packets that it is given.
+    leaves_out = not (all_wanted or index.method == "decoded" or run.packets[0] < index.first_keyframe)
+    if codec in WITH_PARAMETER_SETS:
+        leaves_some = leaves_out and codec == "h264"
+        packets = _with_sets_told(
+            source, index, run, parts, leaves_out=leaves_some, sees_gaps=leaves_some and not places
+        )
+    elif codec in WITH_HEADERS:
+        packets = _with_sequences_told(codec, parts)
+    else:
+        packets = _as_packets(parts)
+    if index.packet_key[run.packets[0]]:
+        packets = from_keyframe(index, packets)
+    if codec == "h264" and run.packets[0]:
+        packets = _with_x264_version(source, index, packets)
+    if leaves_out and names_references(codec):
+        return _referenced(index, run, packets)
+    if leaves_out and codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS:
+        return _without_disposable(index, run, packets)
+    return packets
+
+
+def _as_packets(parts: Iterator[Part]) -> Iterator[PacketBytes]:
+    return (_packet((number, data, wanted, False, place)) for number, data, wanted, place in parts)
+
+
+def _with_sets_told(
+    source: ByteSource,
+    index: VideoIndex,
+    run: Run,
+    parts: Iterator[Part],
+    *,
+    leaves_out: bool,
+    sees_gaps: bool,
+) -> Iterator[PacketBytes]:
+    """The packets of H.264 or HEVC, those marked that bring along sets, all of which must be known to the index.
+
+    Where a picture of H.264 is missing that others refer to, libavcodec takes others in its place, and invents
+    pictures, but not the same ones when packets were left out or decoding starts at a recovery point, without what
+    leads up to it.
+
+    Args:
+        source, index, run: as for ``read_packets``.
+        parts: of the packets.
+        leaves_out: whether packets of H.264 that nobody wants, and no other refers to, are left out.
+        sees_gaps: whether none of the others may be missing.
+
+    Raises:
+        IndexCorrection: other sets come, or a picture is missing, so that all of its GOP is to be decoded.
+    """
+    codec, configs = index.stream.codec, index.stream.codec_configs
+    slices, first_number = SLICES[codec], int(run.packets[0])
+    needed = set(run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO].tolist()) if leaves_out else ()
+    config = length_size = recovery_point = -1
+    numbers: FrameNumbers | None = None
+    for (number, data, wanted, place), config_here in zip(
+        parts, index.packet_config[run.packets].tolist(), strict=True
+    ):
+        if config_here != config:
+            if sees_gaps and config < 0 and number and not has_idr(configs[config_here], data):
+                recovery_point = number
+            config = config_here
+            length_size = nal_length_size(codec, configs[config])
+            numbers = FrameNumbers(configs[config]) if sees_gaps else None
+        # Most packets are a single slice, which is seen at a glance; nal_ref_idc of H.264 is in its first byte.
+        size = len(data)
+        if length_size == 4 and size > 4:
+            length, header = _LENGTH_AND_HEADER(data)
+        elif 0 < length_size < size:
+            length, header = int.from_bytes(data[:length_size], "big"), data[length_size]
+        else:
+            length, header = -1, 0
+        if length + length_size == size and slices[header]:
+            units: list[bytes] = []
+            disposable = leaves_out and not header & 0x60
+        else:
+            units = sets_in_packet(codec, length_size, data)
+            if leaves_out and not units:
+                begins_picture = length > 0 and slices[header]
+                disposable = not header & 0x60 if begins_picture else is_disposable(codec, configs[config], data)
+            else:
+                disposable = False
+        if disposable and not wanted and number not in needed and number != first_number:
+            continue
+        if units and brings_others(index, number, units):
+            correct = partial(with_sets_found, source=source, packet=number, units=units)
+            better = correct(index)
+            # What no record can hold, or no number names, is not known then either: it takes effect as it is read.
+            if not brings_others(better, number, units):
+                raise IndexCorrection(better, correct)
+        if numbers is not None and numbers.show_missing(data):
+            correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number)
+            better = correct(index)
+            if better is not index:
+                raise IndexCorrection(better, correct)
+        yield _packet((number, data, wanted, bool(units), place))
+
+
+def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> VideoIndex:
+    """The index by which nothing is left out of the GOPs before and behind a packet; itself where that is so."""
+    keys = np.flatnonzero(index.packet_key)
+    before, after = keys[keys < packet], keys[keys > packet]
+    disposable = index.packet_disposable.copy()
+    disposable[before[-1] if len(before) else 0 : after[0] if len(after) else None] = DISPOSABLE_NO
+    better = replace(index, packet_disposable=disposable)
+    if len(before) and before[-1] == recovery_point:
+        return better.without_keyframe(recovery_point)
+    return index if (disposable == index.packet_disposable).all() else better
+
+
+def _with_sequences_told(codec: str, parts: Iterator[Part]) -> Iterator[PacketBytes]:
+    """The packets of MPEG-1, 2 or 4, those marked that bring along sequence headers."""
+    for number, data, wanted, place in parts:
+        headers = may_have_sequence_headers(data) and sequence_headers(codec, data) != b""
+        yield PacketBytes(number, data, wanted, headers, place)
+
+
+def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | memoryview]:
+    """The payloads of a run's packets."""
+    if index.byte_ranges:
+        return chain.from_iterable(_read_ranges(source, index, run))
+    if index.transport:
+        return read_transport_packets(source, index, run.packets)
+    return _demux(source, run)
+
+
+def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The packets of a run; of 4:4:4 with what the stream's first packet says of its encoder before the run's first.
+
+    Up to version 151 x264 coded 4:4:4 wrongly. Libavcodec decodes it as it was meant if it knows the version, and
+    else into something else than pictures.
+    """
+    first = next(packets)
+    config = index.stream.codec_configs[index.packet_config[first.number]]
+    if demands_version(config, first.data):
+        for data in _read(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64))):
+            first = first._replace(data=x264_version(data, config) + bytes(first.data))
+    return chain((first,), packets)
+
+
+def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    for packet in packets:
+        if is_cut_off(packet.data):
+            raise DecodeError(
+                f"packet {packet.number}, a JPEG file, is cut off: it has no end", source.name, packet.number
+            )
+        yield packet
+
+
+def _without_disposable(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]]
+    needed = set(run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO].tolist())
+    return (
+        packet
+        for packet in packets
+        if packet.wanted or packet.headers or packet.number in needed or not is_disposable(codec, config, packet.data)
+    )
+
+
+def _referenced(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The packets that the wanted ones refer to, directly or not; read ahead, to know which."""
+    closure = ReferenceClosure(index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]])
+    bounds = np.flatnonzero(np.diff(np.cumsum(index.packet_size[run.packets], dtype=np.int64) // _LONGEST_LOOK_AHEAD))
+    for size in np.diff(bounds + 1, prepend=0, append=len(run.packets)).tolist():
+        ahead = list(islice(packets, size))
+        more_follow = ahead[-1].number != run.packets[-1]
+        needed = closure.needed(
+            [packet.data for packet in ahead], [packet.wanted for packet in ahead], more_follow=more_follow
+        )
+        yield from compress(ahead, needed)
+
+
+def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
+    """Raise SourceError unless the packets still are the files of their numbers."""
+    last = int(run.packets[-1])
+    same_number = len(source.files) == len(index.packet_size)
+    if not same_number or source.offsets[last] != index.packet_offset[last]:
+        raise SourceError(
+            f"has changed: it holds {len(source.files)} image files of {source.size} bytes, "
+            f"where its index says {len(index.packet_size)} of {index.packet_size.sum(dtype=np.int64)}",
+            source.name,
+        )
+
+
+def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Iterable[memoryview]]:
+    """The payloads, those that are read in one piece together."""
+    offset = index.packet_offset[run.packets]
+    size = index.packet_size[run.packets].astype(np.int64)
+    if len(offset) == 1:
+        ((begin, length),) = zip(offset.tolist(), size.tolist(), strict=True)
+        (content,) = source.read_ranges([begin], [length])
+        _check_length(source, content, begin, length)
+        yield [memoryview(content)]
+        return
+    gap = offset[1:] - offset[:-1] - size[:-1]
+    # Audio between two packets is read along where that costs less than a read.
+    breaks = (gap < 0) | (gap > source.read_through)
+    # A long run is read in parts, so that decoding starts before all of it has come.
+    part = np.cumsum(size + np.append(0, np.where(breaks, 0, gap))) // _LARGEST_READ
+    first = np.append(0, np.flatnonzero(breaks | (part[1:] != part[:-1])) + 1)
+    last = np.append(first[1:], len(offset))
+    begin = offset[first]
+    length = offset[last - 1] + size[last - 1] - begin
+    together = np.append(0, np.flatnonzero(np.diff(part[first])) + 1)
+    for some, more in pairwise([*together.tolist(), len(first)]):
+        ranges = source.read_ranges(begin[some:more].tolist(), length[some:more].tolist())
+        for number, content in enumerate(ranges, some):
+            _check_length(source, content, int(begin[number]), int(length[number]))
+            data = memoryview(content)
+            packets = slice(first[number], last[number])
+            starts = offset[packets] - begin[number]
+            stops = starts + size[packets]
+            yield map(data.__getitem__, map(slice, starts.tolist(), stops.tolist()))
+
+
+def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -> None:
+    if len(content) < length:
+        raise SourceError(
+            f"is shorter than its index says: of the bytes {begin} to {begin + length} only {len(content)} are there",
+            source.name,
+        )
+
+
+def _demux(source: ByteSource, run: Run) -> Iterator[bytes]:
+    """The payloads where they are no plain ranges: from libavformat, which must walk there from the file's start."""
+    needed = run.packets.tolist()
+    position = 0
+    with open_video(source) as (container, stream):
+        for number, packet in enumerate(packet for packet in container.demux(stream) if packet.size):
+            if number == needed[position]:
+                yield bytes(packet)
+                position += 1
+                if position == len(needed):
+                    return
+    raise SourceError(f"has only {number + 1} packets where its index says more", source.name)

@@ -1,0 +1,122 @@
+"""Where a run starts: whether decoding can start there for all that is wanted, and what is left out after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from videoloader.indexing.bitstream.display_order import display_order
+from videoloader.indexing.bitstream.random_access import (
+    has_idr,
+    is_leading,
+    is_random_access,
+    is_skipped_leading,
+)
+from videoloader.indexing.index import VideoIndex
+
+if TYPE_CHECKING:
+    from videoloader.packets.read_packets import PacketBytes
+
+# No picture is shown before one that was decoded so many pictures earlier (ITU-T H.264, A.3.1: MaxDpbFrames).
+_DEEPEST_REORDERING = 16
+_NAMED_LEADING, _WITH_LEADING = ("hevc", "vvc"), ("h264", "mpeg1video", "mpeg2video", "mpeg4")
+
+
+Correction = Callable[[VideoIndex], VideoIndex]
+
+
+class IndexCorrection(Exception):
+    """What was read shows that an index is wrong. What was planned with it is to be planned again.
+
+    Attributes:
+        index: the same, as it is known now.
+        correct: gives what somebody else knows of the same video with this correction; an index that has it, unchanged.
+    """
+
+    def __init__(self, index: VideoIndex, correct: Correction) -> None:
+        self.index, self.correct = index, correct
+
+
+def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The packets of a run that starts with a keyframe, without those shown before it, which need what came earlier.
+
+    Raises:
+        IndexCorrection: it is no keyframe, or a wanted picture needs what came before it.
+    """
+    codec = index.stream.codec
+    first = next(packets)
+    config = index.stream.codec_configs[index.packet_config[first.number]]
+    if index.keys_from == "container" and is_random_access(codec, config, first.data) is False:
+        _correct(index, partial(_without_keyframe, packet=first.number))
+    if index.method != "decoded":
+        if codec in _NAMED_LEADING:
+            packets = _without_named_leading(index, config, first, packets)
+        elif codec in _WITH_LEADING and not (codec == "h264" and has_idr(config, first.data)):
+            packets = _without_leading(index, config, first, packets)
+    return chain((first,), packets)
+
+
+def _without_named_leading(
+    index: VideoIndex, config: bytes, first: PacketBytes, packets: Iterator[PacketBytes]
+) -> Iterator[PacketBytes]:
+    """HEVC and VVC name pictures that are shown before the keyframe they follow, and come before all others."""
+    codec = index.stream.codec
+    for packet in packets:
+        if is_skipped_leading(codec, config, packet.data):
+            if packet.wanted:
+                _start_earlier(index, first.number, packet.number)
+            continue
+        yield packet
+        if not is_leading(codec, config, packet.data):
+            break
+    yield from packets
+
+
+def _without_leading(
+    index: VideoIndex, config: bytes, first: PacketBytes, packets: Iterator[PacketBytes]
+) -> Iterator[PacketBytes]:
+    """In other codecs the order in which pictures are shown tells; where it cannot be read, the container's times."""
+    order = display_order(index.stream.codec, config)
+    assert order is not None, "of these codecs it can be read"
+    try:
+        own = order.key(first.data)
+    except ValueError:
+        own = None
+    for packet in islice(packets, _DEEPEST_REORDERING):
+        try:
+            leading = own is not None and order.key(packet.data) < own
+        except ValueError:
+            own = None
+        if own is None:
+            leading = bool(index.packet_pts[packet.number] < index.packet_pts[first.number])
+        if leading and packet.wanted:
+            _start_earlier(index, first.number, packet.number)
+        # What is shown after an H.264 recovery point refers to nothing before it (D.2.8).
+        if not leading or packet.wanted or index.stream.codec != "h264":
+            yield packet
+    yield from packets
+
+
+def _start_earlier(index: VideoIndex, keyframe: int, packet: int) -> None:
+    """Raise IndexCorrection, so that decoding for a packet starts before this keyframe, if there is anything."""
+    if keyframe:
+        before = np.flatnonzero(index.packet_key[:keyframe])
+        _correct(index, partial(_with_other_start, packet=packet, start=int(before[-1]) if len(before) else 0))
+
+
+def _correct(index: VideoIndex, correct: Correction) -> None:
+    raise IndexCorrection(correct(index), correct)
+
+
+def _without_keyframe(index: VideoIndex, packet: int) -> VideoIndex:
+    return index.without_keyframe(packet) if index.packet_key[packet] else index
+
+
+def _with_other_start(index: VideoIndex, packet: int, start: int) -> VideoIndex:
+    known = (packet, start) in index.other_starts
+    return index if known else replace(index, other_starts=(*index.other_starts, (packet, start)))

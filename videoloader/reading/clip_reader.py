@@ -1,0 +1,360 @@
+"""From frame numbers to the pixels of clips: plan, read, decode and convert, straight into their slots."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_transfer
+from videoloader.decoding import (
+    CpuDecoder,
+    Decode,
+    JpegEngine,
+    NvdecDecoder,
+    UnsureError,
+    decode_in_threads,
+    decode_run,
+    engine_layout,
+    jpeg_engine_decodes,
+    leave_to_cpu,
+    nvdec_decodes,
+    suits_threads,
+)
+from videoloader.decoding.frame_cache import FrameCache
+from videoloader.device import own_stream
+from videoloader.errors import (
+    DecodeError,
+    IndexingError,
+    SourceError,
+    StaleIndexError,
+    UnsupportedError,
+    VideoLoaderError,
+)
+from videoloader.indexing import ByteSource, FolderSource, VideoIndex
+from videoloader.indexing.configurations import decoded_otherwise
+from videoloader.indexing.sources import SourceState, check_unchanged
+from videoloader.packets.decode_plan import Run, plan_frames, with_all_frames
+from videoloader.packets.read_packets import PacketBytes, read_packets
+from videoloader.packets.run_start import Correction, IndexCorrection
+from videoloader.padding import CONSTANT_FRAME
+from videoloader.reading.cancellation import Stop
+from videoloader.reading.conversion_threads import convert_in_threads
+from videoloader.reading.frame_sink import ClipSink, ClipSlots
+
+
+@dataclass(frozen=True, eq=False)
+class ClipsReport:
+    """What it took to make some clips of one video.
+
+    Attributes:
+        packets: packets decoded.
+        frames: different frames wanted.
+        corrupt: for each clip bool[T], the frame is damaged or refers to damage. Always False where NVDEC decoded it:
+            PyNvVideoCodec does not tell which pictures the driver concealed. What NVDEC's parser refuses, a picture
+            too many or too few, and other sizes make the CPU decode all of it.
+        corrupt_frames: different frames wanted that are.
+        index: the video's index, by which all frames were decoded: better known now where the container called a
+            packet a keyframe wrongly, or parameter sets were found.
+        corrections: what was learned of the index, in this order.
+        ready: CUDA events; the slots are complete when all have come. None on the CPU.
+        seconds: that the thread took.
+        by_gpu: whether NVDEC or the JPEG engines decoded it, not the CPU.
+    """
+
+    packets: int
+    frames: int
+    corrupt: list[npt.NDArray[np.bool_]]
+    corrupt_frames: int
+    index: VideoIndex
+    corrections: tuple[Correction, ...]
+    ready: list[torch.cuda.Event]
+    seconds: float
+    by_gpu: bool
+
+
+class ClipReader:
+    """Makes clips in one thread, with decoders that stay open from clip to clip.
+
+    Args:
+        device: where the clips are wanted.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._cpu = CpuDecoder()
+        self._stream: torch.cuda.Stream | None = None
+        self._nvdec: NvdecDecoder | None = None
+        self._jpeg: JpegEngine | None = None
+        if device.type == "cuda":
+            self._stream = own_stream(device, self)
+            self._nvdec = NvdecDecoder(gpu=device.index)
+
+    def read(
+        self,
+        source: ByteSource,
+        index: VideoIndex,
+        clips: Sequence[ClipSlots],
+        output: OutputSpec,
+        *,
+        decode: Decode = "auto",
+        cache: FrameCache | None = None,
+        stop: Stop | None = None,
+        threads: int = 1,
+        state: SourceState | None = None,
+    ) -> ClipsReport:
+        """Decode the frames of some clips of one video, each once, and write them into their slots.
+
+        Args:
+            source: of the video.
+            index: of the video.
+            clips: the frames wanted. On a CUDA device nothing else may be under way in their slots' memory.
+            output: the pixel values wanted.
+            decode: by which engine; see ``nvdec_decodes``.
+            cache: where decoded frames are kept on the GPU for later clips.
+            stop: whether this is still wanted. The CPU looks there before each packet; NVDEC before each run, since
+                a session that is left in the middle of one cannot be used again.
+            threads: that may take part where the CPU decodes. More than one is for few clips at a time.
+            state: of the source when it was indexed; default: when it was opened.
+
+        Raises:
+            StoppedError: it is not wanted any more.
+            FrameRangeError: a frame number lies outside the video.
+            DecodeError: a frame cannot be decoded.
+            SourceError: the source cannot be read.
+            StaleIndexError: it has changed since it was indexed or opened.
+            UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
+        """
+        try:
+            return self._read(source, index, clips, output, decode, cache, stop or Stop(), threads, state)
+        except (DecodeError, IndexingError, SourceError, UnsupportedError) as error:
+            # A file that is another one than the index tells of may cause any of them.
+            if not isinstance(error, StaleIndexError):
+                _check_version(source, state, error)
+            raise
+
+    def _read(
+        self,
+        source: ByteSource,
+        index: VideoIndex,
+        clips: Sequence[ClipSlots],
+        output: OutputSpec,
+        decode: Decode,
+        cache: FrameCache | None,
+        stop: Stop,
+        threads: int,
+        state: SourceState | None,
+    ) -> ClipsReport:
+        begin = time.perf_counter()
+        numbers = np.concatenate([clip.frame_numbers for clip in clips])
+        numbers = numbers[numbers != CONSTANT_FRAME]
+        index.check_range(numbers)
+        warn_of_hdr(index)
+        on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+        try:
+            with on_device:
+                sink = ClipSink(index, clips, output, self._stream)
+                try:
+                    packets, index, corrections, by_gpu = self._decode(
+                        source, index, numbers, sink, decode, cache, stop, threads
+                    )
+                    check_unchanged(source, state)
+                except BaseException:
+                    # Nothing may be written any more to memory that the caller will use for something else.
+                    for stream in sink.streams:
+                        stream.synchronize()
+                    raise
+                ready = [stream.record_event() for stream in sink.streams]
+        except UnsupportedError as error:
+            if error.source is None:  # the conversion knows pictures, not files
+                raise UnsupportedError(str(error), index.source) from None
+            raise
+        except DecodeError as error:
+            if error.packet is None or not isinstance(source, FolderSource):
+                raise
+            raise DecodeError(error.message, _file_of(source, index, error.packet), error.packet) from None
+        for clip in clips:
+            for stream in sink.streams:
+                clip.slots.record_stream(stream)
+        if missing := sorted(sink.packets - sink.done):
+            message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
+            raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
+        seconds = time.perf_counter() - begin
+        wanted, corrupt = len(sink.packets), len(sink.marked)
+        return ClipsReport(packets, wanted, sink.corrupt, corrupt, index, corrections, ready, seconds, by_gpu)
+
+    def _decode(
+        self,
+        source: ByteSource,
+        index: VideoIndex,
+        frames: npt.NDArray[np.int64],
+        sink: ClipSink,
+        decode: Decode,
+        cache: FrameCache | None,
+        stop: Stop,
+        threads: int,
+    ) -> tuple[int, VideoIndex, tuple[Correction, ...], bool]:
+        """Decode until nothing is left to correct.
+
+        Returns:
+            (packets decoded, index as known now, what was learned of it, whether by the GPU).
+        """
+        packets, remaining = 0, frames
+        corrections: list[Correction] = []
+        settled: list[npt.NDArray[np.int64]] = []  # the packets wanted from runs that have ended
+        by_jpeg_engine = jpeg_engine_decodes(index, self.device, decode)
+        nvdec = self._nvdec if not by_jpeg_engine and nvdec_decodes(index, self.device, decode) else None
+        if nvdec is None:
+            cache = None
+        if cache is not None:
+            assert self._stream is not None
+            for packet, surface in cache.find(index, sink.packets, self._stream).items():
+                sink.put_surface(packet, surface, self._stream)
+            sink.finish()
+            settled.append(np.array(list(sink.done), np.int64))
+            remaining = frames[~np.isin(index.frame_packet[frames], settled[0])]
+        while True:
+            try:
+                read = partial(read_packets, source, index)
+                read_for_cpu = partial(_read_stoppable, stop, read)
+                for run in plan_frames(index, remaining).runs:
+                    stop.check()
+                    if by_jpeg_engine:
+                        packets += self._decode_jpeg_files(index, read_for_cpu(run), sink)
+                    elif nvdec is None and threads > 1 and suits_threads(index, run):
+                        packets += self._decode_in_threads(index, read_for_cpu(run), sink, threads)
+                    elif nvdec is None:
+                        packets += self._decode_alone(index, run, read_for_cpu, sink)
+                    elif cache is None:
+                        packets += nvdec.decode(index, partial(read, run, places=True), sink.put_surface, sink.finish)
+                    else:
+                        all_frames = partial(read, with_all_frames(index, run), places=True)
+                        packets += _decode_and_keep(nvdec, index, all_frames, sink, cache)
+                    settled.append(run.wanted)
+                return packets, index, tuple(corrections), by_jpeg_engine or nvdec is not None
+            except IndexCorrection as found:
+                done = np.concatenate([*settled, np.zeros(0, np.int64)])
+                again = decoded_otherwise(index, found.index)[done]
+                sink.forget(done[again].tolist())
+                index, settled = found.index, [done[~again]]
+                corrections.append(found.correct)
+                remaining = frames[~np.isin(index.frame_packet[frames], settled[0])]
+            except UnsureError:
+                threads, packets, settled, remaining = 1, 0, [], frames
+                sink.start_again()
+            except DecodeError as error:
+                if not (by_jpeg_engine or nvdec) or decode == "nvdec":
+                    raise
+                # What the GPU made of this clip is not to be trusted: the CPU does all of it again.
+                leave_to_cpu(index, str(error))
+                by_jpeg_engine, nvdec, cache, settled, remaining = False, None, None, [], frames
+                sink.start_again()
+
+    def _decode_jpeg_files(self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink) -> int:
+        """Decode files by the GPU's engines, those that they do not take by the CPU."""
+        assert self._stream is not None
+        self._jpeg = self._jpeg or JpegEngine(self._stream.device.index)
+        decoded = 0
+        for packet in packets:
+            if not packet.wanted:
+                continue
+            picture = bytes(packet.data)
+            layout = engine_layout(picture, index.stream)
+            if layout is None:
+                alone = np.array([packet.number])
+                self._decode_alone(index, Run(alone, alone), partial(_again, packet), sink)
+            else:
+                sink.put_surface(packet.number, self._jpeg.surface(picture, layout, self._stream), self._stream)
+                sink.finish()
+            decoded += 1
+        return decoded
+
+    def _decode_alone(
+        self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
+    ) -> int:
+        """Decode a run by the CPU in this thread."""
+        decoded = decode_run(self._cpu, index, run, read, sink.put_frame)
+        sink.mark(decoded.corrupt)
+        return decoded.fed
+
+    def _decode_in_threads(
+        self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink, threads: int
+    ) -> int:
+        fed = count()
+        frames = decode_in_threads(index, (packet for packet, _ in zip(packets, fed, strict=False)), threads)
+        if self.device.type == "cuda":
+            for packet, frame in frames:
+                sink.put_frame(packet, frame)
+        else:
+            convert_in_threads(frames, sink, 2 * threads)
+        return next(fed)
+
+
+def _again(packet: PacketBytes, run: Run) -> list[PacketBytes]:
+    """A file that has been read, where it is a run."""
+    return [packet]
+
+
+def _check_version(source: ByteSource, state: SourceState | None, error: VideoLoaderError) -> None:
+    """Raise StaleIndexError in place of an error where the source has changed, as far as can be found out."""
+    try:
+        check_unchanged(source, state)
+    except StaleIndexError as stale:
+        raise stale from error
+    except SourceError:
+        pass  # it cannot be read, which the error tells
+
+
+def _read_stoppable(stop: Stop, read: Callable[[Run], Iterator[PacketBytes]], run: Run) -> Iterator[PacketBytes]:
+    return stop.watch(read(run))
+
+
+def _decode_and_keep(
+    nvdec: NvdecDecoder, index: VideoIndex, read: Callable[[], Iterator[PacketBytes]], sink: ClipSink, cache: FrameCache
+) -> int:
+    """Decode a run whose pictures are all wanted, by clips or by the cache."""
+    kept: dict[int, CudaSurface] = {}
+    wanted, used = sink.packets, []
+
+    def put(packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
+        kept[packet] = copy_surface(surface, stream)
+        used.append(stream)
+        if packet in wanted:
+            sink.put_surface(packet, surface, stream)
+
+    decoded = nvdec.decode(index, read, put, sink.finish)
+    # Not before all has come: in a run that fails, the wrong picture may have come for a packet.
+    if used:
+        cache.add(index, kept, used[-1])
+    return decoded
+
+
+def _file_of(source: ByteSource, index: VideoIndex, packet: int) -> str:
+    """The file that a packet lies in, for messages."""
+    return source.file_at(int(index.packet_offset[packet])) if isinstance(source, FolderSource) else index.source
+
+
+def warn_of_hdr(index: VideoIndex) -> None:
+    """Say that the colours of an HDR video come out as they are."""
+    if transfer := hdr_transfer(index.stream):
+        warnings.warn(f"HDR video ({transfer}): colours come out as coded, not tone-mapped", stacklevel=3)
+
+
+_thread = threading.local()
+
+
+def reader_of_thread(device: torch.device) -> ClipReader:
+    """The calling thread's own reader for a device, made once."""
+    readers: dict[torch.device, ClipReader] = _thread.__dict__.setdefault("readers", {})
+    if device not in readers:
+        readers[device] = ClipReader(device)
+    return readers[device]

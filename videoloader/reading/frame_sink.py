@@ -1,0 +1,285 @@
+"""Where decoded pictures go: each into the slots of the clips that want it, once it is there."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import av
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert import (
+    Border,
+    ColorSpec,
+    CudaSurface,
+    Geometry,
+    OutputSpec,
+    color_spec,
+    convert_frame,
+    convert_surfaces,
+    extend_picture,
+    fill_border,
+    fill_pixel,
+    upload_frame,
+)
+from videoloader.indexing import VideoIndex
+from videoloader.packets.decode_plan import split_at_keyframes
+from videoloader.padding import CONSTANT_FRAME
+
+
+@dataclass(frozen=True, eq=False)
+class ClipSlots:
+    """A clip, or a part of one, that is to be made.
+
+    Attributes:
+        frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME gives one of the fill value.
+        geometry: which part of the frames, and how large.
+        slots: [N, 3, H, W], what the whole clip is written to, with its border, of any strides.
+        positions: int64[T], which of the N slots each frame goes to.
+    """
+
+    frame_numbers: npt.NDArray[np.int64]
+    geometry: Geometry
+    slots: torch.Tensor
+    positions: npt.NDArray[np.int64]
+
+
+def whole_clip(frame_numbers: npt.NDArray[np.int64], geometry: Geometry, slots: torch.Tensor) -> ClipSlots:
+    """A clip that is made in one go, frame after frame into its slots, [T, 3, H, W]."""
+    return ClipSlots(frame_numbers, geometry, slots, np.arange(len(frame_numbers)))
+
+
+class ClipPart(NamedTuple):
+    """Some frames of one of several clips: which clip, and where they go."""
+
+    clip: int
+    slots: ClipSlots
+
+
+def split_clips(
+    index: VideoIndex, clips: Sequence[ClipSlots], least_packets: int
+) -> Iterator[tuple[npt.NDArray[np.int64], list[ClipPart]]]:
+    """Clips of one video as jobs for several decoders: each GOP is decoded once.
+
+    Args:
+        index: of the video.
+        clips: of it.
+        least_packets: see ``split_at_keyframes``.
+
+    Returns:
+        For each job the frame numbers to decode, and the parts of clips that want them.
+    """
+    numbers = np.concatenate([clip.frame_numbers for clip in clips])
+    # Frames of padding need no packets: they go with the first job, which may be all there is.
+    jobs = split_at_keyframes(index, numbers[numbers != CONSTANT_FRAME], least_packets) or [numbers[:0]]
+    for job, frames in enumerate(jobs):
+        parts = []
+        for number, clip in enumerate(clips):
+            wanted = np.isin(clip.frame_numbers, frames)
+            if not job:
+                wanted |= clip.frame_numbers == CONSTANT_FRAME
+            if wanted.any():
+                part = replace(clip, frame_numbers=clip.frame_numbers[wanted], positions=clip.positions[wanted])
+                parts.append(ClipPart(number, part))
+        if parts:
+            yield frames, parts
+
+
+class ClipSink:
+    """Takes the pictures of one video from a decoder and converts each into all slots that want it.
+
+    Args:
+        index: of the video.
+        clips: of that video.
+        output: the pixel values wanted.
+        stream: for what is not decoded by NVDEC; None on the CPU.
+
+    Attributes:
+        corrupt: for each clip bool[T], the frames of packets that were marked.
+        packets: the packets whose pictures are wanted.
+        done: those of them that have come.
+        marked: those of them whose frames are corrupt.
+        streams: CUDA streams that slots were written on.
+    """
+
+    def __init__(
+        self, index: VideoIndex, clips: Sequence[ClipSlots], output: OutputSpec, stream: torch.cuda.Stream | None
+    ) -> None:
+        self._stream, self._colors = index.stream, color_spec(index.stream)
+        self._clips, self._output, self._cuda_stream = clips, output, stream
+        self.corrupt = [np.zeros(len(clip.frame_numbers), np.bool_) for clip in clips]
+        self.done: set[int] = set()
+        self.marked: set[int] = set()
+        self.streams: set[torch.cuda.Stream] = set() if stream is None else {stream}
+        self._last_stream = stream
+        # For each clip the pictures that wait for ``finish``, with the frames that they are there.
+        self._arrived: defaultdict[int, list[tuple[CudaSurface, list[int]]]] = defaultdict(list)
+        # For each clip the part of its slots that conversion writes.
+        self._pictures: list[torch.Tensor] = []
+        self._positions = [clip.positions.tolist() for clip in clips]
+        for number, clip in enumerate(clips):
+            border = clip.geometry.border
+            self._pictures.append(clip.slots if border is None else border.picture(clip.slots))
+            if border is not None and border.mode == "constant":
+                # Now and not with each picture: the two do not touch each other, so their order means nothing.
+                self._fill_borders(number, border)
+            constant = np.flatnonzero(clip.frame_numbers == CONSTANT_FRAME).tolist()
+            if constant:
+                self._fill(number, constant)
+        # Which frame of which clip each picture is, ordered by packets, and where a packet's begin and end in these
+        # lists. A list for each packet would be what Python's garbage collector counts: see docs/architecture.md.
+        clip_of = np.repeat(np.arange(len(clips)), [len(clip.frame_numbers) for clip in clips])
+        frame_of = np.concatenate([np.arange(len(clip.frame_numbers)) for clip in clips])
+        numbers = np.concatenate([clip.frame_numbers for clip in clips])
+        shown = np.flatnonzero(numbers != CONSTANT_FRAME)
+        packets = index.frame_packet[numbers[shown]]
+        order = np.argsort(packets, kind="stable")
+        self._clip_of, self._frame_of = clip_of[shown[order]].tolist(), frame_of[shown[order]].tolist()
+        wanted, begin = np.unique(packets[order], return_index=True)
+        stop = np.append(begin[1:], len(order))[: len(begin)]
+        self._places = dict(zip(wanted.tolist(), zip(begin.tolist(), stop.tolist(), strict=True), strict=True))
+
+    @property
+    def packets(self) -> set[int]:
+        return set(self._places)
+
+    def frame_of(self, packet: int) -> int:
+        """The number of a wanted packet's frame."""
+        place, _ = self._places[packet]
+        return int(self._clips[self._clip_of[place]].frame_numbers[self._frame_of[place]])
+
+    def _frames_of(self, packet: int) -> Iterator[tuple[int, list[int]]]:
+        """The clips that want a packet's picture, each with the frames that it is there."""
+        begin, stop = self._places[packet]
+        while begin < stop:
+            clip = self._clip_of[begin]
+            end = bisect_right(self._clip_of, clip, begin, stop)
+            yield clip, self._frame_of[begin:end]
+            begin = end
+
+    def start_again(self) -> None:
+        """Forget what has come: all of it is written again, after what is under way."""
+        self.done.clear()
+        self.marked.clear()
+        for corrupt in self.corrupt:
+            corrupt[:] = False
+        self._arrived.clear()
+        if self._cuda_stream is not None:
+            for stream in self.streams:
+                self._cuda_stream.wait_stream(stream)
+
+    def forget(self, packets: Collection[int]) -> None:
+        """Have the pictures of some packets come again, since they may have been wrong."""
+        self.done.difference_update(packets)
+        self.marked.difference_update(packets)
+        for packet in packets:
+            for clip, frames in self._frames_of(packet):
+                self.corrupt[clip][frames] = False
+
+    def mark(self, packets: Collection[int]) -> None:
+        """Call the frames of some wanted packets corrupt."""
+        self.marked.update(packets)
+        for packet in packets:
+            for clip, frames in self._frames_of(packet):
+                self.corrupt[clip][frames] = True
+
+    def put_frame(self, packet: int, frame: av.VideoFrame) -> None:
+        """Convert a picture of the CPU engine."""
+        stream = self._stream
+        if (frame.width, frame.height) != (stream.width, stream.height):
+            # A picture that changes its size on the way is shown at the size of the video.
+            frame = frame.reformat(width=stream.width, height=stream.height)
+        colors = color_spec(stream, frame)
+        if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
+            self.put_surface(packet, surface, self._cuda_stream)
+            self._convert(colors, self._cuda_stream)
+            return
+        for clip, frames in self._frames_of(packet):
+            geometry, slot = self._clips[clip].geometry, self._picture(clip, frames[0])
+            target = torch.empty(slot.shape, dtype=slot.dtype, pin_memory=True) if slot.is_cuda else slot
+            convert_frame(frame, colors, stream.rotation, stream.mirrored, geometry, self._output, target)
+            with _on(self._cuda_stream):
+                if target is not slot:
+                    slot.copy_(target, non_blocking=True)
+                self._complete(clip, frames)
+        self.done.add(packet)
+
+    def put_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
+        """Take a picture that lies on the GPU, ready on a stream, and valid until ``finish``."""
+        if stream is not self._last_stream:
+            self._last_stream = stream
+            self.streams.add(stream)
+        for clip, frames in self._frames_of(packet):
+            self._arrived[clip].append((surface, frames))
+        self.done.add(packet)
+
+    def finish(self) -> None:
+        """Convert the pictures that ``put_surface`` has taken."""
+        if self._last_stream is not None:
+            self._convert(self._colors, self._last_stream)
+
+    def _convert(self, colors: ColorSpec, stream: torch.cuda.Stream) -> None:
+        rotation, mirrored = self._stream.rotation, self._stream.mirrored
+        for clip, arrived in self._arrived.items():
+            geometry, positions = self._clips[clip].geometry, self._positions[clip]
+            surfaces = [surface for surface, _ in arrived]
+            targets = [positions[frames[0]] for _, frames in arrived]
+            convert_surfaces(
+                surfaces,
+                colors,
+                rotation,
+                mirrored,
+                geometry,
+                self._output,
+                self._pictures[clip],
+                targets,
+                stream.cuda_stream,
+            )
+            incomplete = [frames for _, frames in arrived if len(frames) > 1 or geometry.border is not None]
+            if incomplete:
+                with torch.cuda.stream(stream):
+                    for frames in incomplete:
+                        self._complete(clip, frames)
+        self._arrived.clear()
+
+    def _picture(self, clip: int, frame: int) -> torch.Tensor:
+        return self._pictures[clip][self._positions[clip][frame]]
+
+    def _complete(self, clip: int, frames: list[int]) -> None:
+        """Make the rest out of the picture of the first of some frames."""
+        border, slots = self._clips[clip].geometry.border, self._pictures[clip]
+        first, *others = [self._positions[clip][frame] for frame in frames]
+        if border is not None and border.mode != "constant":
+            slots = self._clips[clip].slots
+            extend_picture(slots[first], border)
+        for other in others:
+            slots[other].copy_(slots[first], non_blocking=True)
+
+    def _fill(self, clip: int, frames: list[int]) -> None:
+        """Make the frames of constant padding."""
+        picture = self._picture(clip, frames[0])
+        with _on(self._cuda_stream):
+            picture.copy_(self._pixel(picture, self._output.fill_value)[:, None, None].expand_as(picture))
+            self._complete(clip, frames)
+
+    def _fill_borders(self, clip: int, border: Border) -> None:
+        slots = self._clips[clip].slots
+        with _on(self._cuda_stream):
+            pixel = self._pixel(slots, border.fill)
+            for position in self._positions[clip]:
+                fill_border(slots[position], border, pixel)
+
+    def _pixel(self, slot: torch.Tensor, color: tuple[float, float, float]) -> torch.Tensor:
+        """[3]: a colour in the numbers of a slot."""
+        output = replace(self._output, fill_value=color)
+        return slot.new_tensor(fill_pixel(self._stream, self._colors, output))
+
+
+def _on(stream: torch.cuda.Stream | None) -> torch.cuda.StreamContext | nullcontext[None]:
+    return nullcontext() if stream is None else torch.cuda.stream(stream)

@@ -1,0 +1,95 @@
+"""The frames of a video one after the other, by all cores together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert import Geometry, OutputSpec
+from videoloader.decoding import UnsureError, decode_in_threads
+from videoloader.indexing import ByteSource, VideoIndex
+from videoloader.indexing.sources import check_unchanged
+from videoloader.packets.decode_plan import Run
+from videoloader.packets.read_packets import PacketBytes, read_packets
+from videoloader.reading.cancellation import Stop
+from videoloader.reading.clip_reader import warn_of_hdr
+from videoloader.reading.conversion_threads import conversion_threads
+from videoloader.reading.frame_sink import ClipSink, whole_clip
+
+
+def stream_in_threads(
+    source: ByteSource,
+    index: VideoIndex,
+    frames: npt.NDArray[np.int64],
+    runs: Sequence[Run],
+    output: OutputSpec,
+    threads: int,
+    ahead: int,
+) -> Iterator[torch.Tensor]:
+    """Frames in order, each [3, H, W] on the CPU. No packet is decoded twice.
+
+    Args:
+        source: of the video.
+        index: of the video.
+        frames: frame numbers, rising.
+        runs: of their plan.
+        output: the pixel values wanted.
+        threads: that decode.
+        ahead: how many frames may be there or in the making.
+
+    Raises:
+        UnsureError: see ``decode_in_threads``; or frames are shown in another order than they lie in the video. Those
+            up to there are right.
+        IndexCorrection: see ``read_packets``; likewise.
+        StaleIndexError: the source has changed since it was opened.
+    """
+    warn_of_hdr(index)
+    geometry = Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
+    making: deque[tuple[torch.Tensor, Future[None], int]] = deque()
+    stop = Stop()
+    # A packet may be shown several times.
+    packet_of = index.frame_packet[frames].astype(np.int64)
+    first = np.flatnonzero(np.diff(packet_of, prepend=-1))
+    times = np.diff(first, append=len(frames)).tolist()
+    due = zip(frames[first].tolist(), packet_of[first].tolist(), times, strict=True)
+    try:
+        for run in runs:
+            for packet, picture in decode_in_threads(index, _read_unchanged(source, index, run), threads):
+                frame, expected, shown = next(due, (0, -1, 0))
+                if packet != expected:  # an edit list goes back
+                    raise UnsureError
+                pixels = torch.empty((3, *geometry.size), dtype=output.dtype)
+                sink = ClipSink(index, [whole_clip(np.array([frame]), geometry, pixels[None])], output, None)
+                making.append((pixels, conversion_threads().submit(sink.put_frame, packet, picture), shown))
+                if len(making) >= ahead:
+                    yield from _made(making)
+                    stop.check_process()
+        while making:
+            yield from _made(making)
+            stop.check_process()
+        if next(due, None) is not None:
+            raise UnsureError
+    finally:
+        if not stop.exiting:
+            for _, conversion, _ in making:
+                conversion.cancel()
+
+
+def _read_unchanged(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[PacketBytes]:
+    """The packets of a run; see ``read_packets``. The last frames come only if the source has not changed."""
+    yield from read_packets(source, index, run)
+    check_unchanged(source)
+
+
+def _made(making: deque[tuple[torch.Tensor, Future[None], int]]) -> Iterator[torch.Tensor]:
+    """The oldest frame, as often as it is shown, each time in memory of its own."""
+    pixels, conversion, shown = making.popleft()
+    conversion.result()
+    yield from (pixels.clone() for _ in repeat(None, shown - 1))
+    yield pixels

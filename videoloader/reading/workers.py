@@ -1,0 +1,277 @@
+"""Threads that decode: those of NVDEC, and CPU cores that would idle beside them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from videoloader.decoding import INEXACT_CODECS, Decode, default_workers, jpeg_engine_decodes, nvdec_decodes
+from videoloader.device import available_cores
+from videoloader.errors import ConfigurationError
+from videoloader.indexing import VideoIndex
+from videoloader.indexing.forks import after_fork
+from videoloader.reading.clip_reader import ClipReader, reader_of_thread
+
+T = TypeVar("T")
+
+# How much the last job counts in the running mean of what jobs take.
+_NEWEST = 0.1
+# Pixels that a JPEG engine decodes in about the time of Python's part of an image (H200).
+_JPEG_PIXELS = 1 << 19
+# Seconds. Long enough that another thread wakes up and takes Python's lock.
+_FOR_OTHERS = 20e-6
+
+
+@dataclass(eq=False)
+class _Job(Generic[T]):
+    make: Callable[[ClipReader, Decode], T]
+    kind: tuple[str, int]  # jobs of one kind take time in proportion to their packets
+    packets: int
+    threads: int  # that may work at once while this is the oldest job
+    future: Future[T] = field(default_factory=Future)
+
+    def run(self, device: torch.device, decode: Decode) -> None:
+        if self.future.set_running_or_notify_cancel():
+            try:
+                self.future.set_result(self.make(reader_of_thread(device), decode))
+            except BaseException as error:
+                self.future.set_exception(error)
+                # The error's traceback holds this frame and its caller's: while one of them knows the future, which
+                # holds the error, only the garbage collector frees the job's memory.
+                del self
+
+
+class DecodeWorkers:
+    """Runs decoding jobs in threads, each with decoders of its own.
+
+    NVDEC's threads take the oldest job. A CPU thread takes what NVDEC cannot decode; if there is none of that, the
+    youngest job of NVDEC's, provided that by the times measured so far the CPU ends it before NVDEC would. So
+    the CPU only takes work off a queue that is long enough, and no batch waits longer for it.
+
+    All threads share Python's lock with the consumer, who needs it to launch a network's kernels. So a consumer with
+    batches in store says so, and then fewer threads decode, and no CPU thread for NVDEC.
+
+    Args:
+        device: where frames are wanted.
+        decode: which engines may decode; see ``nvdec_decodes``.
+        num_workers: threads that feed NVDEC, or decode where there is no NVDEC. Default: five for two NVDEC
+            engines, or one for each core.
+        cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
+            process may use, divided by the processes of this machine (``LOCAL_WORLD_SIZE``).
+
+    Attributes:
+        num_workers, cpu_workers: as they came out.
+
+    Raises:
+        ConfigurationError: no worker, or an engine that the device does not have.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        *,
+        decode: Decode = "auto",
+        num_workers: int | None = None,
+        cpu_workers: int | None = None,
+    ) -> None:
+        if decode == "nvdec" and device.type != "cuda":
+            raise ConfigurationError(f"decode is 'nvdec', but the device is {str(device)!r}")
+        self._device, self._decode = device, decode
+        uses_nvdec = device.type == "cuda" and decode != "cpu"
+        cores = available_cores()
+        if num_workers is None:
+            num_workers = default_workers(device.index) if uses_nvdec else cores
+        if cpu_workers is None:
+            cpu_workers = cores // 2 // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        if num_workers < 1 or cpu_workers < 0:
+            raise ConfigurationError(f"num_workers is {num_workers} and cpu_workers {cpu_workers}: too few")
+        self.num_workers = num_workers
+        self.cpu_workers = cpu_workers if uses_nvdec and decode == "auto" else 0
+        self._start()
+        after_fork(self._start)
+
+    def _start(self) -> None:
+        self._main = ThreadPoolExecutor(self.num_workers, "videoloader-decode")
+        self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
+        self._lock = threading.Lock()
+        # Threads that may work on ``_waiting``, and do; threads that help. Each ends when it finds nothing to do.
+        self._allowed, self._working, self._helping = self.num_workers, 0, 0
+        self._in_hurry = True
+        self._waiting: deque[_Job[Any]] = deque()  # for NVDEC, or all there are where there is none
+        self._waiting_for_cpu: deque[_Job[Any]] = deque()
+        self._nvdec_seconds, self._cpu_seconds = _Times(), _Times()
+
+    def submit(self, make: Callable[[ClipReader, Decode], T], index: VideoIndex, packets: int) -> Future[T]:
+        """Have a job done.
+
+        Args:
+            make: called with a thread's reader and the engine to use.
+            index: of the video to decode.
+            packets: that will be decoded, about.
+        """
+        pixels = index.stream.width * index.stream.height
+        by_jpeg_engine = jpeg_engine_decodes(index, self._device, self._decode)
+        for_cpu = self._beside is not None and not (by_jpeg_engine or nvdec_decodes(index, self._device, self._decode))
+        # Small images are mostly Python's work, and two threads hand its lock to and fro with each call that lets go.
+        threads = 1 + pixels // _JPEG_PIXELS if by_jpeg_engine else self.num_workers
+        job = _Job(make, (index.stream.codec, pixels.bit_length()), packets, threads)
+        with self._lock:
+            (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
+        self._start_work()
+        self._call_help()
+        return job.future
+
+    def _start_work(self) -> None:
+        """Let as many threads work as may and have something to do. To wake one that has not costs as much as a job."""
+        with self._lock:
+            missing = min(self._may_work() - self._working, len(self._waiting) + len(self._waiting_for_cpu))
+            self._working += max(missing, 0)
+        for started in range(missing):
+            try:
+                self._main.submit(self._work)
+            except RuntimeError:  # at the interpreter's end
+                with self._lock:
+                    self._working -= missing - started
+                raise
+
+    def _call_help(self) -> None:
+        """Let one more CPU thread help, if there is something that it should do."""
+        with self._lock:
+            if self._beside is None or self._helping >= self.cpu_workers or not self._helps():
+                return
+            self._helping += 1
+        # At the interpreter's end no more calls are taken. Jobs that wait are called off, but must come to an end.
+        with suppress(RuntimeError):
+            self._beside.submit(self._help)
+
+    def keep_up(self, ready: int, asked_for: int) -> None:
+        """Decode with all threads until half of the batches are ready, with ever fewer from there on.
+
+        Args:
+            ready: batches that the consumer can take at once.
+            asked_for: batches ready or in the making, not none.
+        """
+        missing = asked_for - ready
+        with self._lock:
+            self._allowed = max(min(-(-2 * missing * self.num_workers // asked_for), self.num_workers), 1)
+            self._in_hurry = 2 * missing >= asked_for
+        self._start_work()
+
+    def let_others_run(self) -> None:
+        """Called between parts of Python's work that nobody is in a hurry for.
+
+        Python takes its lock from a thread only after 5 ms (``sys.setswitchinterval``), in which a GPU may run out of
+        work.
+        """
+        if not self._in_hurry:
+            time.sleep(_FOR_OTHERS)
+
+    def _work(self) -> None:
+        while (job := self._take()) is not None:
+            with suppress(RuntimeError):  # at the interpreter's end this thread does what is left
+                self._start_work()  # more may take the next one
+            start = time.perf_counter()
+            job.run(self._device, self._decode)
+            self._nvdec_seconds.add(job, time.perf_counter() - start)
+            del job  # see _Job.run
+            self._call_help()
+
+    def _take(self) -> _Job[Any] | None:
+        """The oldest job; None ends the thread: there is none, or the others are enough."""
+        with self._lock:
+            if self._working <= self._may_work():
+                return (self._waiting or self._waiting_for_cpu).popleft()
+            self._working -= 1
+            return None
+
+    def _may_work(self) -> int:
+        """How many threads may work on the oldest job and those after it."""
+        queue = self._waiting or self._waiting_for_cpu
+        return min(self._allowed, queue[0].threads) if queue else 0
+
+    def _help(self) -> None:
+        while (job := self._take_for_cpu()) is not None:
+            start = time.perf_counter()
+            job.run(self._device, "cpu")
+            self._cpu_seconds.add(job, time.perf_counter() - start)
+            del job  # see _Job.run
+
+    def _take_for_cpu(self) -> _Job[Any] | None:
+        with self._lock:
+            if not self._helps():
+                self._helping -= 1
+                return None
+            job = self._waiting_for_cpu.popleft() if self._waiting_for_cpu else self._waiting.pop()
+            self._cpu_seconds.tried.add(job.kind)
+            return job
+
+    def _helps(self) -> bool:
+        """Whether a CPU thread has something to do."""
+        waits_for_nvdec = bool(self._waiting) and self._in_hurry
+        return bool(self._waiting_for_cpu) or (waits_for_nvdec and self._pays(self._waiting[-1]))
+
+    def _pays(self, job: _Job[Any]) -> bool:
+        """Whether the CPU would end the youngest job before NVDEC does, and with the same pixels."""
+        if job.kind[0] in INEXACT_CODECS:
+            return False
+        on_cpu, on_nvdec = self._cpu_seconds.of(job), self._nvdec_seconds.of(job)
+        if on_nvdec is None:
+            return False
+        if on_cpu is None:  # one is tried, to see how long it takes
+            return job.kind not in self._cpu_seconds.tried
+        before = sum(self._nvdec_seconds.of(other) or on_nvdec for other in self._waiting) - on_nvdec
+        return on_cpu < before / self.num_workers + on_nvdec
+
+
+class _Times:
+    """Seconds a packet that each kind of job takes, as a running mean.
+
+    Attributes:
+        tried: kinds of which a job was begun.
+    """
+
+    def __init__(self) -> None:
+        self._seconds: dict[tuple[str, int], float] = {}
+        self.tried: set[tuple[str, int]] = set()
+
+    def add(self, job: _Job[Any], seconds: float) -> None:
+        each = seconds / max(job.packets, 1)
+        known = self._seconds.get(job.kind, each)
+        self._seconds[job.kind] = known + _NEWEST * (each - known)
+
+    def of(self, job: _Job[Any]) -> float | None:
+        each = self._seconds.get(job.kind)
+        return None if each is None else each * job.packets
+
+
+# One entry for each read under way.
+_reads: list[object] = []
+after_fork(_reads.clear)
+
+
+@contextmanager
+def share_of_cores() -> Iterator[int]:
+    """How many threads one read may use: those that PyTorch's operations may, shared by all reads under way."""
+    read = object()
+    _reads.append(read)
+    try:
+        yield max(min(torch.get_num_threads(), available_cores()) // len(_reads), 1)
+    finally:
+        with suppress(ValueError):  # in a forked process, of a read that was under way
+            _reads.remove(read)
+
+
+@cache
+def workers_of_device(device: torch.device, decode: Decode) -> DecodeWorkers:
+    """The threads that all videos share which are read on a device without a loader."""
+    return DecodeWorkers(device, decode=decode, cpu_workers=0)

@@ -1,0 +1,1 @@
+"""Operations carried out on batches, on the CPU and on CUDA."""

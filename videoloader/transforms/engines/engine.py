@@ -1,0 +1,196 @@
+"""Carries out operations on a batch of clips, wherever it lies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+import torch
+
+from videoloader.convert import Interpolation, Layout, OutputSpec
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.engines import cpu as cpu_operations
+from videoloader.transforms.engines import cuda as cuda_operations
+from videoloader.transforms.engines.work import ClipWork, Finish
+from videoloader.transforms.operations import (
+    BatchFunction,
+    ColorMatrix,
+    Erase,
+    HueShift,
+    Operation,
+    Sharpen,
+    Statistic,
+    StatisticTable,
+    Table,
+    Warp,
+)
+
+Program: TypeAlias = Sequence[Operation]
+
+# The array of each operation: its name, type, and shape after the rows.
+_ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
+    Table: ("values", np.dtype(np.uint8), (3, 256)),
+    StatisticTable: ("factor", np.dtype(np.float32), ()),
+    ColorMatrix: ("matrix", np.dtype(np.float32), (3, 4)),
+    HueShift: ("turns", np.dtype(np.float32), ()),
+    Sharpen: ("factor", np.dtype(np.float32), ()),
+    Warp: ("matrix", np.dtype(np.float64), (3, 3)),
+    Erase: ("boxes", np.dtype(np.int32), (4,)),
+}
+_STATISTICS, _INTERPOLATIONS = get_args(Statistic), get_args(Interpolation)
+# Of a frame: the kernels count them in 32 bits.
+_MOST_PIXELS = 2**30
+
+
+class _Waiting(NamedTuple):
+    """A clip that has come to a function.
+
+    Attributes:
+        clip: its number in the batch.
+        source: uint8[N, T, 3, H, W], where its frames are now.
+        row: in which row.
+        before: what is to be done until then.
+        function: the function.
+        after: what comes after it.
+    """
+
+    clip: int
+    source: torch.Tensor
+    row: int
+    before: Program
+    function: BatchFunction
+    after: Program
+
+
+def apply_operations(
+    frames: torch.Tensor,
+    programs: Sequence[Program],
+    output: OutputSpec | None = None,
+    layout: Layout = "TCHW",
+) -> torch.Tensor:
+    """Carry out each clip's operations. CPU and CUDA give the same numbers, bit for bit.
+
+    On a GPU step s does the s-th operation of all clips in one kernel (two small ones come before it where a
+    ``StatisticTable`` is among them), on the current stream, without waiting for anything. A ``BatchFunction`` waits
+    until no clip has anything else to do, and runs once for all clips that have come to the same function with frames
+    of the same size.
+
+    Args:
+        frames: uint8[B, T, 3, H, W], contiguous; they are not changed.
+        programs: for each clip what to do, in order, of any length.
+        output: number type and normalisation of the result: uint8 unless given. Its colours are not looked at.
+        layout: of the result.
+
+    Returns:
+        [B, T, 3, H', W'] of ``output.dtype``, or with the layout's order of the last four dimensions: new memory, or
+        ``frames`` where nothing is to do.
+
+    Raises:
+        ConfigurationError: frames or an operation's arrays have another shape or type, or clips come out in different
+            sizes.
+    """
+    _check_frames(frames, programs)
+    clips, length, _, height, width = frames.shape
+    sizes = {_checked_size(program, length, (height, width)) for program in programs}
+    if len(sizes) > 1:
+        raise ConfigurationError(f"clips of one batch come out of their transforms in sizes {sorted(sizes)}")
+    finish = Finish(output or OutputSpec(), layout)
+    if not any(programs) and finish.changes_nothing:
+        return frames
+    result = finish.allocate(clips, length, sizes.pop() if sizes else (height, width), frames.device)
+    if not frames.numel():
+        return result
+    carry_out = cuda_operations.carry_out if frames.is_cuda else cpu_operations.carry_out
+    left = [(clip, frames, clip, program) for clip, program in enumerate(programs)]
+    while left:
+        works: list[ClipWork] = []
+        groups: defaultdict[Any, list[_Waiting]] = defaultdict(list)
+        for clip, source, row, program in left:
+            for at, operation in enumerate(program):
+                if type(operation) is BatchFunction:
+                    waiting = _Waiting(clip, source, row, program[:at], operation, program[at + 1 :])
+                    size = _size_after(waiting.before, (source.shape[-2], source.shape[-1]))
+                    groups[id(operation.function), size].append(waiting)
+                    break
+            else:
+                works.append(ClipWork(source, row, program, result, clip, True))
+        gathered = {key: _gather(members, key[1], works) for key, members in groups.items()}
+        carry_out(works, finish)
+        left = []
+        for key, members in groups.items():
+            batch = _call([each.function for each in members], gathered[key])
+            left += [(each.clip, batch, row, each.after) for row, each in enumerate(members)]
+    return result
+
+
+def _gather(members: Sequence[_Waiting], size: tuple[int, int], works: list[ClipWork]) -> torch.Tensor:
+    """Memory for the clips that a function gets together, and the works that fill it."""
+    source = members[0].source
+    batch = torch.empty((len(members), source.shape[1], 3, *size), dtype=torch.uint8, device=source.device)
+    works += [ClipWork(each.source, each.row, each.before, batch, row, False) for row, each in enumerate(members)]
+    return batch
+
+
+def _call(operations: Sequence[BatchFunction], frames: torch.Tensor) -> torch.Tensor:
+    """What the function of all these operations makes of their clips."""
+    function, shape = operations[0].function, frames.shape
+    params = {name: np.stack([each.params[name] for each in operations]) for name in operations[0].params}
+    result = function(frames, params)
+    if result.shape != shape or result.dtype != torch.uint8 or result.device != frames.device:
+        raise ConfigurationError(
+            f"{getattr(function, '__name__', function)} gave {result.dtype} {list(result.shape)} on {result.device} "
+            f"for torch.uint8 {list(shape)} on {frames.device}"
+        )
+    return result.contiguous()
+
+
+def _size_after(program: Program, size: tuple[int, int]) -> tuple[int, int]:
+    for operation in program:
+        if isinstance(operation, Warp):
+            size = operation.size
+    return size
+
+
+def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple[int, int]:
+    """(height, width) in which a clip comes out of its operations, which are checked."""
+    for operation in program:
+        kind = type(operation)
+        if kind not in _ARRAYS:
+            if kind is not BatchFunction:
+                raise ConfigurationError(f"{operation!r} is no operation on pixels")
+            continue
+        name, dtype, shape = _ARRAYS[kind]
+        array = getattr(operation, name)
+        # Of boxes there may be any number.
+        rest = array.shape[2:] if kind is Erase else array.shape[1:]
+        if array.dtype != dtype or array.ndim < 1 or len(array) not in (1, length) or rest != shape:
+            _refuse(operation, length)
+        if type(operation) is Warp:
+            size = operation.size
+            if min(*size, *operation.samples) < 1 or size[0] * size[1] > _MOST_PIXELS:
+                raise ConfigurationError(f"Warp cannot make frames of {size} with samples {operation.samples}")
+            if operation.interpolation not in _INTERPOLATIONS:
+                raise ConfigurationError(f"interpolation is {operation.interpolation!r}, not one of {_INTERPOLATIONS}")
+        elif type(operation) is StatisticTable and operation.statistic not in _STATISTICS:
+            raise ConfigurationError(f"statistic is {operation.statistic!r}, not one of {_STATISTICS}")
+    return size
+
+
+def _refuse(operation: Operation, length: int) -> None:
+    name, dtype, shape = _ARRAYS[type(operation)]
+    array = getattr(operation, name)
+    wanted = ", ".join([f"1 or {length}", *(["N"] if type(operation) is Erase else []), *map(str, shape)])
+    raise ConfigurationError(
+        f"{type(operation).__name__}.{name} is {array.dtype}{list(array.shape)}, not {dtype}[{wanted}]"
+    )
+
+
+def _check_frames(frames: torch.Tensor, programs: Sequence[Program]) -> None:
+    if frames.dtype != torch.uint8 or frames.ndim != 5 or frames.shape[2] != 3 or min(frames.shape[3:]) < 1:
+        raise ConfigurationError(f"frames are {frames.dtype} {list(frames.shape)}, not torch.uint8 [B, T, 3, H, W]")
+    if not frames.is_contiguous() or frames.shape[3] * frames.shape[4] > _MOST_PIXELS:
+        raise ConfigurationError("frames must be contiguous, and of at most 2³⁰ pixels each")
+    if len(programs) != len(frames):
+        raise ConfigurationError(f"there are {len(programs)} lists of operations for {len(frames)} clips")

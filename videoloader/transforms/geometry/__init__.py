@@ -1,0 +1,1 @@
+"""Where pixels come from: places, matrices, and resampling."""

@@ -1,0 +1,86 @@
+"""Where points of the output lie in the input: of a conversion as a matrix, and through any matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert import Geometry
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.geometry.warp_matrices import Matrices
+
+
+def picture_box(geometry: Geometry) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of the picture in the output, pixels."""
+    top, left = (0, 0) if geometry.border is None else (geometry.border.top, geometry.border.left)
+    return top, left, *geometry.picture_size
+
+
+def geometry_matrix(geometry: Geometry) -> Matrices:
+    """float64[3, 3]: where points of what a conversion puts out lie in the frames that a player shows.
+
+    A point (x, y) lies at ``matrix @ (x, y, 1)``. Both are counted in pixels from the corner of the top left pixel,
+    whose centre is at (0.5, 0.5).
+    """
+    top, left, height, width = picture_box(geometry)
+    window_top, window_left = (0, 0) if geometry.window is None else geometry.window[:2]
+    crop_top, crop_left, rows, columns = geometry.crop
+    scale_x, scale_y = columns / geometry.size[1], rows / geometry.size[0]
+    # A column x of the output is column start + sign · x of the resized crop, and so are its rows.
+    sign_x, start_x = (-1, left + width + window_left) if geometry.flip else (1, window_left - left)
+    sign_y, start_y = (-1, top + height + window_top) if geometry.flip_vertical else (1, window_top - top)
+    return np.array(
+        [
+            [sign_x * scale_x, 0, crop_left + start_x * scale_x],
+            [0, sign_y * scale_y, crop_top + start_y * scale_y],
+            [0, 0, 1],
+        ]
+    )
+
+
+def apply_matrix(matrix: Matrices, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Points (x, y) through matrices: float64[N, ..., 2] through float64[N, 3, 3], either N may be 1."""
+    matrix = matrix.reshape(len(matrix), *[1] * (points.ndim - 2), 3, 3)
+    mapped = (matrix[..., :2] @ points[..., None])[..., 0] + matrix[..., 2]
+    result: npt.NDArray[np.float64] = mapped[..., :2] / mapped[..., 2:]
+    return result
+
+
+def inverse(matrix: Matrices) -> Matrices:
+    """The way back: float64[..., 3, 3]."""
+    return np.linalg.inv(matrix).astype(np.float64)
+
+
+def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
+    """Points or boxes through matrices, such as those from a batch's frames to the videos.
+
+    Args:
+        points: [N, ..., 2] for points (x, y), or [N, ..., 4] for boxes (x1, y1, x2, y2).
+        matrix: float64[N, 3, 3], or float64[N, T, 3, 3] for points [N, T, ...]; see ``boxes.source_matrix``.
+
+    Returns:
+        The same shape, float32 or the wider type that they came in. Of a box it is the smallest one around its mapped
+        corners: x1 ≤ x2 and y1 ≤ y2.
+
+    Raises:
+        ConfigurationError: the points are neither.
+    """
+    leading = matrix.ndim - 2
+    if points.ndim <= leading or points.shape[-1] not in (2, 4) or points.shape[:leading] != matrix.shape[:leading]:
+        shape = ", ".join(str(length) for length in matrix.shape[:leading])
+        raise ConfigurationError(f"points are {list(points.shape)}, not [{shape}, ..., 2] or [{shape}, ..., 4]")
+    points = points.to(torch.promote_types(points.dtype, torch.float32))
+    ones = [1] * (points.ndim - 1 - leading)
+    rows = torch.tensor(matrix, dtype=points.dtype, device=points.device).reshape(*matrix.shape[:leading], *ones, 3, 3)
+    if points.shape[-1] == 2:
+        return _through(points, rows)
+    x, y = points[..., [0, 2, 2, 0]], points[..., [1, 1, 3, 3]]
+    corners = _through(torch.stack([x, y], -1), rows.unsqueeze(-3))
+    return torch.cat([corners.amin(-2), corners.amax(-2)], -1)
+
+
+def _through(points: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    # Added up one by one: a matrix product may be of lower precision on a GPU.
+    x, y, scale = (row[..., 0] * points[..., 0] + row[..., 1] * points[..., 1] + row[..., 2] for row in rows.unbind(-2))
+    return torch.stack([x / scale, y / scale], -1)

@@ -1,0 +1,143 @@
+"""Consecutive geometric transforms become one: their matrices are multiplied and the frames resampled once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from videoloader import padding
+from videoloader.convert import Geometry
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.geometry.resampling import Resampling, Size, compose, of_geometry
+from videoloader.transforms.operations import ClipInfo, Warp
+from videoloader.transforms.planning.conversion_plan import adds_border
+from videoloader.transforms.planning.steps import (
+    Choice,
+    GeometryStep,
+    WarpStep,
+    is_choice,
+    is_geometry_step,
+    is_warp_step,
+)
+
+GeometricTransform: TypeAlias = GeometryStep | WarpStep | Choice
+
+
+@dataclass(frozen=True)
+class GeometricGroup:
+    """Geometric transforms as one pixel transform with one resampling; see ``resampling.compose`` for what that means.
+
+    Args:
+        transforms: in the order in which they apply; see ``is_geometric``.
+
+    Raises:
+        ConfigurationError: one of them is not geometric, or has a border that is no colour.
+
+    Example:
+        >>> group = GeometricGroup((Rotate((-10, 10)), CenterCrop(200), RandomHorizontalFlip()))
+    """
+
+    transforms: tuple[GeometricTransform, ...]
+
+    def __post_init__(self) -> None:
+        for transform in self.transforms:
+            if not is_geometric(transform):
+                raise ConfigurationError(f"{type(transform).__name__} does more than move pixels")
+            _check_borders(transform)
+
+    def output_size(self, height: int, width: int) -> Size:
+        """(height, width) of the frames that come out when frames of this size go in, whatever is drawn.
+
+        Raises:
+            ConfigurationError: see ``output_size``.
+        """
+        return output_size(self.transforms, (height, width))
+
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
+        """One warp, or none where nothing changes; two where one cannot say it."""
+        steps: list[Resampling] = []
+        size = clip.height, clip.width
+        for transform in self.transforms:
+            size = _draw(transform, rng, clip, size, steps)
+        return compose(steps, (clip.height, clip.width))
+
+
+def is_geometric(transform: object) -> bool:
+    """Whether a transform does nothing but move pixels: crops, resizes, flips, borders, warps, and choices of such."""
+    if is_choice(transform):
+        return all(is_geometric(each) for alternative in transform.alternatives for each in alternative)
+    return is_geometry_step(transform) or is_warp_step(transform)
+
+
+def group_geometric(transforms: Iterable[object]) -> list[Any]:
+    """The same list, with each run of consecutive geometric transforms as one ``GeometricGroup``."""
+    grouped: list[Any] = []
+    for geometric, run in groupby(transforms, is_geometric):
+        if geometric:
+            grouped.append(GeometricGroup(tuple(run)))  # type: ignore[arg-type]
+        else:
+            grouped += run
+    return grouped
+
+
+def output_size(transforms: Iterable[object], size: Size) -> Size:
+    """(height, width) that transforms give to frames, whatever they draw. Those that are not geometric keep the size.
+
+    Raises:
+        ConfigurationError: it depends on what is drawn, a crop is larger than the frames, or frames are larger than
+            what they are padded to.
+    """
+    for transform in transforms:
+        if is_choice(transform):
+            sizes = {output_size(alternative, size) for alternative in transform.alternatives}
+            if len(sizes) > 1:
+                names = [
+                    " + ".join(type(each).__name__ for each in alternative) or "nothing"
+                    for alternative in transform.alternatives
+                ]
+                raise ConfigurationError(
+                    f"{type(transform).__name__} of {', '.join(names)} gives frames of {sorted(sizes)}: "
+                    "clips of one batch need frames of one size"
+                )
+            (size,) = sizes
+        elif isinstance(transform, GeometricGroup):
+            size = output_size(transform.transforms, size)
+        elif is_geometry_step(transform):
+            # What is drawn moves a crop but does not change its size.
+            size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
+    return size
+
+
+def _check_borders(transform: object) -> None:
+    if is_choice(transform):
+        for alternative in transform.alternatives:
+            for each in alternative:
+                _check_borders(each)
+    elif adds_border(transform) and padding.check_mode(getattr(transform, "mode", "")) != "constant":
+        raise ConfigurationError(
+            f"{type(transform).__name__} after pixels have changed, or after another border, takes mode 'constant' only"
+        )
+
+
+def _draw(transform: object, rng: np.random.Generator, clip: ClipInfo, size: Size, steps: list[Resampling]) -> Size:
+    """Add what a transform draws, and give the size that frames have after it."""
+    clip = clip._replace(height=size[0], width=size[1])
+    if is_choice(transform):
+        for each in transform.choose(rng, clip):
+            size = _draw(each, rng, clip, size, steps)
+    elif is_geometry_step(transform):
+        steps.append(of_geometry(transform.plan(_whole(size), rng), size))
+        size = steps[-1].size
+    elif is_warp_step(transform):
+        step = transform.resampling(rng, clip)
+        if step is not None:
+            steps.append(step)
+    return size
+
+
+def _whole(size: Size) -> Geometry:
+    return Geometry((0, 0, *size), size)

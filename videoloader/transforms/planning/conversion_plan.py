@@ -1,0 +1,136 @@
+"""From a list of transforms to the one conversion that carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from videoloader.convert import Geometry
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
+from videoloader.transforms.crops import RandomCrop
+from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
+from videoloader.transforms.normalize import Normalize
+from videoloader.transforms.operations import ClipInfo
+from videoloader.transforms.planning.steps import (
+    Choice,
+    GeometryStep,
+    ViewStep,
+    is_axis_aligned,
+    is_choice,
+    is_geometry_step,
+    is_view_step,
+)
+
+ConversionStep: TypeAlias = GeometryStep | ViewStep | Choice
+Transform: TypeAlias = ConversionStep | Normalize
+_FLIPS = (HorizontalFlip, VerticalFlip, RandomHorizontalFlip, RandomVerticalFlip)
+
+
+def plan_geometry(
+    transforms: Sequence[Transform],
+    display_size: tuple[int, int],
+    rng: np.random.Generator,
+    clip: ClipInfo | None = None,
+) -> Geometry:
+    """The crop, resize, flip and border that a clip's transforms add up to.
+
+    Args:
+        transforms: in the order in which they apply; none that makes several views.
+        display_size: (height, width) of the video's frames as a player shows them.
+        rng: the clip's own generator; each random transform draws from it in turn.
+        clip: what predicates are told of it; nothing but the frames' size by default.
+
+    Raises:
+        ConfigurationError: a crop is larger than the frames, or the frames are larger than what they are padded to; or
+            frames are padded before they are cropped, resized or padded again.
+    """
+    (geometry,) = plan_geometries(transforms, display_size, rng, clip)
+    return geometry
+
+
+def plan_geometries(
+    transforms: Sequence[Transform],
+    display_size: tuple[int, int],
+    rng: np.random.Generator,
+    clip: ClipInfo | None = None,
+) -> list[Geometry]:
+    """``plan_geometry`` for each view of a clip: ``views.count_views(transforms)`` of them, one where none is wanted.
+
+    What comes before a step that makes views is drawn once, what comes after it for each view.
+    """
+    _check_order(transforms)
+    geometries = [Geometry((0, 0, *display_size), display_size)]
+    for transform in transforms:
+        if is_view_step(transform):
+            geometries = [view for geometry in geometries for view in transform.plan_views(geometry, rng)]
+        elif not isinstance(transform, Normalize):
+            geometries = [_planned(transform, geometry, rng, clip or ClipInfo(0, 0, 0)) for geometry in geometries]
+    return geometries
+
+
+def _planned(transform: object, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
+    if is_geometry_step(transform):
+        return transform.plan(geometry, rng)
+    height, width = geometry.output_size
+    if is_choice(transform) and is_axis_aligned(transform):
+        for each in transform.choose(rng, clip._replace(height=height, width=width)):
+            geometry = _planned(each, geometry, rng, clip)
+        return geometry
+    raise ConfigurationError(f"{type(transform).__name__} cannot be a part of conversion")
+
+
+def split_conversion(transforms: Sequence[object]) -> tuple[list[ConversionStep], list[object]]:
+    """The transforms that conversion carries out, and all after them.
+
+    The first part is as long as steps are axis-aligned; see ``steps.is_axis_aligned``. After one that adds a border it
+    has flips only.
+
+    Raises:
+        ConfigurationError: a step among the rest makes several views.
+    """
+    first: list[ConversionStep] = []
+    padded = False
+    for transform in transforms:
+        if not is_axis_aligned(transform) or (padded and not _is_flip(transform)):
+            break
+        first.append(transform)  # type: ignore[arg-type]
+        padded = padded or adds_border(transform)
+    rest = list(transforms[len(first) :])
+    for late in rest:
+        if is_view_step(late):
+            before = first[-1] if late is rest[0] else rest[0]
+            raise ConfigurationError(
+                f"{type(late).__name__} comes after {type(before).__name__}: views are cut out before pixels change "
+                "and before frames get a border"
+            )
+    return first, rest
+
+
+def adds_border(transform: object) -> bool:
+    """Whether a step may surround the picture with a border."""
+    if is_choice(transform):
+        return any(adds_border(each) for alternative in transform.alternatives for each in alternative)
+    return isinstance(transform, Letterbox | Pad | PadToMultiple) or (
+        isinstance(transform, RandomCrop) and transform.adds_border
+    )
+
+
+def _is_flip(transform: object) -> bool:
+    if is_choice(transform):
+        return all(_is_flip(each) for alternative in transform.alternatives for each in alternative)
+    return isinstance(transform, _FLIPS)
+
+
+def _check_order(transforms: Sequence[Transform]) -> None:
+    padded = None
+    for transform in transforms:
+        if padded is not None and not (isinstance(transform, Normalize) or _is_flip(transform)):
+            raise ConfigurationError(
+                f"{type(transform).__name__} comes after {padded}, which must come last: only flips and Normalize may "
+                "follow"
+            )
+        if adds_border(transform):
+            padded = type(transform).__name__

@@ -1,0 +1,207 @@
+"""From a list of transforms to the steps that carry them out: in the plan of frames, in conversion, on the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert import Color, Geometry, Layout, OutputSpec
+from videoloader.errors import ConfigurationError
+from videoloader.transforms.engines.engine import apply_operations
+from videoloader.transforms.mixing import Mixing
+from videoloader.transforms.modules import Module
+from videoloader.transforms.normalize import Normalize, ToFloat
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
+from videoloader.transforms.planning.composing import group_geometric, output_size
+from videoloader.transforms.planning.conversion_plan import ConversionStep, plan_geometries, split_conversion
+from videoloader.transforms.planning.steps import GeometryStep, ViewStep
+from videoloader.transforms.time import TimeTransform, apply_to_positions
+from videoloader.transforms.views import count_views
+
+Transform: TypeAlias = (
+    TimeTransform | GeometryStep | ViewStep | PixelTransform | Normalize | ToFloat | torch.nn.Module | Mixing
+)
+_METHODS = ("positions", "plan", "plan_views", "draw", "mix")
+
+
+class DrawnView(NamedTuple):
+    """One view of a clip with all that was drawn for it.
+
+    Attributes:
+        geometry: that conversion carries out.
+        operations: on the pixels that it makes.
+        seeds: of the modules that get floats.
+    """
+
+    geometry: Geometry
+    operations: tuple[Operation, ...]
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TransformPlan:
+    """How a list of transforms is carried out.
+
+    Attributes:
+        time: those of positions, which choose among the frames of a clip before any is decoded.
+        conversion: the first of the others, which conversion carries out as it writes a frame.
+        pixels: those that follow, on the decoded frames of the batch, uint8[B, T, 3, H, W].
+        decoded: the pixels that conversion writes.
+        modules: on what has been made floats.
+        output: the pixels that are given out.
+        mixing: of the finished batch; None for none.
+    """
+
+    time: tuple[TimeTransform, ...]
+    conversion: tuple[ConversionStep, ...]
+    pixels: tuple[PixelTransform, ...]
+    modules: tuple[Module, ...]
+    decoded: OutputSpec
+    output: OutputSpec
+    mixing: Mixing | None
+    # Of transforms of pixels, by number and the size that they get: the same for all clips, so found out once.
+    _sizes: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def fused(self) -> bool:
+        """Whether conversion writes the pixels that are given out, but for modules."""
+        return not self.pixels
+
+    @property
+    def views(self) -> int:
+        """How many views a clip has; each fills a row of the batch."""
+        return count_views(self.conversion)
+
+    def positions(self, rng: np.random.Generator, length: int) -> npt.NDArray[np.int64]:
+        """int64[length]: which of the frames that its mode chose a clip shows at each position."""
+        return apply_to_positions(self.time, rng, length)
+
+    def draw(
+        self,
+        display_size: tuple[int, int],
+        length: int,
+        rng: np.random.Generator,
+        *,
+        label: int | None = None,
+        columns: Mapping[str, Any] | None = None,
+    ) -> list[DrawnView]:
+        """All that is random about the pixels of a clip, for each of its views.
+
+        Args:
+            display_size: (height, width) of the video's frames as a player shows them.
+            length: frames.
+            rng: the clip's own generator; each transform draws from it in turn.
+            label, columns: see ``ClipInfo``.
+
+        Raises:
+            ConfigurationError: a transform cannot be applied to frames of that size.
+        """
+        clip = ClipInfo(length, *display_size, label, columns or {})
+        geometries = plan_geometries(self.conversion, display_size, rng, clip)
+        return [
+            DrawnView(
+                geometry,
+                self._draw_operations(ClipInfo(length, *geometry.output_size, label, columns or {}), rng),
+                tuple(int(rng.integers(1 << 63)) for _ in self.modules),
+            )
+            for geometry in geometries
+        ]
+
+    def _draw_operations(self, clip: ClipInfo, rng: np.random.Generator) -> tuple[Operation, ...]:
+        drawn: list[Operation] = []
+        for number, transform in enumerate(self.pixels):
+            height, width = self._output_size(number, clip.height, clip.width)
+            drawn += transform.draw(rng, clip)
+            clip = clip._replace(height=height, width=width)
+        return tuple(drawn)
+
+    def _output_size(self, number: int, height: int, width: int) -> tuple[int, int]:
+        key = number, height, width
+        if key not in self._sizes:
+            self._sizes[key] = output_size([self.pixels[number]], (height, width))
+        return self._sizes[key]
+
+    def apply(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
+        """Carry out what comes after conversion, on the current CUDA stream where the frames are on a GPU.
+
+        Args:
+            frames: of B clips as decoded: uint8[B, T, 3, H, W], or in the layout where no pixels are transformed.
+            drawn: for each clip.
+            layout: of what is given out.
+        """
+        if self.pixels:
+            frames = apply_operations(frames, [view.operations for view in drawn], self.output, layout)
+        return self.apply_modules(frames, drawn, layout)
+
+    def apply_modules(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
+        """Carry out what comes after the operations."""
+        for number, module in enumerate(self.modules):
+            frames = module.in_layout(frames, layout, np.array([view.seeds[number] for view in drawn], np.int64))
+        return frames
+
+
+def arrange_transforms(
+    transforms: Sequence[Transform],
+    dtype: torch.dtype,
+    color: Color = "rgb",
+    fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> TransformPlan:
+    """How a list of transforms is to be carried out.
+
+    Args:
+        transforms: in the order in which they apply. Those of positions may stand anywhere; transforms of pixels come
+            before ``Normalize`` or ``ToFloat``, mixing last of all. A ``torch.nn.Module`` is taken as ``Module``.
+        dtype, color, fill_value: see ``OutputSpec``.
+
+    Raises:
+        ConfigurationError: something is no transform; there is more than one Normalize, one with uint8 output, or one
+            before transforms of pixels that are no modules; mixing is not the last, or twice there; a dtype or color
+            that there is not; pixels are transformed that are not RGB.
+    """
+    steps = [Module(step) if isinstance(step, torch.nn.Module) else step for step in transforms]
+    for number, step in enumerate(steps):
+        if not any(hasattr(step, method) for method in _METHODS) and not isinstance(step, Normalize | ToFloat):
+            raise ConfigurationError(f"number {number} of the transforms is {step!r}, which is no transform")
+    time = cast("list[TimeTransform]", [step for step in steps if hasattr(step, "positions")])
+    steps = [step for step in steps if not hasattr(step, "positions")]
+    mixing = cast(Mixing, steps.pop()) if steps and hasattr(steps[-1], "mix") else None
+    if any(hasattr(step, "mix") for step in steps):
+        raise ConfigurationError("mixing must be the last of the transforms, and only once there: see MixChoice")
+    to_floats = [step for step in steps if isinstance(step, Normalize | ToFloat)]
+    if len(to_floats) > 1:
+        raise ConfigurationError("there is more than one Normalize or ToFloat among the transforms")
+    modules: list[Module] = []
+    while to_floats and isinstance(last := steps[-1], Module):
+        modules.insert(0, last)
+        steps.pop()
+    final = steps[-1] if steps else None
+    conversion, rest = split_conversion([step for step in steps if not isinstance(step, Normalize | ToFloat)])
+    pixels = cast("list[PixelTransform]", group_geometric(rest))
+    if pixels and to_floats and final is not to_floats[0]:
+        raise ConfigurationError(
+            f"{type(final).__name__} comes after {type(to_floats[0]).__name__}, which only modules and mixing may "
+            "follow once pixels are transformed"
+        )
+    if pixels and color != "rgb":
+        raise ConfigurationError(f"{type(rest[0]).__name__} changes RGB pixels, but color is {color!r}")
+    output = _output(to_floats[0] if to_floats else None, dtype, color, fill_value)
+    decoded = OutputSpec(fill_value=fill_value) if pixels else output
+    return TransformPlan(tuple(time), tuple(conversion), tuple(pixels), tuple(modules), decoded, output, mixing)
+
+
+def _output(
+    to_float: Normalize | ToFloat | None, dtype: torch.dtype, color: Color, fill_value: tuple[float, float, float]
+) -> OutputSpec:
+    if isinstance(to_float, Normalize):
+        return OutputSpec(dtype, to_float.mean, to_float.std, color, fill_value)
+    if to_float is not None:
+        wanted: torch.dtype = getattr(torch, to_float.dtype)
+        if dtype not in (torch.uint8, wanted):
+            raise ConfigurationError(f"ToFloat gives {to_float.dtype}, but dtype is {dtype}")
+        dtype = wanted
+    return OutputSpec(dtype, None, None, color, fill_value)

@@ -1,0 +1,275 @@
+"""One file, decoded in order by libavcodec and then read in every other way."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from hashlib import blake2b
+from typing import NamedTuple
+
+import av
+import av.error
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert import Geometry, OutputSpec
+from videoloader.device import available_cores
+from videoloader.errors import VideoLoaderError
+from videoloader.indexing import ByteSource, FileSource, FolderSource, VideoIndex, build_index
+from videoloader.indexing.libav import open_video
+from videoloader.reading.clip_reader import ClipReader
+from videoloader.reading.frame_sink import ClipSink, whole_clip
+from videoloader.verification.report import Fault, FileReport, ranges_of
+
+# Of the frames that one read asks for.
+_MOST_BYTES = 1 << 28
+# Frames of a clip, and how far apart: what a read may leave out differs from clip to clip.
+_LENGTH, _STRIDE = 16, 4
+# Codecs whose inverse DCT GPUs round otherwise than libavcodec. Means over such tiles of the picture may then differ
+# by so much, since differences add up from frame to frame.
+_IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4", "mjpeg")
+_TILES, _TILE_TOLERANCE = (9, 16), 6
+
+Numbers = npt.NDArray[np.int64]
+
+
+class _Sequential(NamedTuple):
+    """A decode from start to end. Only prints of pictures are kept, so that memory does not grow with their size.
+
+    Attributes:
+        prints: [N, …] for each device, of the frames that the index has, too.
+        pts: int64, timestamps of all frames; 0 where libavformat tells none.
+        known: whether it tells one.
+        corrupt: the numbers of frames that libavcodec calls damaged.
+        error: what ended it early.
+    """
+
+    prints: dict[torch.device, npt.NDArray[np.generic]]
+    pts: array[int]
+    known: bytearray
+    corrupt: list[int]
+    error: str
+
+
+class _Way(NamedTuple):
+    """A way of reading.
+
+    Attributes:
+        name: for people.
+        device: where the frames come out.
+        threads: that may decode.
+    """
+
+    name: str
+    device: torch.device
+    threads: int
+
+
+def verify_file(source: ByteSource, device: torch.device, threads: int, seed: int) -> FileReport:
+    """Decode all of a file, and compare every way of reading it with that.
+
+    Args:
+        source: of the video.
+        device: the CPU, or a CUDA device where frames are read by NVDEC, too.
+        threads: that may decode one clip; 0 for as many as there are cores, at least two.
+        seed: of the order in which clips are read.
+    """
+    begin = time.perf_counter()
+    report = FileReport(source.name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they tell is in the report
+        try:
+            with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+                report = _verified(source, build_index(source), device, threads, seed)
+        except VideoLoaderError as error:
+            report = replace(report, faults=(Fault("unreadable", error.message),))
+    return replace(report, seconds=time.perf_counter() - begin)
+
+
+def _verified(source: ByteSource, index: VideoIndex, device: torch.device, threads: int, seed: int) -> FileReport:
+    cpu = torch.device("cpu")
+    sequential = _decode_in_order(source, index, list(dict.fromkeys((cpu, device))))
+    faults = list(_index_faults(index, sequential))
+    check = _PictureCheck(source, index, sequential)
+    check.read_from_keyframes()
+    several = threads or max(available_cores(), 2)
+    ways = [_Way("in one thread", cpu, 1), _Way(f"in {several} threads", cpu, several)]
+    if device != cpu:
+        ways.append(_Way("by NVDEC", device, 1))
+    for number, way in enumerate(ways):
+        check.read_in_clips(way, np.random.default_rng([seed, number]))
+    return FileReport(
+        source=source.name,
+        codec=index.stream.codec,
+        container=index.container,
+        frames=len(index),
+        decoded=len(sequential.pts),
+        keyframes=int(check.index.packet_key.sum()),
+        false_keyframes=tuple(np.flatnonzero(index.packet_key & ~check.index.packet_key).tolist()),
+        damaged=ranges_of([*(number for number in sequential.corrupt if number < len(index)), *check.marked]),
+        faults=(*faults, *check.faults()),
+    )
+
+
+def _decode_in_order(source: ByteSource, index: VideoIndex, devices: Sequence[torch.device]) -> _Sequential:
+    """Every frame by libavcodec in one thread, shown as a read would show it."""
+    shown = {device: _Shown(index, device) for device in devices}
+    prints: dict[torch.device, npt.NDArray[np.generic]] = {}
+    pts, known, corrupt, error = array("q"), bytearray(), list[int](), ""
+    try:
+        for frame in _pictures(source):
+            number = len(pts)
+            pts.append(frame.pts or 0)
+            known.append(frame.pts is not None)
+            if frame.is_corrupt:
+                corrupt.append(number)
+            if number >= len(index):
+                continue
+            for device in devices:
+                given = shown[device].print_of(number, frame)
+                # One array, not an object a frame, for videos of hours.
+                prints.setdefault(device, np.zeros((len(index), *given.shape), given.dtype))[number] = given
+    except (av.error.FFmpegError, VideoLoaderError) as raised:
+        error = str(raised)
+    decoded = {device: prints.get(device, np.zeros((0, 2), np.uint64))[: len(pts)] for device in devices}
+    return _Sequential(decoded, pts, known, corrupt, error)
+
+
+def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
+    files = map(FileSource, source.files) if isinstance(source, FolderSource) else [source]
+    for file in files:
+        with open_video(file) as (container, stream):
+            last: av.VideoFrame | None = None
+            for packet in container.demux(stream):
+                if not packet.size and packet.pts is not None:
+                    # To libavcodec it is the end of the stream; to Theora the same picture once more (section 7.11).
+                    if stream.codec_context.name == "theora" and last is not None:
+                        last.pts = packet.pts
+                        yield last
+                    continue
+                for frame in packet.decode():
+                    assert isinstance(frame, av.VideoFrame)
+                    last = frame
+                    yield frame
+
+
+class _Shown:
+    """Turns frames of libavcodec into the pixels that a read gives, and these into prints."""
+
+    def __init__(self, index: VideoIndex, device: torch.device) -> None:
+        self._index, self._device = index, device
+        self._geometry = _whole(index)
+        self._pixels = torch.empty((1, 3, *self._geometry.size), dtype=torch.uint8, device=device)
+
+    def print_of(self, number: int, frame: av.VideoFrame) -> npt.NDArray[np.generic]:
+        stream = torch.cuda.current_stream(self._device) if self._device.type == "cuda" else None
+        clip = whole_clip(np.array([number]), self._geometry, self._pixels)
+        ClipSink(self._index, [clip], OutputSpec(), stream).put_frame(int(self._index.frame_packet[number]), frame)
+        return _print_of(self._pixels[0], self._index)
+
+
+def _print_of(picture: torch.Tensor, index: VideoIndex) -> npt.NDArray[np.generic]:
+    """A hash of a picture; means of its tiles where two decoders round differently."""
+    if picture.is_cuda and index.stream.codec in _IDCT_CODECS:
+        tiles = torch.nn.functional.adaptive_avg_pool2d(picture.float(), _TILES)
+        return tiles.round().byte().cpu().numpy()
+    return np.frombuffer(blake2b(picture.cpu().contiguous().numpy().data, digest_size=16).digest(), np.uint64)
+
+
+def _alike(one: npt.NDArray[np.generic], other: npt.NDArray[np.generic]) -> bool:
+    if one.dtype != np.uint8:
+        return bool((one == other).all())
+    return bool(np.abs(one.astype(np.int16) - other.astype(np.int16)).max() <= _TILE_TOLERANCE)
+
+
+def _whole(index: VideoIndex) -> Geometry:
+    return Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
+
+
+def _index_faults(index: VideoIndex, sequential: _Sequential) -> Iterator[Fault]:
+    """What the index says otherwise than the decode: the number of frames, and their times."""
+    if sequential.error:
+        yield Fault("decode", f"the decode ends after {len(sequential.pts)} frames: {sequential.error}")
+    elif len(sequential.pts) != len(index):
+        yield Fault("count", f"the index has {len(index)} frames, a decode gives {len(sequential.pts)}")
+    count = min(len(index), len(sequential.pts))
+    known = np.flatnonzero(np.frombuffer(sequential.known, np.uint8)[:count])
+    # Frames of a folder of images all have the time zero in their files.
+    if index.container == "images" or not len(known):
+        return
+    theirs, ours = np.array(sequential.pts, np.int64)[known], index.frame_pts[known]
+    if index.container == "avi":
+        # It holds no times of frames: libavformat gives reordered frames the numbers of their packets.
+        theirs, ours = np.sort(theirs), np.sort(ours)
+    if (wrong := known[theirs != ours]).size:
+        yield Fault("times", "the index has other times than libavformat", ranges_of(wrong.tolist()))
+
+
+class _PictureCheck:
+    """Reads frames in many ways, and remembers those that are not as in the sequential decode.
+
+    Attributes:
+        index: as known now: reading strikes keyframes that are none.
+        marked: frames that a read called corrupt.
+    """
+
+    def __init__(self, source: ByteSource, index: VideoIndex, sequential: _Sequential) -> None:
+        self._source, self.index, self._sequential = source, index, sequential
+        self.marked: set[int] = set()
+        self._other: dict[str, list[int]] = {}
+        # Of each way the first error, and all frames that it could not give.
+        self._failed: dict[str, tuple[str, list[int]]] = {}
+        size = 3 * int(np.prod(index.stream.display_size))
+        self._most = max(_MOST_BYTES // size, 1)
+
+    def read_from_keyframes(self) -> None:
+        """All frames, each keyframe's by a decoder that has decoded nothing before."""
+        way = _Way("from a keyframe by a new decoder", torch.device("cpu"), 1)
+        start = self.index.start_packet(np.arange(len(self.index)))
+        order = np.argsort(start, kind="stable")
+        for frames in np.split(order, np.flatnonzero(np.diff(start[order])) + 1):
+            reader = ClipReader(way.device)
+            for some in np.array_split(np.sort(frames), -(-len(frames) // self._most)):
+                self._read(way, reader, some)
+
+    def read_in_clips(self, way: _Way, rng: np.random.Generator) -> None:
+        """All frames, in clips that leave some out, shuffled, half of them backwards."""
+        reader = ClipReader(way.device)
+        length = min(_LENGTH, self._most)
+        clips = [
+            np.arange(first + phase, min(first + _STRIDE * length, len(self.index)), _STRIDE)
+            for first in range(0, len(self.index), _STRIDE * length)
+            for phase in range(_STRIDE)
+        ]
+        for number in rng.permutation(len(clips)).tolist():
+            if len(clips[number]):
+                self._read(way, reader, clips[number][:: rng.choice((-1, 1))])
+
+    def faults(self) -> Iterator[Fault]:
+        for name, frames in self._other.items():
+            yield Fault("pictures", f"other than in a decode in order when read {name}", ranges_of(frames))
+        for name, (message, frames) in self._failed.items():
+            yield Fault("read", f"an error when read {name} ({message})", ranges_of(frames))
+
+    def _read(self, way: _Way, reader: ClipReader, frames: Numbers) -> None:
+        pixels = torch.empty((len(frames), 3, *self.index.stream.display_size), dtype=torch.uint8, device=way.device)
+        clip = whole_clip(frames, _whole(self.index), pixels)
+        try:
+            report = reader.read(self._source, self.index, [clip], OutputSpec(), threads=way.threads)
+        except VideoLoaderError as error:
+            self._failed.setdefault(way.name, (error.message, []))[1].extend(frames.tolist())
+            return
+        self.index = report.index
+        for event in report.ready:
+            torch.cuda.current_stream(way.device).wait_event(event)
+        expected = self._sequential.prints[way.device]
+        for number, picture, corrupt in zip(frames.tolist(), pixels, report.corrupt[0].tolist(), strict=True):
+            if corrupt:
+                self.marked.add(number)
+            elif number < len(expected) and not _alike(_print_of(picture, self.index), expected[number]):
+                self._other.setdefault(way.name, []).append(number)

@@ -1,0 +1,137 @@
+"""Files that must be trusted: all of them decoded, and read in every way, before anything depends on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from videoloader.dataset import VideoDataset
+from videoloader.device import available_cores, resolve_device
+from videoloader.errors import ConfigurationError, VideoLoaderError
+from videoloader.indexing import Openable, open_source
+from videoloader.indexing.sources.folder import is_image_name
+from videoloader.indexing.store.processes import answer_in_processes
+from videoloader.verification.checks import verify_file
+from videoloader.verification.report import Fault, FileReport, VerifyReport
+
+
+class _Task(NamedTuple):
+    """One file for a process; ``key`` is its place among the files."""
+
+    key: str
+    path: str
+    device: str
+    threads: int
+    seed: int
+
+
+class _Answer(NamedTuple):
+    key: str
+    report: FileReport
+
+
+def verify(
+    source: Openable | VideoDataset | Iterable[Openable],
+    *,
+    device: str | torch.device = "auto",
+    workers: int | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> VerifyReport:
+    """Decode all of a video, or of all videos of a data set, and compare every way of reading them with that.
+
+    Each video is decoded from start to end by libavformat and libavcodec, in one thread. Compared with that are the
+    number of frames and their times, as the index has them; each keyframe, by a new decoder that starts there; and
+    every frame by random access, in shuffled clips that leave frames out, with one thread and with several. On a CUDA
+    device NVDEC reads them, too. So a video is decoded some ten times: this is for files that must be trusted, not
+    for each start of a training. What no reader of clips can know without decoding everything, such as parameter
+    sets inside a GOP that is never read, is found here.
+
+    Args:
+        source: a video, as ``Video`` takes it; a folder of videos (one with images in it is a
+            video itself); a data set; or several videos.
+        device: ``"cpu"``, ``"cuda"`` or ``"auto"``: whether NVDEC is asked, too. MPEG-1, 2 and 4 may be rounded
+            otherwise there.
+        workers: processes that verify several videos side by side. Default: one for each core, on a GPU at most four.
+        threads: that decode one clip where several do. Default: as many as there are cores, at least two.
+        seed: of the order in which clips are read.
+        progress: called with (videos done, videos given).
+
+    Returns:
+        A report for each video, unreadable ones included; ``ok`` if nothing is wrong with any.
+
+    Raises:
+        ConfigurationError: a number is not positive, or there is no such device.
+        SourceError: the folder cannot be read.
+
+    Example:
+        >>> report = verify("clip.mp4")  # doctest: +SKIP
+        >>> report.ok, print(report)  # doctest: +SKIP
+        clip.mp4: ok: 300 frames, 12 keyframes, h264 in mp4
+    """
+    on = resolve_device(device)
+    for name, value in (("workers", workers), ("threads", threads)):
+        if value is not None and value < 1:
+            raise ConfigurationError(f"{name} is {value}, not positive")
+    sources = _sources_of(source)
+    count = min(workers or (min(available_cores(), 4) if on.type == "cuda" else available_cores()), len(sources))
+    paths = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in sources]
+    if count > 1 and all(path is not None for path in paths):
+        tasks = [_Task(str(n), str(path), str(on), threads or 0, seed) for n, path in enumerate(paths)]
+        return VerifyReport(_in_processes(tasks, count, progress))
+    reports = []
+    for each in sources:
+        reports.append(_verify_source(each, on, threads or 0, seed))
+        progress(len(reports), len(sources))
+    return VerifyReport(tuple(reports))
+
+
+def _sources_of(source: Openable | VideoDataset | Iterable[Openable]) -> Sequence[Openable]:
+    if isinstance(source, VideoDataset):
+        return list(dict.fromkeys(source.table.path))
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if os.path.isdir(path) and not _holds_images(path):
+            return list(VideoDataset.from_folder(path).table.path)
+        return [source]
+    if isinstance(source, (list, tuple, set, frozenset)):
+        return list(source)
+    return [source]  # type: ignore[list-item]
+
+
+def _holds_images(folder: str) -> bool:
+    try:
+        return any(map(is_image_name, os.listdir(folder)))
+    except OSError:
+        return False  # reading it as a data set says why
+
+
+def _in_processes(tasks: list[_Task], workers: int, progress: Callable[[int, int], object]) -> tuple[FileReport, ...]:
+    reports: dict[str, FileReport] = {}
+    for answers in answer_in_processes(([task] for task in tasks), workers, _answer, _died_over):
+        for answer in answers:
+            reports[answer.key] = answer.report
+            progress(len(reports), len(tasks))
+    return tuple(reports[task.key] for task in tasks)
+
+
+def _answer(task: _Task) -> _Answer:
+    # Side by side, each with the threads it was told: PyTorch's own would be too many.
+    torch.set_num_threads(1)
+    return _Answer(task.key, _verify_source(task.path, torch.device(task.device), task.threads, task.seed))
+
+
+def _died_over(task: _Task) -> _Answer:
+    return _Answer(task.key, FileReport(task.path, faults=(Fault("unreadable", "the process that read it died"),)))
+
+
+def _verify_source(source: Openable, device: torch.device, threads: int, seed: int) -> FileReport:
+    try:
+        opened = open_source(source)
+    except VideoLoaderError as error:
+        return FileReport(str(error.source or source), faults=(Fault("unreadable", error.message),))
+    return verify_file(opened, device, threads, seed)
