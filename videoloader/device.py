@@ -7,7 +7,7 @@ import math
 import os
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -109,6 +109,23 @@ def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> t
     """
     with torch.cuda.stream(_idle_stream(device)) if device.type == "cuda" else nullcontext():
         return torch.empty(tuple(size), dtype=dtype, device=device)
+
+
+def hand_over(device: torch.device, events: Iterable[torch.cuda.Event], tensors: Iterable[torch.Tensor]) -> None:
+    """Let the caller's current CUDA stream wait for tensors, and their memory for that stream. Does nothing on the CPU.
+
+    Args:
+        device: where the tensors lie.
+        events: the events after which they are complete.
+        tensors: allocations of their own.
+    """
+    if device.type != "cuda":
+        return
+    stream = torch.cuda.current_stream(device)
+    for event in events:
+        stream.wait_event(event)
+    for tensor in tensors:
+        tensor.record_stream(stream)
 
 
 class HostMemory:

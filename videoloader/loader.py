@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, get_args
 
@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from videoloader.batching.batch import Batch
-from videoloader.batching.clip_plan import PlannedClip, plan_views
-from videoloader.batching.maker import BatchInMaking, BatchMaker, OnError
+from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
+from videoloader.batching.maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.options import check_choices, plan_transforms
+from videoloader.batching.prefetch import prefetch
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
@@ -25,7 +26,7 @@ from videoloader.device import available_cores, resolve_device
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
-from videoloader.order.clip_table import ClipTable, build_clip_table
+from videoloader.order.clip_table import build_clip_table
 from videoloader.order.epoch import Dealing, EpochPlan, Epochs
 from videoloader.order.ranks import shard_of_environment
 from videoloader.order.shuffle import InOrder, Order, Sampler, ShuffleVideos, order_of
@@ -161,7 +162,6 @@ class VideoLoader:
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
         self.device = resolve_device(device)
-        self._dataset, self._mode, self._batch_size = dataset, mode, batch_size
         plan = plan_transforms(transforms, dtype, color, fill_value)
         check_choices(
             layout=(layout, get_args(Layout)),
@@ -170,7 +170,9 @@ class VideoLoader:
             decode=(decode, get_args(Decode)),
             collate=(collate, get_args(Collate)),
         )
-        self._transforms, self._seed = plan, seed
+        if plan.mixing is not None and collate == "list":
+            raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
+        self._seed, self._collate = seed, collate
         order = order_of(shuffle)
         if (shard_id is None) != (num_shards is None):
             raise ConfigurationError("give both of shard_id and num_shards, or none")
@@ -178,7 +180,6 @@ class VideoLoader:
         for name, number in (("batch_size", batch_size), ("repeats", repeats)):
             if number < 1:
                 raise ConfigurationError(f"{name} is {number}, not positive")
-        self._repeats = repeats
         # Kept from epoch to epoch, since its threads own open decoders.
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
         threads = self._workers.num_workers + self._workers.cpu_workers
@@ -191,15 +192,14 @@ class VideoLoader:
             raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
         self._maker = BatchMaker(
             self._workers,
-            self._transforms,
-            collate,
+            plan,
             layout,
             self.device,
             cache=FrameCache(gop_cache) if gop_cache else None,
             on_error=on_error,
             on_corrupt=on_corrupt,
         )
-        self._table: ClipTable = build_clip_table(
+        table = build_clip_table(
             dataset,
             mode,
             store=IndexStore(index) if isinstance(index, str | os.PathLike) else index,
@@ -207,11 +207,12 @@ class VideoLoader:
             skip_unreadable=on_error != "raise",
             on_indexed=on_indexed,
         )
-        self.unreadable = list(self._table.unreadable)
-        if not len(self._table):
+        self.unreadable = list(table.unreadable)
+        if not len(table):
             reason = f"; {len(self.unreadable)} cannot be read: {self.unreadable[0][1]}" if self.unreadable else ""
             raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
-        self._epochs = Epochs(self._table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
+        self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
+        self._planner = ClipPlanner(table, mode, plan, seed, repeats)
         self._stats = LoaderStats()
         self._epoch, self._given = self._epochs.epoch(0), 0
         self._resumed = False
@@ -269,17 +270,10 @@ class VideoLoader:
         self._loop.call()
         plan, loop = self._epoch, Stop()
         self._loop = loop
-        pending: deque[BatchInMaking] = deque()
-        since, following, unwaited = time.perf_counter(), 0, 0
-        try:
-            while following < len(plan) or pending:
-                while some := range(following, min(following + self._together, len(plan))):
-                    if len(pending) + len(some) > self._prefetch + 1:
-                        break
-                    pending += self._start(plan, some, loop)
-                    following = some.stop
+        since, given, unwaited = time.perf_counter(), 0, 0
+        with closing(prefetch(self._begin(plan, loop), self._has_room, BatchInMaking.cancel, loop)) as queue:
+            for pending in queue:
                 asked = time.perf_counter()
-                loop.check_process()
                 ready = sum(each.made.done() for each in pending)
                 unwaited = unwaited + 1 if ready else 0
                 # Batches also come several at a time: that is no store yet.
@@ -289,10 +283,10 @@ class VideoLoader:
                 finally:
                     self.unreadable += pending[0].unreadable
                 pending.popleft()
-                now = time.perf_counter()
+                now, given = time.perf_counter(), given + 1
                 self._stats += made.stats + LoaderStats(seconds=now - since, waiting=now - asked)
                 since = now
-                self._advance(plan, following - len(pending))
+                self._advance(plan, given)
                 # Not in a variable, so that a batch is gone when the consumer lets it go.
                 given_out = [batch for batch in [made.hand_over()] if batch is not None]
                 del made
@@ -300,13 +294,16 @@ class VideoLoader:
                     yield given_out.pop()
                 if self._loop is not loop:
                     raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
-            if not len(plan):
-                self._advance(plan, 0)
-        finally:
-            if not loop.exiting:
-                for each in pending:
-                    each.cancel()
-            pending.clear()
+        if not len(plan):
+            self._advance(plan, 0)
+
+    def _begin(self, plan: EpochPlan, loop: Stop) -> Iterator[list[BatchInMaking]]:
+        for first in range(0, len(plan), self._together):
+            some = range(first, min(first + self._together, len(plan)))
+            yield self._maker.start([self._batch_plan(plan, batch) for batch in some], loop)
+
+    def _has_room(self, pending: Sequence[BatchInMaking]) -> bool:
+        return len(pending) + self._together <= self._prefetch + 1
 
     def _advance(self, plan: EpochPlan, given: int) -> None:
         """So many batches were given out of an epoch, unless another one was begun or resumed meanwhile."""
@@ -315,29 +312,23 @@ class VideoLoader:
             if given == len(plan):
                 self.set_epoch(plan.number + 1)
 
-    def _start(self, plan: EpochPlan, batches: range, loop: Stop) -> list[BatchInMaking]:
-        return self._maker.start(
-            [partial(self._plan_batch, plan, batch) for batch in batches],
+    def _batch_plan(self, plan: EpochPlan, batch: int) -> BatchPlan:
+        return BatchPlan(
+            partial(self._plan_batch, plan, batch),
+            self._collate,
             partial(self._stand_ins, plan.number),
             partial(clip_rng, self._seed, plan.number, use=_FOR_BATCH),
-            loop,
         )
 
     def _plan_batch(self, plan: EpochPlan, batch: int) -> list[PlannedClip]:
         planned: list[PlannedClip] = []
         for clip in plan.clips(batch).tolist():
-            planned += self._plan(clip, plan.number)
+            planned += self._planner.plan(clip, plan.number)
             self._workers.let_others_run()
         return planned
-
-    def _plan(self, clip: int, epoch: int) -> list[PlannedClip]:
-        """What the views of a clip consist of, from the index alone."""
-        video, number = self._table[clip]
-        rngs = [clip_rng(self._seed, epoch, clip, use) for use in range(self._repeats)]
-        return plan_views(clip, video, number, self._mode, self._transforms, rngs)
 
     def _stand_ins(self, epoch: int, clip: PlannedClip) -> Iterator[PlannedClip]:
         """Clips in place of one that cannot be made: which depends on that one alone, so that epochs repeat exactly."""
         for candidate in range(_CANDIDATES):
             rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
-            yield self._plan(self._epochs.clip_beside(clip.number, rng), epoch)[clip.view]
+            yield self._planner.plan(self._epochs.clip_beside(clip.number, rng), epoch)[clip.view]

@@ -16,7 +16,7 @@ import torch
 from videoloader.batching.options import check_choices
 from videoloader.convert import Geometry, OutputSpec, fill_color
 from videoloader.decoding import Decode, UnsureError, suits_threads
-from videoloader.device import allocate, resolve_device
+from videoloader.device import allocate, hand_over, resolve_device
 from videoloader.errors import FrameRangeError, UnsupportedError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.configurations import decoded_otherwise
@@ -26,13 +26,17 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import Stop
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, reader_of_thread
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.frame_sink import ClipPart, ClipSlots, split_clips, whole_clip
+from videoloader.reading.decode_job import (
+    LEAST_PACKETS,
+    ClipSlots,
+    DecodeJob,
+    split_clips,
+    whole_clip,
+    whole_job,
+)
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import share_of_cores, workers_of_device
 from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
-
-# Below that a part of a video is not worth a decoder of its own.
-_LEAST_PACKETS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +223,7 @@ class Video:
 
     def _stream_in_parts(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
         """Frames in order, each part of them by a decoder of its own, from its keyframe on."""
-        parts = _consecutive(split_at_keyframes(self.index, numbers, _LEAST_PACKETS), most // 2)
+        parts = _consecutive(split_at_keyframes(self.index, numbers, LEAST_PACKETS), most // 2)
         if len(numbers) and numbers[0] > numbers[-1]:
             parts.reverse()
         # Pixels of a part, and when they are there; frames that are there, but not yet given out.
@@ -234,12 +238,13 @@ class Video:
                     while parts and (not making or held + len(parts[0]) <= most):
                         part = parts.popleft()
                         pixels, clip = self._new_clip(part)
-                        job = workers.submit(partial(self._decode_job, [clip], stop), self.index, len(part))
-                        making.append((part, pixels, job))
+                        job = whole_job(self.index, clip)
+                        decoding = workers.submit(partial(self._decode_job, job, stop), job.index, job.plan.packets)
+                        making.append((part, pixels, decoding))
                         held += len(part)
                     stop.check_process()
-                    part, pixels, job = making.popleft()
-                    report = job.result()
+                    part, pixels, decoding = making.popleft()
+                    report = decoding.result()
                     self._accept([report], [pixels])
                     if self._outdated(report, part).any():
                         parts.appendleft(part)
@@ -252,7 +257,7 @@ class Video:
         finally:
             stop.call()
             if not stop.exiting:
-                wait([job for _, _, job in making if not job.cancel()])
+                wait([decoding for _, _, decoding in making if not decoding.cancel()])
 
     def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
         chosen = [clip_frames(mode, AllFrames(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
@@ -268,12 +273,12 @@ class Video:
         """The pixels of clips and which of their frames are corrupt; several decoders take part where that pays."""
         made = [self._new_clip(numbers) for numbers in clips]
         corrupt = [np.zeros(len(numbers), np.bool_) for numbers in clips]
-        jobs = list(split_clips(self.index, [clip for _, clip in made], _LEAST_PACKETS)) if clips else []
+        jobs = list(split_clips(self.index, [clip for _, clip in made], LEAST_PACKETS)) if clips else []
         while jobs:
             with share_of_cores() as cores:
                 reports = self._do_jobs(jobs, cores)
-            for (_, parts), report in zip(jobs, reports, strict=True):
-                for part, damaged in zip(parts, report.corrupt, strict=True):
+            for job, report in zip(jobs, reports, strict=True):
+                for part, damaged in zip(job.parts, report.corrupt, strict=True):
                     corrupt[part.clip][part.slots.positions] = damaged
             self._accept(reports, [pixels for pixels, _ in made])
             jobs = self._jobs_again([clip for _, clip in made], jobs, reports)
@@ -282,18 +287,14 @@ class Video:
             tell_of_corrupt(self.index.source, np.concatenate(numbers), self._on_corrupt)
         return [(pixels, damaged) for (pixels, _), damaged in zip(made, corrupt, strict=True)]
 
-    def _do_jobs(self, jobs: Sequence[tuple[npt.NDArray[np.int64], list[ClipPart]]], cores: int) -> list[ClipsReport]:
+    def _do_jobs(self, jobs: Sequence[DecodeJob], cores: int) -> list[ClipsReport]:
         # Twice as many as cores, since jobs are not of one length.
         decode = partial(self._decode_job, threads=min(-(-2 * cores // max(len(jobs), 1)), cores))
-        slots = [[part.slots for part in parts] for _, parts in jobs]
         if len(jobs) == 1:
             # Handing it to another thread would only take time.
-            return [decode(slots[0], Stop(), reader_of_thread(self.device), self._decode)]
+            return [decode(jobs[0], Stop(), reader_of_thread(self.device), self._decode)]
         workers, stop = workers_of_device(self.device, self._decode), Stop()
-        futures = [
-            workers.submit(partial(decode, each, stop), self.index, len(frames))
-            for each, (frames, _) in zip(slots, jobs, strict=True)
-        ]
+        futures = [workers.submit(partial(decode, job, stop), job.index, job.plan.packets) for job in jobs]
         try:
             return [future.result() for future in futures]
         finally:
@@ -301,13 +302,10 @@ class Video:
             wait([future for future in futures if not future.cancel()])
 
     def _jobs_again(
-        self,
-        clips: Sequence[ClipSlots],
-        jobs: Sequence[tuple[npt.NDArray[np.int64], list[ClipPart]]],
-        reports: Sequence[ClipsReport],
-    ) -> list[tuple[npt.NDArray[np.int64], list[ClipPart]]]:
+        self, clips: Sequence[ClipSlots], jobs: Sequence[DecodeJob], reports: Sequence[ClipsReport]
+    ) -> list[DecodeJob]:
         """Jobs for the frames that some jobs made without what others have found at the same time."""
-        numbers = [frames[self._outdated(report, frames)] for (frames, _), report in zip(jobs, reports, strict=True)]
+        numbers = [job.frames[self._outdated(report, job.frames)] for job, report in zip(jobs, reports, strict=True)]
         again = np.concatenate(numbers)
         if not len(again):
             return []
@@ -316,7 +314,7 @@ class Video:
             replace(clip, frame_numbers=clip.frame_numbers[some], positions=clip.positions[some])
             for clip, some in zip(clips, chosen, strict=True)
         ]
-        return list(split_clips(self.index, rest, _LEAST_PACKETS))
+        return list(split_clips(self.index, rest, LEAST_PACKETS))
 
     def _outdated(self, report: ClipsReport, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which frames of a job would come otherwise, now that more is known of the index."""
@@ -331,20 +329,18 @@ class Video:
         return pixels, whole_clip(numbers, Geometry((0, 0, height, width), (height, width)), pixels)
 
     def _decode_job(
-        self, clips: list[ClipSlots], stop: Stop, reader: ClipReader, decode: Decode, threads: int = 1
+        self, job: DecodeJob, stop: Stop, reader: ClipReader, decode: Decode, threads: int = 1
     ) -> ClipsReport:
-        return reader.read(self._source, self.index, clips, self._output, decode=decode, stop=stop, threads=threads)
+        return reader.read(
+            self._source, job.index, job.slots, self._output, decode=decode, stop=stop, threads=threads, plan=job.plan
+        )
 
     def _accept(self, reports: Sequence[ClipsReport], pixels: Sequence[torch.Tensor]) -> None:
         """Let the caller's CUDA stream wait for pixels, and remember what was learned of the index."""
+        hand_over(self.device, [event for report in reports for event in report.ready], pixels)
         for report in reports:
-            for event in report.ready:
-                torch.cuda.current_stream(self.device).wait_event(event)
             for correct in report.corrections:  # other jobs may have learned something else meanwhile
                 self.index = correct(self.index)
-        if self.device.type == "cuda":
-            for each in pixels:
-                each.record_stream(torch.cuda.current_stream(self.device))
 
 
 def _consecutive(parts: list[npt.NDArray[np.int64]], most: int) -> deque[npt.NDArray[np.int64]]:

@@ -26,7 +26,7 @@ from videoloader.packets.read_packets import read_packets
 from videoloader.reading import clip_reader as clips
 from videoloader.reading import stream as streaming
 from videoloader.reading.clip_reader import ClipReader
-from videoloader.reading.frame_sink import whole_clip
+from videoloader.reading.decode_job import whole_clip
 
 # Of these packets lose their second half.
 DAMAGED = ("h264_mp4", "hevc_mkv", "mpeg2_mkv", "mpeg4_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")
@@ -178,7 +178,7 @@ def test_a_video_shares_the_cores_among_what_is_read_of_it(sample, threads_seen,
     assert torch.equal(torch.stack([*one]), alone[1:])
     assert torch.equal(torch.stack([*other]), alone[11:])
     threads_seen.clear()
-    monkeypatch.setattr("videoloader.video._LEAST_PACKETS", 20)
+    monkeypatch.setattr("videoloader.video.LEAST_PACKETS", 20)
     assert torch.equal(video[:], alone)
     assert threads_seen == [3, 3, 3]
 

@@ -26,7 +26,7 @@ from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import PacketBytes, read_packets
 from videoloader.reading.clip_reader import ClipReader
-from videoloader.reading.frame_sink import whole_clip
+from videoloader.reading.decode_job import whole_clip
 
 pytestmark = pytest.mark.gpu
 cupy = pytest.importorskip("cupy")

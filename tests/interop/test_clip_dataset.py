@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 
 import videoloader as vl
 from videoloader.interop.torch import BatchStream, ClipDataset, clip_dataset, list_clips, stack_clips
+from videoloader.reading.clip_reader import ClipsReport
 
 Sample = Callable[[str], Path]
 SETTINGS: dict[str, Any] = {
@@ -84,7 +85,13 @@ def test_clips_that_are_asked_for_together_are_as_alone(sample: Sample, monkeypa
     clips = ClipDataset(data, vl.RandomWindow(3, stride=2, clips=6), **SETTINGS)
     fed: list[int] = []
     plain = clip_dataset.decode_rows
-    monkeypatch.setattr(clip_dataset, "decode_rows", lambda *arguments: fed.append(plain(*arguments).packets))
+
+    def counted(*arguments: Any) -> ClipsReport:
+        report = plain(*arguments)
+        fed.append(report.packets)
+        return report
+
+    monkeypatch.setattr(clip_dataset, "decode_rows", counted)
     numbers = [3, 8, 0, 11, 3, -1]
     alone = [clips[number] for number in numbers]
     packets, fed[:] = sum(fed), []

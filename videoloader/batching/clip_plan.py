@@ -1,24 +1,18 @@
-"""What is decoded for one batch: each clip by itself, but a GOP that several clips need only once."""
+"""What clips consist of, from indexes alone: their frames, and what is drawn for their pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.indexing import VideoIndex
-from videoloader.order.clip_table import EntryFrames
-from videoloader.packets.decode_plan import gops_in_common, plan_frames
-from videoloader.padding import CONSTANT_FRAME
-from videoloader.reading.frame_sink import ClipPart, ClipSlots, split_clips, whole_clip
-from videoloader.sampling import FrameMode, clip_frames
+from videoloader.order.clip_table import ClipTable, EntryFrames
+from videoloader.reading.decode_job import ClipSlots, whole_clip
+from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.transforms import DrawnView, TransformPlan
-
-# Below that a part of what clips have in common is not worth a decoder of its own.
-_LEAST_PACKETS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +75,31 @@ def plan_views(
     return [PlannedClip(number, video, frame_numbers, mask, view, at) for at, view in enumerate(views)]
 
 
+@dataclass(frozen=True, eq=False)
+class ClipPlanner:
+    """Says what each clip of a data set consists of. The answer depends on these values and the epoch alone.
+
+    Attributes:
+        table: the clips.
+        mode: how their frames are chosen.
+        transforms: what is done to them.
+        seed: the seed of all randomness.
+        repeats: how often each clip is transformed, each time with a draw of its own.
+    """
+
+    table: ClipTable
+    mode: FrameMode
+    transforms: TransformPlan
+    seed: int
+    repeats: int = 1
+
+    def plan(self, clip: int, epoch: int) -> list[PlannedClip]:
+        """The views of a clip of the table; see ``plan_views``."""
+        video, number = self.table[clip]
+        rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
+        return plan_views(clip, video, number, self.mode, self.transforms, rngs)
+
+
 @dataclass(eq=False)
 class BatchRow:
     """A row of a batch in the making.
@@ -116,54 +135,3 @@ class BatchRow:
     def clip_slots(self) -> ClipSlots:
         """What a decoder is to make of the row."""
         return whole_clip(self.clip.frame_numbers, self.clip.drawn.geometry, self.slots)
-
-
-@dataclass(frozen=True, eq=False)
-class DecodeJob:
-    """What one decoder does in one go for rows of a batch that show the same video.
-
-    Attributes:
-        index: of the video.
-        packets: that are decoded, at most.
-        rows: that get frames of it.
-        parts: for each of these rows, which frames.
-    """
-
-    index: VideoIndex
-    packets: int
-    rows: list[BatchRow]
-    parts: list[ClipPart]
-
-
-def decode_jobs(rows: Sequence[BatchRow]) -> Iterator[DecodeJob]:
-    """The decoding jobs of a batch.
-
-    A clip is one job. Clips that need a GOP in common are one, too, or several where there are many GOPs to
-    decode, so that more decoders can take part.
-    """
-    by_path: dict[str, list[BatchRow]] = {}
-    for row in rows:
-        by_path.setdefault(row.clip.video.entry.path, []).append(row)
-    for of_one_video in by_path.values():
-        index = of_one_video[0].clip.video.index
-        for group in _groups(index, of_one_video):
-            if len(group) == 1:
-                yield _job_of_one(index, group[0])
-                continue
-            for frames, parts in split_clips(index, [row.clip_slots() for row in group], _LEAST_PACKETS):
-                packets = plan_frames(index, frames).packets
-                yield DecodeJob(index, packets, [group[part.clip] for part in parts], parts)
-
-
-def _job_of_one(index: VideoIndex, row: BatchRow) -> DecodeJob:
-    numbers = row.clip.frame_numbers
-    packets = plan_frames(index, numbers[numbers != CONSTANT_FRAME]).packets
-    return DecodeJob(index, packets, [row], [ClipPart(0, row.clip_slots())])
-
-
-def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:
-    if len(rows) == 1:
-        return [rows]
-    numbers = [row.clip.frame_numbers for row in rows]
-    groups = gops_in_common(index, [frames[frames != CONSTANT_FRAME] for frames in numbers])
-    return [[rows[clip] for clip in group] for group in groups]

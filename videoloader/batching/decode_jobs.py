@@ -1,40 +1,98 @@
-"""The decoding jobs of a batch: handed to worker threads, and what they made handed to the consumer."""
+"""The decoding jobs of a batch: clips that need a GOP in common are decoded together, and handed to worker threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from videoloader.batching.clip_plan import BatchRow, DecodeJob, decode_jobs
+from videoloader.batching.clip_plan import BatchRow
 from videoloader.convert import OutputSpec
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
 from videoloader.errors import DecodeError, SourceError, UnsupportedError
+from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources import reopen_source
+from videoloader.packets.decode_plan import gops_in_common
+from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import Stop
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
+from videoloader.reading.decode_job import LEAST_PACKETS, DecodeJob, split_clips, whole_job
 from videoloader.reading.workers import DecodeWorkers
 
 # The video is to blame, not the caller: what ``on_error`` is about.
 UNREADABLE = (DecodeError, SourceError, UnsupportedError)
 
 
-class RowJob(NamedTuple):
-    """A job under way: the report that it will give, and the rows that it writes to."""
+class RowsJob(NamedTuple):
+    """A job, and the rows of a batch that get its frames, one for each of the job's parts."""
+
+    job: DecodeJob
+    rows: list[BatchRow]
+
+
+class DecodingRows(NamedTuple):
+    """Rows of a batch that a job under way writes to.
+
+    Attributes:
+        report: comes when the job has ended. ``result`` is what consumers call.
+        rows: the rows.
+    """
 
     report: Future[ClipsReport]
     rows: list[BatchRow]
 
+    def result(self) -> ClipsReport:
+        """Wait for the job, and let later clips of the video know what it has learned of the index.
+
+        Raises:
+            StoppedError, VideoLoaderError: see ``decode_rows``.
+        """
+        report = self.report.result()
+        learn(self.rows[0], report)
+        return report
+
+
+def learn(row: BatchRow, report: ClipsReport) -> None:
+    """Correct the index of a row's video by what decoding it has shown."""
+    for correct in report.corrections:  # other jobs may have learned something else meanwhile
+        row.clip.video.index = correct(row.clip.video.index)
+
+
+def rows_jobs(rows: Sequence[BatchRow]) -> Iterator[RowsJob]:
+    """The decoding jobs of a batch.
+
+    A clip is one job. Clips that need a GOP in common are one, too, or several where there are many GOPs to
+    decode, so that more decoders can take part.
+    """
+    by_path: dict[str, list[BatchRow]] = {}
+    for row in rows:
+        by_path.setdefault(row.clip.video.entry.path, []).append(row)
+    for of_one_video in by_path.values():
+        index = of_one_video[0].clip.video.index
+        for group in _groups(index, of_one_video):
+            if len(group) == 1:
+                yield RowsJob(whole_job(index, group[0].clip_slots()), group)
+                continue
+            for job in split_clips(index, [row.clip_slots() for row in group], LEAST_PACKETS):
+                yield RowsJob(job, [group[part.clip] for part in job.parts])
+
+
+def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:
+    if len(rows) == 1:
+        return [rows]
+    numbers = [row.clip.frame_numbers for row in rows]
+    groups = gops_in_common(index, [frames[frames != CONSTANT_FRAME] for frames in numbers])
+    return [[rows[clip] for clip in group] for group in groups]
+
 
 def decode_rows(
-    job: DecodeJob,
+    given: RowsJob,
     output: OutputSpec,
     cache: FrameCache | None,
     reader: ClipReader,
@@ -45,7 +103,7 @@ def decode_rows(
     """Decode frames of one video into the rows of a batch.
 
     Args:
-        job: which frames, and their slots.
+        given: the job, and the rows.
         output, cache, decode, stop: as for ``ClipReader.read``.
         reader: of the calling thread.
         on_corrupt: what is done about damaged frames besides marking them.
@@ -54,16 +112,24 @@ def decode_rows(
         StoppedError: see there.
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
     """
-    video = job.rows[0].clip.video
-    source, slots = reopen_source(video.entry.path), [part.slots for part in job.parts]
+    job, video = given.job, given.rows[0].clip.video
+    source = reopen_source(video.entry.path)
     with profiler_range("decode", reader.device):
-        report = reader.read(source, job.index, slots, output, decode=decode, cache=cache, stop=stop, state=video.state)
-    for correct in report.corrections:  # other jobs may have learned something else meanwhile
-        video.index = correct(video.index)
-    for row, part, corrupt in zip(job.rows, job.parts, report.corrupt, strict=True):
-        row.corrupt[part.slots.positions] = corrupt
+        report = reader.read(
+            source,
+            job.index,
+            job.slots,
+            output,
+            decode=decode,
+            cache=cache,
+            stop=stop,
+            state=video.state,
+            plan=job.plan,
+        )
+    for row, slots, corrupt in zip(given.rows, job.slots, report.corrupt, strict=True):
+        row.corrupt[slots.positions] = corrupt
     if report.corrupt_frames:
-        numbers = [part.frame_numbers[corrupt] for part, corrupt in zip(slots, report.corrupt, strict=True)]
+        numbers = [slots.frame_numbers[corrupt] for slots, corrupt in zip(job.slots, report.corrupt, strict=True)]
         tell_of_corrupt(job.index.source, np.concatenate(numbers), on_corrupt)
     return report
 
@@ -75,7 +141,7 @@ def submit_rows(
     cache: FrameCache | None,
     stop: Stop | None = None,
     on_corrupt: OnCorrupt = "warn",
-) -> list[RowJob]:
+) -> list[DecodingRows]:
     """Have the rows of a batch decoded.
 
     Args:
@@ -85,26 +151,9 @@ def submit_rows(
         on_corrupt: as for ``decode_rows``.
     """
     submitted = []
-    for job in decode_jobs(rows):
-        make = partial(decode_rows, job, output, cache, stop=stop, on_corrupt=on_corrupt)
-        submitted.append(RowJob(workers.submit(make, job.index, job.packets), job.rows))
+    for given in rows_jobs(rows):
+        make = partial(decode_rows, given, output, cache, stop=stop, on_corrupt=on_corrupt)
+        report = workers.submit(make, given.job.index, given.job.plan.packets)
+        submitted.append(DecodingRows(report, given.rows))
         workers.let_others_run()
     return submitted
-
-
-def hand_over(reports: Iterable[ClipsReport], frames: Iterable[torch.Tensor], device: torch.device) -> None:
-    """Let the consumer's CUDA stream wait for frames, and their memory for that stream. Nothing to do on the CPU.
-
-    Args:
-        reports: of the jobs that made the frames.
-        frames: allocations of their own, on the device.
-        device: that they lie on.
-    """
-    if device.type != "cuda":
-        return
-    stream = torch.cuda.current_stream(device)
-    for report in reports:
-        for event in report.ready:
-            stream.wait_event(event)
-    for tensor in frames:
-        tensor.record_stream(stream)

@@ -10,24 +10,25 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Literal
+from queue import SimpleQueue
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from videoloader.batching.batch import Batch, collate_rows, row_labels
-from videoloader.batching.clip_plan import BatchRow, PlannedClip, decode_jobs
-from videoloader.batching.decode_jobs import UNREADABLE, RowJob, decode_rows, hand_over, submit_rows
+from videoloader.batching.clip_plan import BatchRow, PlannedClip
+from videoloader.batching.decode_jobs import UNREADABLE, DecodingRows, decode_rows, learn, rows_jobs, submit_rows
 from videoloader.batching.rows import Collate, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.batching.stats import LoaderStats, decoding_stats
 from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
-from videoloader.device import own_stream, profiler_range
-from videoloader.errors import ConfigurationError, DecodeError
+from videoloader.device import hand_over, own_stream, profiler_range
+from videoloader.errors import DecodeError
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.cancellation import Stop
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
@@ -59,27 +60,22 @@ class MadeBatch:
     def hand_over(self) -> Batch | None:
         """The batch, for work on the current CUDA stream."""
         if self.batch is not None and self.ready is not None:
-            stream = torch.cuda.current_stream(self.batch.labels.device)
-            stream.wait_event(self.ready)
-            frames = self.batch.frames
-            for tensor in [self.batch.labels, *(frames if isinstance(frames, list) else [frames])]:
-                tensor.record_stream(stream)
+            labels, frames = self.batch.labels, self.batch.frames
+            hand_over(labels.device, [self.ready], [labels, *(frames if isinstance(frames, list) else [frames])])
         return self.batch
 
 
-@dataclass(eq=False)
-class BatchInMaking:
-    """What can be waited for, or given up.
+class BatchInMaking(NamedTuple):
+    """A batch that can be waited for, or given up.
 
     Attributes:
-        planned: the rows of this batch and of those planned with it, until they are waited for; or why one could not
-            be planned.
+        planned: gives the decoding jobs of this batch and of those planned with it. It never fails.
         made: gives the batch.
         unreadable: (path, error) of its clips that could not be made; complete when ``made`` is.
-        stop: of the making.
+        stop: calls the making off.
     """
 
-    planned: Future[list[_DecodingRows | Exception | None]]
+    planned: Future[list[Future[ClipsReport]]]
     made: Future[Callable[[], MadeBatch]]
     unreadable: list[tuple[str, str]]
     stop: Stop
@@ -88,34 +84,52 @@ class BatchInMaking:
         """Wait for the batch. Modules among its transforms are called now, in this thread."""
         return self.made.result()()
 
+    def drop(self) -> None:
+        """Let the jobs go that have not begun, of this batch and of those planned with it, and wait for the others."""
+        wait([job for job in self.planned.result() if not job.cancel()])
+        wait([self.made])
+
     def cancel(self) -> None:
         """Give the batch up, with all that have the same ``stop``, and wait until nothing is under way for it."""
         self.stop.call()
-        if not self.planned.cancel():
-            wait([self.planned])
-            planned = [] if self.planned.exception() else self.planned.result()
-            for rows in planned:
-                if isinstance(rows, _DecodingRows):
-                    wait([job.report for job in rows.jobs if not job.report.cancel()])
-        if not self.made.cancel():
-            wait([self.made])
+        self.drop()
+
+
+def _no_stand_ins(clip: PlannedClip) -> Iterator[PlannedClip]:
+    return iter(())
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPlan:
+    """What one batch is to consist of.
+
+    Attributes:
+        clips: gives its clips, one for each row. Called in a thread.
+        collate: how they go together.
+        stand_ins: gives clips to try in place of one that cannot be made, as many as are worth trying.
+        rng: gives the generator of what is drawn for the whole batch, from the number of its first clip. Only mixing
+            draws.
+    """
+
+    clips: Callable[[], Sequence[PlannedClip]]
+    collate: Collate
+    stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]] = _no_stand_ins
+    rng: Callable[[int], np.random.Generator] | None = None
 
 
 @dataclass(eq=False)
-class _DecodingRows:
-    """Rows of a batch whose clips are being decoded, all in one tensor unless they make a list."""
+class _DecodingBatch:
+    """A batch whose clips are being decoded, all in one tensor unless they make a list."""
 
+    plan: BatchPlan
     stacked: torch.Tensor | None
     rows: list[BatchRow]
-    jobs: list[RowJob]
-    # Jobs that decode for an earlier batch, too, which accounts for them.
-    shared: list[RowJob]
-    # Clips to try in place of one that cannot be made; see BatchMaker.start.
-    stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]]
-    rng: Callable[[int], np.random.Generator]
     unreadable: list[tuple[str, str]]
     stop: Stop
-    seconds: float  # that planning took
+    jobs: list[DecodingRows] = field(default_factory=list)
+    # Jobs that decode for an earlier batch, too, which accounts for them.
+    shared: list[DecodingRows] = field(default_factory=list)
+    seconds: float = 0.0  # that planning took
 
 
 class BatchMaker:
@@ -124,7 +138,6 @@ class BatchMaker:
     Args:
         workers: who decode.
         transforms: of the frames.
-        collate: how clips go together.
         layout, device: of the frames that are given out.
         cache: see ``ClipReader.read``.
         on_error, on_corrupt: see ``VideoLoader``.
@@ -134,7 +147,6 @@ class BatchMaker:
         self,
         workers: DecodeWorkers,
         transforms: TransformPlan,
-        collate: Collate,
         layout: Layout,
         device: torch.device,
         *,
@@ -142,9 +154,7 @@ class BatchMaker:
         on_error: OnError,
         on_corrupt: OnCorrupt,
     ) -> None:
-        self._workers, self._transforms, self._collate = workers, transforms, collate
-        if transforms.mixing is not None and collate == "list":
-            raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
+        self._workers, self._transforms = workers, transforms
         self._layout, self._device = layout, device
         self._memory = decoding_memory(transforms, layout, device)
         self._cache, self._on_error, self._on_corrupt = cache, on_error, on_corrupt
@@ -155,66 +165,64 @@ class BatchMaker:
     def _start_threads(self) -> None:
         self._planner = ThreadPoolExecutor(1, "videoloader-plan")
         self._finisher = ThreadPoolExecutor(1, "videoloader-batch")
+        # From one to the other, in the order of the batches. Nothing else refers to a batch that is being made, so that
+        # its memory goes with it.
+        self._decoding: SimpleQueue[_DecodingBatch | BaseException] = SimpleQueue()
 
-    def start(
-        self,
-        plans: Sequence[Callable[[], Sequence[PlannedClip]]],
-        stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]],
-        rng: Callable[[int], np.random.Generator],
-        stop: Stop,
-    ) -> list[BatchInMaking]:
+    def start(self, plans: Sequence[BatchPlan], stop: Stop) -> list[BatchInMaking]:
         """Have batches made that follow one another.
 
         Args:
-            plans: one for each batch, called in a thread; gives the clips, one for each row.
-            stand_ins: gives clips to try in place of one that cannot be made, as many as are worth trying.
-            rng: gives the generator of what is drawn for a whole batch, from the number of its first clip.
+            plans: one for each batch.
             stop: whether the batches are still wanted.
         """
         unreadable: list[list[tuple[str, str]]] = [[] for _ in plans]
+        planned = self._planner.submit(self._begin, plans, unreadable, stop)
+        return [BatchInMaking(planned, self._finisher.submit(self._finish), theirs, stop) for theirs in unreadable]
 
-        def decode() -> list[_DecodingRows | Exception | None]:
-            begin = time.perf_counter()
-            stop.check()
-            batches: list[_DecodingRows] = []
-            failed: Exception | None = None
-            with profiler_range("plan", self._device):
-                for plan, theirs in zip(plans, unreadable, strict=True):
-                    try:
-                        stacked, rows = arrange_rows(plan(), self._collate, self._memory)
-                    except Exception as error:  # of this batch; those before it are made
-                        failed = error
-                        break
-                    batches.append(_DecodingRows(stacked, rows, [], [], stand_ins, rng, theirs, stop, 0))
-            self._submit(batches, stop)
-            for batch in batches:
-                batch.seconds = (time.perf_counter() - begin) / len(batches)
-            return [*batches, *([failed] * (len(plans) - len(batches)) if failed else [])]
+    def _begin(
+        self, plans: Sequence[BatchPlan], unreadable: Sequence[list[tuple[str, str]]], stop: Stop
+    ) -> list[Future[ClipsReport]]:
+        """Plan some batches, have them decoded, and pass each on, or what went wrong with it."""
+        begin = time.perf_counter()
+        batches: list[_DecodingBatch] = []
+        jobs: list[Future[ClipsReport]] = []
+        passed_on = 0
+        try:
+            try:
+                with profiler_range("plan", self._device):
+                    for plan, theirs in zip(plans, unreadable, strict=True):
+                        stop.check()
+                        stacked, rows = arrange_rows(plan.clips(), plan.collate, self._memory)
+                        batches.append(_DecodingBatch(plan, stacked, rows, theirs, stop))
+            finally:  # where one cannot be planned, those before it are made
+                self._submit(batches, jobs, stop)
+                for batch in batches:
+                    batch.seconds = (time.perf_counter() - begin) / len(batches)
+                    self._decoding.put(batch)
+                    passed_on += 1
+        except BaseException as error:
+            for _ in plans[passed_on:]:
+                self._decoding.put(error)
+        return jobs
 
-        planned = self._planner.submit(decode)
-        return [
-            BatchInMaking(planned, self._finisher.submit(self._finish, planned, number), theirs, stop)
-            for number, theirs in enumerate(unreadable)
-        ]
-
-    def _submit(self, batches: Sequence[_DecodingRows], stop: Stop) -> None:
-        """Have the rows of some batches decoded."""
+    def _submit(self, batches: Sequence[_DecodingBatch], jobs: list[Future[ClipsReport]], stop: Stop) -> None:
+        """Have the rows of some batches decoded, and add the jobs to a list."""
         batch_of = {row: batch for batch in batches for row in batch.rows}
         rows, output = list(batch_of), self._transforms.decoded
         for job in submit_rows(self._workers, rows, output, self._cache, stop, self._on_corrupt):
+            jobs.append(job.report)
             # No batch keeps another's rows, and with them its memory.
-            rows_of: dict[_DecodingRows, list[BatchRow]] = {}
+            rows_of: dict[_DecodingBatch, list[BatchRow]] = {}
             for row in job.rows:
                 rows_of.setdefault(batch_of[row], []).append(row)
             for number, (batch, theirs) in enumerate(rows_of.items()):
-                (batch.shared if number else batch.jobs).append(RowJob(job.report, theirs))
+                (batch.shared if number else batch.jobs).append(DecodingRows(job.report, theirs))
 
-    def _finish(self, planned: Future[list[_DecodingRows | Exception | None]], number: int) -> Callable[[], MadeBatch]:
-        batches = planned.result()
-        decoding, batches[number] = batches[number], None
-        if isinstance(decoding, Exception):
+    def _finish(self) -> Callable[[], MadeBatch]:
+        decoding = self._decoding.get()
+        if isinstance(decoding, BaseException):
             raise decoding
-        assert decoding is not None, "a batch is finished once"
         with self._on_stream():
             reports = self._wait(decoding)
         complete = partial(self._complete, decoding, reports)
@@ -230,7 +238,7 @@ class BatchMaker:
     def _on_stream(self) -> AbstractContextManager[object]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
-    def _complete(self, decoding: _DecodingRows, reports: list[ClipsReport]) -> MadeBatch:
+    def _complete(self, decoding: _DecodingBatch, reports: list[ClipsReport]) -> MadeBatch:
         with self._on_stream():
             rows = [row for row in decoding.rows if not row.left_out]
             begin = time.perf_counter()
@@ -243,7 +251,7 @@ class BatchMaker:
         own = [report for report in reports if report not in shared]
         return MadeBatch(batch, decoding_stats(len(rows), own) + times, ready)
 
-    def _wait(self, decoding: _DecodingRows) -> list[ClipsReport]:
+    def _wait(self, decoding: _DecodingBatch) -> list[ClipsReport]:
         """Wait for the decoding jobs, and for others in place of those that failed."""
         reports: list[ClipsReport] = []
         failed: list[BatchRow] = []
@@ -253,7 +261,7 @@ class BatchMaker:
         for job in jobs:
             # Raised here, an error that is dealt with would hold this frame, and with it the whole batch.
             if self._on_error == "raise" or not isinstance(job.report.exception(), UNREADABLE):
-                reports.append(job.report.result())
+                reports.append(job.result())
             else:
                 failed += [row for row in job.rows if row not in failed]
         if failed:
@@ -266,22 +274,23 @@ class BatchMaker:
             if again is None:
                 row.left_out = True
             else:
+                learn(row, again)
                 reports.append(again)
         return reports
 
     def _make_replaced(
-        self, row: BatchRow, decoding: _DecodingRows, reader: ClipReader, decode: Decode
+        self, row: BatchRow, decoding: _DecodingBatch, reader: ClipReader, decode: Decode
     ) -> ClipsReport | None:
         """Decode a clip that could not be made with others by itself, or, where it may be replaced, another one."""
         planned, clip, failed, tried = row.clip, row.clip, 0, 1
-        others = decoding.stand_ins(planned)
+        others = decoding.plan.stand_ins(planned)
         while True:
             decoding.stop.check()
-            if clip is planned or show_instead(row, clip, self._collate, self._memory):
+            if clip is planned or show_instead(row, clip, decoding.plan.collate, self._memory):
                 try:
-                    job = next(decode_jobs([row]))
+                    alone = next(rows_jobs([row]))
                     output, stop = self._transforms.decoded, decoding.stop
-                    return decode_rows(job, output, self._cache, reader, decode, stop, self._on_corrupt)
+                    return decode_rows(alone, output, self._cache, reader, decode, stop, self._on_corrupt)
                 except UNREADABLE as error:
                     decoding.unreadable.append((clip.video.entry.path, str(error)))
                     if self._on_error == "skip":
@@ -297,9 +306,10 @@ class BatchMaker:
             planned.video.entry.path,
         )
 
-    def _put_together(self, decoding: _DecodingRows, rows: list[BatchRow], reports: list[ClipsReport]) -> Batch:
+    def _put_together(self, decoding: _DecodingBatch, rows: list[BatchRow], reports: list[ClipsReport]) -> Batch:
         stacked = decoding.stacked
-        hand_over(reports, [row.frames for row in rows] if stacked is None else [stacked], self._device)
+        ready = [event for report in reports for event in report.ready]
+        hand_over(self._device, ready, [row.frames for row in rows] if stacked is None else [stacked])
         if stacked is not None and len(rows) < len(decoding.rows):
             kept = [number for number, row in enumerate(decoding.rows) if not row.left_out]
             stacked = stacked[torch.tensor(kept, device=self._device)]
@@ -308,7 +318,8 @@ class BatchMaker:
         if self._transforms.mixing is None:
             return batch
         assert isinstance(frames, torch.Tensor), "a list is refused"
-        rng = decoding.rng(decoding.rows[0].clip.number)
+        assert decoding.plan.rng is not None, "mixing draws"
+        rng = decoding.plan.rng(decoding.rows[0].clip.number)
         frames, labels = self._transforms.mixing.mix(frames, row_labels(rows), self._layout, rng)
         return replace(batch, frames=frames, labels=labels)
 

@@ -43,13 +43,14 @@ from videoloader.errors import (
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.indexing.sources import SourceState, check_unchanged
-from videoloader.packets.decode_plan import Run, plan_frames, with_all_frames
+from videoloader.packets.decode_plan import DecodePlan, Run, plan_frames, with_all_frames
 from videoloader.packets.read_packets import PacketBytes, read_packets
 from videoloader.packets.run_start import Correction, IndexCorrection
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import Stop
 from videoloader.reading.conversion_threads import convert_in_threads
-from videoloader.reading.frame_sink import ClipSink, ClipSlots
+from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.frame_sink import ClipSink
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,7 @@ class ClipReader:
         stop: Stop | None = None,
         threads: int = 1,
         state: SourceState | None = None,
+        plan: DecodePlan | None = None,
     ) -> ClipsReport:
         """Decode the frames of some clips of one video, each once, and write them into their slots.
 
@@ -125,6 +127,7 @@ class ClipReader:
                 a session that is left in the middle of one cannot be used again.
             threads: that may take part where the CPU decodes. More than one is for few clips at a time.
             state: of the source when it was indexed; default: when it was opened.
+            plan: for these frames by this index, where the caller has it already.
 
         Raises:
             StoppedError: it is not wanted any more.
@@ -135,7 +138,7 @@ class ClipReader:
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
         try:
-            return self._read(source, index, clips, output, decode, cache, stop or Stop(), threads, state)
+            return self._read(source, index, clips, output, decode, cache, stop or Stop(), threads, state, plan)
         except (DecodeError, IndexingError, SourceError, UnsupportedError) as error:
             # A file that is another one than the index tells of may cause any of them.
             if not isinstance(error, StaleIndexError):
@@ -153,6 +156,7 @@ class ClipReader:
         stop: Stop,
         threads: int,
         state: SourceState | None,
+        plan: DecodePlan | None,
     ) -> ClipsReport:
         begin = time.perf_counter()
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
@@ -165,7 +169,7 @@ class ClipReader:
                 sink = ClipSink(index, clips, output, self._stream)
                 try:
                     packets, index, corrections, by_gpu = self._decode(
-                        source, index, numbers, sink, decode, cache, stop, threads
+                        source, index, numbers, plan, sink, decode, cache, stop, threads
                     )
                     check_unchanged(source, state)
                 except BaseException:
@@ -197,6 +201,7 @@ class ClipReader:
         source: ByteSource,
         index: VideoIndex,
         frames: npt.NDArray[np.int64],
+        plan: DecodePlan | None,
         sink: ClipSink,
         decode: Decode,
         cache: FrameCache | None,
@@ -220,13 +225,14 @@ class ClipReader:
             for packet, surface in cache.find(index, sink.packets, self._stream).items():
                 sink.put_surface(packet, surface, self._stream)
             sink.finish()
-            settled.append(np.array(list(sink.done), np.int64))
-            remaining = frames[~np.isin(index.frame_packet[frames], settled[0])]
+            if sink.done:
+                settled.append(np.array(list(sink.done), np.int64))
+                remaining, plan = frames[~np.isin(index.frame_packet[frames], settled[0])], None
         while True:
             try:
                 read = partial(read_packets, source, index)
                 read_for_cpu = partial(_read_stoppable, stop, read)
-                for run in plan_frames(index, remaining).runs:
+                for run in (plan or plan_frames(index, remaining)).runs:
                     stop.check()
                     if by_jpeg_engine:
                         packets += self._decode_jpeg_files(index, read_for_cpu(run), sink)
@@ -247,7 +253,7 @@ class ClipReader:
                 sink.forget(done[again].tolist())
                 index, settled = found.index, [done[~again]]
                 corrections.append(found.correct)
-                remaining = frames[~np.isin(index.frame_packet[frames], settled[0])]
+                remaining, plan = frames[~np.isin(index.frame_packet[frames], settled[0])], None
             except UnsureError:
                 threads, packets, settled, remaining = 1, 0, [], frames
                 sink.start_again()

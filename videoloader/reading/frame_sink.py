@@ -6,19 +6,16 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import av
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from videoloader.convert import (
     Border,
     ColorSpec,
     CudaSurface,
-    Geometry,
     OutputSpec,
     color_spec,
     convert_frame,
@@ -29,66 +26,8 @@ from videoloader.convert import (
     upload_frame,
 )
 from videoloader.indexing import VideoIndex
-from videoloader.packets.decode_plan import split_at_keyframes
 from videoloader.padding import CONSTANT_FRAME
-
-
-@dataclass(frozen=True, eq=False)
-class ClipSlots:
-    """A clip, or a part of one, that is to be made.
-
-    Attributes:
-        frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME gives one of the fill value.
-        geometry: which part of the frames, and how large.
-        slots: [N, 3, H, W], what the whole clip is written to, with its border, of any strides.
-        positions: int64[T], which of the N slots each frame goes to.
-    """
-
-    frame_numbers: npt.NDArray[np.int64]
-    geometry: Geometry
-    slots: torch.Tensor
-    positions: npt.NDArray[np.int64]
-
-
-def whole_clip(frame_numbers: npt.NDArray[np.int64], geometry: Geometry, slots: torch.Tensor) -> ClipSlots:
-    """A clip that is made in one go, frame after frame into its slots, [T, 3, H, W]."""
-    return ClipSlots(frame_numbers, geometry, slots, np.arange(len(frame_numbers)))
-
-
-class ClipPart(NamedTuple):
-    """Some frames of one of several clips: which clip, and where they go."""
-
-    clip: int
-    slots: ClipSlots
-
-
-def split_clips(
-    index: VideoIndex, clips: Sequence[ClipSlots], least_packets: int
-) -> Iterator[tuple[npt.NDArray[np.int64], list[ClipPart]]]:
-    """Clips of one video as jobs for several decoders: each GOP is decoded once.
-
-    Args:
-        index: of the video.
-        clips: of it.
-        least_packets: see ``split_at_keyframes``.
-
-    Returns:
-        For each job the frame numbers to decode, and the parts of clips that want them.
-    """
-    numbers = np.concatenate([clip.frame_numbers for clip in clips])
-    # Frames of padding need no packets: they go with the first job, which may be all there is.
-    jobs = split_at_keyframes(index, numbers[numbers != CONSTANT_FRAME], least_packets) or [numbers[:0]]
-    for job, frames in enumerate(jobs):
-        parts = []
-        for number, clip in enumerate(clips):
-            wanted = np.isin(clip.frame_numbers, frames)
-            if not job:
-                wanted |= clip.frame_numbers == CONSTANT_FRAME
-            if wanted.any():
-                part = replace(clip, frame_numbers=clip.frame_numbers[wanted], positions=clip.positions[wanted])
-                parts.append(ClipPart(number, part))
-        if parts:
-            yield frames, parts
+from videoloader.reading.decode_job import ClipSlots
 
 
 class ClipSink:

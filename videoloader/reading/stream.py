@@ -20,7 +20,8 @@ from videoloader.packets.read_packets import PacketBytes, read_packets
 from videoloader.reading.cancellation import Stop
 from videoloader.reading.clip_reader import warn_of_hdr
 from videoloader.reading.conversion_threads import conversion_threads
-from videoloader.reading.frame_sink import ClipSink, whole_clip
+from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.frame_sink import ClipSink
 
 
 def stream_in_threads(

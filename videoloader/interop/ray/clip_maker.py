@@ -13,17 +13,13 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.batch import collate_rows
-from videoloader.batching.clip_plan import BatchRow, PlannedClip, plan_views
-from videoloader.batching.decode_jobs import UNREADABLE, hand_over, submit_rows
+from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
+from videoloader.batching.decode_jobs import UNREADABLE, DecodingRows, submit_rows
 from videoloader.batching.rows import arrange_rows, decoding_memory, transform_rows
 from videoloader.convert import Layout
-from videoloader.device import resolve_device
+from videoloader.device import hand_over, resolve_device
 from videoloader.interop.ray.skipped import SkippedClips
-from videoloader.order.clip_table import ClipTable
-from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.workers import DecodeWorkers
-from videoloader.sampling import FrameMode, clip_rng
-from videoloader.transforms import TransformPlan
 
 Column = npt.NDArray[Any]
 
@@ -33,25 +29,18 @@ class ClipRecipe:
     """All that the content of a clip depends on, besides its number.
 
     Attributes:
-        table: the clips.
-        mode: how their frames are chosen.
-        transforms: of each clip.
+        planner: the clips, and how they are chosen and transformed.
         layout: order of a clip's dimensions.
-        seed, epoch: of all randomness.
+        epoch: the epoch of all randomness.
     """
 
-    table: ClipTable
-    mode: FrameMode
-    transforms: TransformPlan
+    planner: ClipPlanner
     layout: Layout
-    seed: int
     epoch: int
 
     def plan(self, clip: int) -> PlannedClip:
         """What a clip consists of, from the index alone."""
-        video, number = self.table[clip]
-        rng = clip_rng(self.seed, self.epoch, clip)
-        (planned,) = plan_views(clip, video, number, self.mode, self.transforms, [rng])
+        (planned,) = self.planner.plan(clip, self.epoch)
         return planned
 
 
@@ -71,7 +60,7 @@ class ClipMaker:
     ) -> None:
         resolved = resolve_device(device)
         self._recipe, self._skip_unreadable, self._skipped = recipe, skip_unreadable, skipped
-        self._memory = decoding_memory(recipe.transforms, recipe.layout, resolved)
+        self._memory = decoding_memory(recipe.planner.transforms, recipe.layout, resolved)
         on_gpu = resolved.type == "cuda"
         self._workers = DecodeWorkers(resolved, num_workers=None if on_gpu else cores, cpu_workers=cores)
 
@@ -90,34 +79,34 @@ class ClipMaker:
         kept = self._decode(rows)
         if len(kept) < len(rows):
             stacked = None
-        made = transform_rows(self._recipe.transforms, stacked, kept, self._recipe.layout) if kept else []
+        made = transform_rows(self._recipe.planner.transforms, stacked, kept, self._recipe.layout) if kept else []
         frames = _column([clip.cpu().numpy() for clip in made]) if isinstance(made, list) else made.cpu().numpy()
         return self._columns(frames, kept)
 
     def _decode(self, rows: list[BatchRow]) -> list[BatchRow]:
         """Decode into the rows; those that could be made."""
-        jobs = submit_rows(self._workers, rows, self._recipe.transforms.decoded, None)
+        jobs = submit_rows(self._workers, rows, self._recipe.planner.transforms.decoded, None)
         wait([job.report for job in jobs])
         failed: list[BatchRow] = []
-        for report, of_rows in jobs:
+        for job in jobs:
             try:
-                self._accept(report.result(), rows)
+                self._accept(job, rows)
             except UNREADABLE:
                 if not self._skip_unreadable:
                     raise
-                failed += [row for row in of_rows if row not in failed]
+                failed += [row for row in job.rows if row not in failed]
         # A job is of several clips: by itself a clip may decode.
         for row in failed:
             try:
-                (again,) = submit_rows(self._workers, [row], self._recipe.transforms.decoded, None)
-                self._accept(again.report.result(), [row])
+                (again,) = submit_rows(self._workers, [row], self._recipe.planner.transforms.decoded, None)
+                self._accept(again, [row])
             except UNREADABLE as error:
                 row.left_out = True
                 self._put_down(row.clip, error)
         return [row for row in rows if not row.left_out]
 
-    def _accept(self, report: ClipsReport, rows: Sequence[BatchRow]) -> None:
-        hand_over([report], [row.frames for row in rows], self._memory.device)
+    def _accept(self, job: DecodingRows, rows: Sequence[BatchRow]) -> None:
+        hand_over(self._memory.device, job.result().ready, [row.frames for row in rows])
 
     def _put_down(self, clip: PlannedClip, error: Exception) -> None:
         if self._skipped is None:
@@ -126,7 +115,7 @@ class ClipMaker:
             self._skipped.add(clip.number, clip.video.entry.path, str(error))
 
     def _columns(self, frames: Column, rows: list[BatchRow]) -> dict[str, Column]:
-        names = self._recipe.table.dataset.table.columns
+        names = self._recipe.planner.table.dataset.table.columns
         if not rows:
             return {}
         batch = collate_rows(frames, rows, _column)

@@ -13,6 +13,7 @@ import ray
 import ray.data
 import torch
 
+from videoloader.batching.clip_plan import ClipPlanner
 from videoloader.batching.options import one_view, plan_transforms
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
@@ -124,7 +125,7 @@ def read_clips(
         ray.init()
     if skipped is not None:
         skipped.set_files(table.unreadable)
-    recipe = ClipRecipe(table, mode, plan, layout, seed, epoch)
+    recipe = ClipRecipe(ClipPlanner(table, mode, plan, seed), layout, epoch)
     least, most = concurrency if isinstance(concurrency, tuple) else (concurrency or 1, concurrency)
     # Of whole batches: to fill up a batch Ray would wait for another block, and have one actor make both.
     of_a_block = batch_size * -(-len(table) // (batch_size * _MOST_BLOCKS))

@@ -12,8 +12,8 @@ from torch.utils.data import Dataset, default_collate
 
 from videoloader.batching.batch import Batch, collate_rows
 from videoloader.batching.boxes import stack_matrices
-from videoloader.batching.clip_plan import BatchRow, PlannedClip, decode_jobs, plan_views
-from videoloader.batching.decode_jobs import decode_rows
+from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
+from videoloader.batching.decode_jobs import decode_rows, learn, rows_jobs
 from videoloader.batching.options import check_choices, one_view, plan_transforms
 from videoloader.batching.rows import decoding_memory, list_rows, stack_rows, transform_rows
 from videoloader.convert import Color, Layout
@@ -69,10 +69,10 @@ class ClipDataset(Dataset[dict[str, Any]]):
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
         check_choices(layout=(layout, get_args(Layout)))
-        self._mode, self._layout, self._seed = mode, layout, seed
-        self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
-        self._memory = decoding_memory(self._transforms, layout, _CPU)
-        self._table = build_clip_table(
+        plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
+        self._layout, self._transforms = layout, plan
+        self._memory = decoding_memory(plan, layout, _CPU)
+        table = build_clip_table(
             dataset,
             mode,
             store=IndexStore(index) if isinstance(index, str | os.PathLike) else index,
@@ -80,17 +80,18 @@ class ClipDataset(Dataset[dict[str, Any]]):
             skip_unreadable=False,
             on_indexed=on_indexed,
         )
+        self._planner = ClipPlanner(table, mode, plan, seed)
         # Shared, so that worker processes which stay from epoch to epoch hear of the next one.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self.set_epoch(0)
 
     def __len__(self) -> int:
         """Number of clips."""
-        return len(self._table)
+        return len(self._planner.table)
 
     def set_epoch(self, epoch: int) -> None:
         """Draw the random frames and transforms of another epoch. Call it between two loops over the DataLoader."""
-        clip_rng(self._seed, epoch, 0)  # says now what is wrong with it
+        clip_rng(self._planner.seed, epoch, 0)  # says now what is wrong with it
         self._epoch.fill_(epoch)
 
     def __getitem__(self, clip: int) -> dict[str, Any]:
@@ -114,17 +115,15 @@ class ClipDataset(Dataset[dict[str, Any]]):
         planned = [self._plan(clip) for clip in clips]
         same_shape = len({clip.shape for clip in planned}) == 1
         rows = stack_rows(planned, self._memory)[1] if same_shape else list_rows(planned, self._memory)
-        for job in decode_jobs(rows):
-            decode_rows(job, self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
+        for given in rows_jobs(rows):
+            learn(given.rows[0], decode_rows(given, self._transforms.decoded, None, reader_of_thread(_CPU), "cpu"))
         return [self._sample(row) for row in rows]
 
     def _plan(self, clip: int) -> PlannedClip:
         number = clip + len(self) if clip < 0 else clip
         if not 0 <= number < len(self):
             raise FrameRangeError(f"clip {clip} does not exist: there are {len(self)}")
-        video, in_video = self._table[number]
-        rng = clip_rng(self._seed, int(self._epoch), number)
-        (planned,) = plan_views(number, video, in_video, self._mode, self._transforms, [rng])
+        (planned,) = self._planner.plan(number, int(self._epoch))
         return planned
 
     def _sample(self, row: BatchRow) -> dict[str, Any]:

@@ -5,28 +5,28 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 
-from videoloader.batching.batch import Batch, collate_rows
-from videoloader.batching.clip_plan import BatchRow, PlannedClip, plan_views
-from videoloader.batching.decode_jobs import RowJob, hand_over, submit_rows
+from videoloader.batching.batch import Batch
+from videoloader.batching.clip_plan import PlannedClip, plan_views
+from videoloader.batching.maker import BatchInMaking, BatchMaker, BatchPlan
 from videoloader.batching.options import check_choices, one_view, plan_transforms
-from videoloader.batching.rows import Collate, arrange_rows, decoding_memory, transform_rows
-from videoloader.batching.stats import LoaderStats, decoding_stats
+from videoloader.batching.prefetch import prefetch as made_ahead
+from videoloader.batching.rows import Collate
+from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore
-from videoloader.indexing.forks import after_fork
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.places import Place, fill_places, places_of
 from videoloader.interop.torch.video_indexes import VideoIndexes
@@ -51,30 +51,19 @@ class _Progress(NamedTuple):
     loader: Any = None
 
 
-class _Rows(NamedTuple):
-    """What is made for one place of a batch."""
-
-    alone: bool
-    stacked: torch.Tensor | None
-    rows: list[BatchRow]
-
-
-class _Decoding(NamedTuple):
-    """The clips of a batch while they are made."""
-
-    places: list[_Rows]
-    jobs: list[RowJob]
-    seconds: float  # that planning took
-
-
 class _Pending(NamedTuple):
-    """A batch as it came from the torch loader, its clips, and the progress when it is given out."""
+    """A batch as it came from the torch loader, what is made for its places, and the progress when it is given out."""
 
     batch: Any
+    places: list[Place]
     clips: int
-    decoding: Future[_Decoding]
+    making: list[BatchInMaking]
     then: _Progress
-    stop: Stop
+
+    def cancel(self) -> None:
+        """Give the batch up, with all of its loop, and wait until nothing is under way for it."""
+        for each in self.making:
+            each.cancel()
 
 
 class DecodingLoader:
@@ -158,28 +147,28 @@ class DecodingLoader:
         )
         if (prefetch is not None and prefetch < 1) or gop_cache < 0:
             raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
-        self._loader, self._collate, self._layout = torch_loader, collate, layout
+        self._loader, self._collate = torch_loader, collate
         self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
-        self._memory = decoding_memory(self._transforms, layout, self.device)
         self._seed, self._on_error, self._replace_with = seed, on_error, replace_with
         self._shard_id, self._num_shards = shard_of_environment()
         clip_rng(seed, 0, 0)  # says now what is wrong with a seed
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
+        self._maker = BatchMaker(
+            self._workers,
+            self._transforms,
+            layout,
+            self.device,
+            cache=FrameCache(gop_cache) if gop_cache else None,
+            on_error="raise",
+            on_corrupt="warn",
+        )
         self._prefetch = prefetch
-        self._cache = FrameCache(gop_cache) if gop_cache else None
         self._indexes = VideoIndexes(index)
-        self._start_planner()
-        after_fork(self._start_planner)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
         self._loop = Stop()
         self._stats = LoaderStats()
         self.unreadable: list[tuple[str, str]] = []
-
-    def _start_planner(self) -> None:
-        # One thread, so that batches are decoded in their order; another one, so that looking up the indexes of
-        # many new videos, or reading them over a network, does not keep the consumer waiting.
-        self._planner = ThreadPoolExecutor(1, "videoloader-plan")
 
     def __len__(self) -> int:
         """Batches of an epoch: the torch loader's."""
@@ -238,7 +227,7 @@ class DecodingLoader:
     def stats(self) -> LoaderStats:
         """What the clips given out so far have cost, and where the time went.
 
-        Transforms run while the consumer waits; so does the torch loader. Their times are in ``waiting``.
+        The torch loader runs while the consumer waits: its time is in ``waiting``.
         """
         return self._stats
 
@@ -257,87 +246,80 @@ class DecodingLoader:
         self._loop = loop
         if self._told:
             self._tell_epoch(start.epoch)
-        asked = since = time.perf_counter()
+        since = time.perf_counter()
         if self._resumed and start.loader is not None:
             self._loader.load_state_dict(copy.deepcopy(start.loader))  # type: ignore[attr-defined]
         batches = iter(self._loader)
         if self._resumed and start.loader is None:
             for _ in range(start.batches):
                 next(batches, None)
-        self._progress = latest = start._replace(loader=self._loader_state())
-        pending: deque[_Pending] = deque()
-        end: _Progress | Exception | None = None
+        self._progress = start._replace(loader=self._loader_state())
+        end: list[_Progress | Exception] = []
         try:
-            while end is None or pending:
-                while end is None and self._wants_more(pending):
-                    try:
-                        batch = next(batches)
-                    except StopIteration:
-                        end = _Progress(start.epoch + 1, loader=self._loader_state())
-                    except Exception as error:
-                        end = error  # the batches before it come first
-                    else:
-                        pending.append(self._begin(batch, latest, loop))
-                        latest = pending[-1].then
-                if not pending:
-                    break
-                loop.check_process()
-                given_out = self._finish(pending[0])
-                then = pending.popleft().then
-                self._progress = end if isinstance(end, _Progress) and not pending else then
-                self._begun, self._resumed = self._progress is then, False
-                now = time.perf_counter()
-                self._stats += LoaderStats(seconds=now - since, waiting=now - asked)
-                since = now
-                if given_out:
-                    # Not in a variable, so that a batch is gone when the consumer lets it go.
-                    yield given_out.pop()
-                asked = time.perf_counter()
-                if self._loop is not loop:
-                    raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
-            if isinstance(end, Exception):
-                raise end
-            assert end is not None
-            self._progress, self._begun, self._resumed = end, False, False
+            with closing(made_ahead(self._begin(batches, end, loop), self._has_room, _Pending.cancel, loop)) as queue:
+                asked = since
+                for pending in queue:
+                    given_out = self._finish(pending[0])
+                    then = pending.popleft().then
+                    last = end[0] if end and not pending else None
+                    self._progress = last if isinstance(last, _Progress) else then
+                    self._begun, self._resumed = self._progress is then, False
+                    now = time.perf_counter()
+                    self._stats += LoaderStats(seconds=now - since, waiting=now - asked)
+                    since = now
+                    if given_out:
+                        # Not in a variable, so that a batch is gone when the consumer lets it go.
+                        yield given_out.pop()
+                    asked = time.perf_counter()
+                    if self._loop is not loop:
+                        raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
+            if isinstance(end[0], Exception):
+                raise end[0]
+            self._progress, self._begun, self._resumed = end[0], False, False
         finally:
-            if not loop.exiting:
-                for each in pending:
-                    self._abandon(each)
-            pending.clear()
             # The traceback of an error holds this frame: the torch loader's processes are to end, whoever keeps it.
             del batches, end
 
-    def _wants_more(self, pending: deque[_Pending]) -> bool:
+    def _begin(self, batches: Iterator[Any], end: list[_Progress | Exception], loop: Stop) -> Iterator[list[_Pending]]:
+        """Begin batch after batch; after the last one tell how the torch loader has ended."""
+        before = self._progress
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration:
+                end.append(_Progress(before.epoch + 1, loader=self._loader_state()))
+                return
+            except Exception as error:
+                end.append(error)  # the batches before it come first
+                return
+            places = places_of(batch)
+            groups = [[place] if isinstance(place, ClipRequest) else place for place in places]
+            firsts = np.cumsum([before.requests, *map(len, groups)]).tolist()
+            plans = [
+                BatchPlan(
+                    partial(self._plan, group, before.epoch, first),
+                    "list" if isinstance(place, ClipRequest) else self._collate,
+                )
+                for place, group, first in zip(places, groups, firsts[:-1], strict=True)
+            ]
+            making = self._maker.start(plans, loop)
+            then = _Progress(before.epoch, before.batches + 1, firsts[-1], self._loader_state())
+            yield [_Pending(batch, places, firsts[-1] - before.requests, making, then)]
+            before = then
+
+    def _has_room(self, pending: Sequence[_Pending]) -> bool:
         if self._prefetch is not None:
             return len(pending) <= self._prefetch
         enough = _CLIPS_AHEAD * (self._workers.num_workers + self._workers.cpu_workers)
         clips = sum(each.clips for each in pending)
         return len(pending) <= _LEAST_AHEAD or (clips < enough and len(pending) < enough)
 
-    def _begin(self, batch: Any, before: _Progress, loop: Stop) -> _Pending:
-        places = places_of(batch)
-        clips = sum(1 if isinstance(place, ClipRequest) else len(place) for place in places)
-        decoding = self._planner.submit(self._decode, places, before.epoch, before.requests, loop)
-        then = _Progress(before.epoch, before.batches + 1, before.requests + clips, self._loader_state())
-        return _Pending(batch, clips, decoding, then, loop)
+    def _plan(self, requests: Sequence[ClipRequest], epoch: int, number: int) -> list[PlannedClip]:
+        """Clips that stand together, the first of which has this number in its epoch."""
+        self._indexes.look_up(request.video.path for request in requests)
+        return [self._plan_one(request, epoch, number + row) for row, request in enumerate(requests)]
 
-    def _decode(self, places: list[Place], epoch: int, number: int, stop: Stop) -> _Decoding:
-        """Begin to decode the clips of a batch, the first of which has this number in its epoch."""
-        stop.check()
-        begin = time.perf_counter()
-        groups = [[place] if isinstance(place, ClipRequest) else place for place in places]
-        self._indexes.look_up(request.video.path for group in groups for request in group)
-        arranged = []
-        for place, group in zip(places, groups, strict=True):
-            alone = isinstance(place, ClipRequest)
-            planned = [self._plan(request, epoch, number + row) for row, request in enumerate(group)]
-            arranged.append(_Rows(alone, *arrange_rows(planned, "list" if alone else self._collate, self._memory)))
-            number += len(group)
-        rows = [row for each in arranged for row in each.rows]
-        jobs = submit_rows(self._workers, rows, self._transforms.decoded, self._cache, stop)
-        return _Decoding(arranged, jobs, time.perf_counter() - begin)
-
-    def _plan(self, request: ClipRequest, epoch: int, number: int) -> PlannedClip:
+    def _plan_one(self, request: ClipRequest, epoch: int, number: int) -> PlannedClip:
         if request.seed is None:
             rng = clip_rng(self._seed, epoch, number * self._num_shards + self._shard_id)
         else:
@@ -357,46 +339,28 @@ class DecodingLoader:
     def _finish(self, pending: _Pending) -> list[Any]:
         """The batch when all its clips are made, in a list; an empty one where it is skipped."""
         try:
-            decoding = pending.decoding.result()
-            reports = [job.report.result() for job in decoding.jobs]
+            made = [each.result() for each in pending.making]
         except (ConfigurationError, NotIndexedError):
             raise
         except VideoLoaderError as error:
             if self._on_error == "raise":
                 raise
             self.unreadable.append((error.source or "", str(error)))
-            self._wait(pending)
+            for making in pending.making:
+                making.drop()
             return []
-        begin = time.perf_counter()
-        frames = [
-            tensor
-            for place in decoding.places
-            for tensor in ([row.frames for row in place.rows] if place.stacked is None else [place.stacked])
-        ]
-        hand_over(reports, frames, self.device)
-        made = [self._replace_with(self._result(place)) for place in decoding.places]
-        batch = fill_places(pending.batch, _each_in_turn(made))
-        times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
-        self._stats += decoding_stats(pending.clips, reports) + times
-        return [batch]
+        for each in made:
+            self._stats += each.stats
+        shown = [self._shown(place, each.hand_over()) for place, each in zip(pending.places, made, strict=True)]
+        return [fill_places(pending.batch, _each_in_turn(shown))]
 
-    def _result(self, place: _Rows) -> Batch | Clip:
-        frames = transform_rows(self._transforms, place.stacked, place.rows, self._layout)
-        batch = collate_rows(frames, place.rows, list if place.stacked is None else np.stack)
-        if not place.alone:
-            return batch
-        return Clip(batch.frames[0], batch.frame_numbers[0], batch.timestamps[0], batch.mask[0], batch.corrupt[0])
-
-    def _abandon(self, pending: _Pending) -> None:
-        """Let a batch go, with all of its loop: when this returns nobody works on it any more."""
-        pending.stop.call()
-        self._wait(pending)
-
-    def _wait(self, pending: _Pending) -> None:
-        """Let what has not begun of a batch go, and wait for the rest."""
-        if pending.decoding.cancel() or pending.decoding.exception() is not None:
-            return
-        wait([job.report for job in pending.decoding.result().jobs if not job.report.cancel()])
+    def _shown(self, place: Place, made: Batch | None) -> Any:
+        """What stands in a place."""
+        assert made is not None, "clips that cannot be made are errors"
+        if not isinstance(place, ClipRequest):
+            return self._replace_with(made)
+        frames, numbers, timestamps = made.frames[0], made.frame_numbers[0], made.timestamps[0]
+        return self._replace_with(Clip(frames, numbers, timestamps, made.mask[0], made.corrupt[0]))
 
 
 def _each_in_turn(results: list[Any]) -> Callable[[Place], Any]:
