@@ -23,7 +23,9 @@ FOR_CPU = make_index([0, 1], {0}, codec="av1")
 def nvdec_only_h264(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU that decodes H.264, without one."""
     monkeypatch.setattr(
-        videoloader.reading.workers, "nvdec_decodes", lambda index, device, decode: index.stream.codec == "h264"
+        videoloader.reading.workers,
+        "choose_engine",
+        lambda index, device, decode: "nvdec" if index.stream.codec == "h264" else "cpu",
     )
     monkeypatch.setattr(videoloader.reading.workers, "reader_of_thread", lambda device: None)
 
@@ -65,7 +67,7 @@ def test_a_cpu_as_fast_as_nvdec_takes_its_share(nvdec_only_h264: None) -> None:
 def test_codecs_that_engines_round_differently_stay_with_nvdec(
     nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(videoloader.reading.workers, "nvdec_decodes", lambda index, device, decode: True)
+    monkeypatch.setattr(videoloader.reading.workers, "choose_engine", lambda index, device, decode: "nvdec")
     pool, work = workers(2, 2), Work(0.005, 0.001)
     mpeg4 = make_index([0, 1], {0}, codec="mpeg4")
     for future in [pool.submit(work.job(number), mpeg4, 10) for number in range(60)]:
@@ -166,7 +168,9 @@ def test_small_images_of_a_jpeg_engine_are_left_to_few_threads_and_what_follows_
     nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        videoloader.reading.workers, "jpeg_engine_decodes", lambda index, device, decode: index.stream.codec == "mjpeg"
+        videoloader.reading.workers,
+        "choose_engine",
+        lambda index, device, decode: "jpeg" if index.stream.codec == "mjpeg" else "nvdec",
     )
     small = make_index([0], {0}, codec="mjpeg")
     large = replace(small, stream=replace(small.stream, width=1024, height=1024))

@@ -3,7 +3,7 @@
 from videoloader.decoding.capabilities import INEXACT_CODECS, default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.decoding.damage import DecodedRun, decode_run
-from videoloader.decoding.engine import Decode, jpeg_engine_decodes, leave_to_cpu, nvdec_decodes
+from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
 from videoloader.decoding.jpeg_engine import JpegEngine, engine_layout
@@ -15,17 +15,17 @@ __all__ = [
     "CpuDecoder",
     "Decode",
     "DecodedRun",
+    "Engine",
     "FrameCache",
     "JpegEngine",
     "NvdecDecoder",
     "UnsureError",
+    "choose_engine",
     "decode_in_threads",
     "decode_run",
     "default_workers",
     "engine_layout",
-    "jpeg_engine_decodes",
     "leave_to_cpu",
-    "nvdec_decodes",
     "set_decoder_memory",
     "suits_threads",
     "why_not_nvdec",

@@ -13,51 +13,40 @@ from videoloader.errors import UnsupportedError
 from videoloader.indexing.index import VideoIndex
 
 Decode = Literal["auto", "nvdec", "cpu"]
+Engine = Literal["nvdec", "jpeg", "cpu"]
 
 # Names of videos that this process has found to be too much for NVDEC.
 _left_to_cpu: set[str] = set()
 
 
-def nvdec_decodes(index: VideoIndex, device: torch.device, decode: Decode) -> bool:
-    """Whether NVDEC is to decode a video.
+def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> Engine:
+    """Which engine is to decode a video.
 
-    With ``"auto"`` it does where it can; that it cannot is told in a warning, once for each video.
+    With ``"auto"`` the GPU's JPEG engines decode image files of JPEG, and NVDEC what it can. What a GPU cannot decode
+    is told in a warning, once for each video.
 
     Args:
-        index: of the video.
+        index: the video's index.
         device: where its frames are wanted.
         decode: ``"nvdec"`` or ``"cpu"`` for that engine and no other.
 
     Raises:
         UnsupportedError: NVDEC must, and cannot.
     """
-    if device.type != "cuda" or decode == "cpu":
-        return False
-    if index.source in _left_to_cpu and decode == "auto":
-        return False
+    if device.type != "cuda" or decode == "cpu" or (index.source in _left_to_cpu and decode == "auto"):
+        return "cpu"
+    no_jpeg_engine = ""
+    if decode == "auto" and _is_jpeg_file(index):
+        no_jpeg_engine = why_not_jpeg_engine(device.index or 0)
+        if not no_jpeg_engine:
+            return "jpeg"
     reason = why_not_nvdec(index, device.index or 0)
-    if reason and decode == "nvdec":
+    if not reason:
+        return "nvdec"
+    if decode == "nvdec":
         raise UnsupportedError(f"cannot be decoded by NVDEC: {reason}", index.source)
-    if reason:
-        if _is_jpeg_file(index):
-            reason = why_not_jpeg_engine(device.index or 0) or reason
-        leave_to_cpu(index, reason)
-    return not reason
-
-
-def jpeg_engine_decodes(index: VideoIndex, device: torch.device, decode: Decode) -> bool:
-    """Whether the GPU's JPEG engines are to decode a video: image files of JPEG, with ``"auto"``.
-
-    Args:
-        index, device, decode: as for ``nvdec_decodes``.
-    """
-    return (
-        device.type == "cuda"
-        and decode == "auto"
-        and _is_jpeg_file(index)
-        and index.source not in _left_to_cpu
-        and not why_not_jpeg_engine(device.index or 0)
-    )
+    leave_to_cpu(index, no_jpeg_engine or reason)
+    return "cpu"
 
 
 def _is_jpeg_file(index: VideoIndex) -> bool:

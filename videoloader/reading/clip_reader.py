@@ -19,15 +19,15 @@ from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_trans
 from videoloader.decoding import (
     CpuDecoder,
     Decode,
+    Engine,
     JpegEngine,
     NvdecDecoder,
     UnsureError,
+    choose_engine,
     decode_in_threads,
     decode_run,
     engine_layout,
-    jpeg_engine_decodes,
     leave_to_cpu,
-    nvdec_decodes,
     suits_threads,
 )
 from videoloader.decoding.frame_cache import FrameCache
@@ -41,9 +41,8 @@ from videoloader.errors import (
     VideoLoaderError,
 )
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
-from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.indexing.sources import SourceState, check_unchanged
-from videoloader.packets.decode_plan import DecodePlan, Run, plan_frames, with_all_frames
+from videoloader.packets.decode_plan import DecodePlan, Run, with_all_frames
 from videoloader.packets.read_packets import PacketBytes, read_packets
 from videoloader.packets.run_start import Correction, IndexCorrection
 from videoloader.padding import CONSTANT_FRAME
@@ -51,6 +50,7 @@ from videoloader.reading.cancellation import Stop
 from videoloader.reading.conversion_threads import convert_in_threads
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.reading.frame_sink import ClipSink
+from videoloader.reading.read_progress import ReadProgress
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class ClipReader:
             index: of the video.
             clips: the frames wanted. On a CUDA device nothing else may be under way in their slots' memory.
             output: the pixel values wanted.
-            decode: by which engine; see ``nvdec_decodes``.
+            decode: by which engine; see ``choose_engine``.
             cache: where decoded frames are kept on the GPU for later clips.
             stop: whether this is still wanted. The CPU looks there before each packet; NVDEC before each run, since
                 a session that is left in the middle of one cannot be used again.
@@ -167,10 +167,9 @@ class ClipReader:
         try:
             with on_device:
                 sink = ClipSink(index, clips, output, self._stream)
+                progress = ReadProgress(index, numbers, plan, sink)
                 try:
-                    packets, index, corrections, by_gpu = self._decode(
-                        source, index, numbers, plan, sink, decode, cache, stop, threads
-                    )
+                    by_gpu = self._decode(source, progress, decode, cache, stop, threads)
                     check_unchanged(source, state)
                 except BaseException:
                     # Nothing may be written any more to memory that the caller will use for something else.
@@ -193,77 +192,81 @@ class ClipReader:
             message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
             raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
         seconds = time.perf_counter() - begin
-        wanted, corrupt = len(sink.packets), len(sink.marked)
-        return ClipsReport(packets, wanted, sink.corrupt, corrupt, index, corrections, ready, seconds, by_gpu)
+        wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
+        return ClipsReport(
+            progress.packets, wanted, sink.corrupt, corrupt, progress.index, learned, ready, seconds, by_gpu
+        )
 
     def _decode(
         self,
         source: ByteSource,
-        index: VideoIndex,
-        frames: npt.NDArray[np.int64],
-        plan: DecodePlan | None,
-        sink: ClipSink,
+        progress: ReadProgress,
         decode: Decode,
         cache: FrameCache | None,
         stop: Stop,
         threads: int,
-    ) -> tuple[int, VideoIndex, tuple[Correction, ...], bool]:
-        """Decode until nothing is left to correct.
-
-        Returns:
-            (packets decoded, index as known now, what was learned of it, whether by the GPU).
-        """
-        packets, remaining = 0, frames
-        corrections: list[Correction] = []
-        settled: list[npt.NDArray[np.int64]] = []  # the packets wanted from runs that have ended
-        by_jpeg_engine = jpeg_engine_decodes(index, self.device, decode)
-        nvdec = self._nvdec if not by_jpeg_engine and nvdec_decodes(index, self.device, decode) else None
-        if nvdec is None:
-            cache = None
-        if cache is not None:
-            assert self._stream is not None
-            for packet, surface in cache.find(index, sink.packets, self._stream).items():
-                sink.put_surface(packet, surface, self._stream)
-            sink.finish()
-            if sink.done:
-                settled.append(np.array(list(sink.done), np.int64))
-                remaining, plan = frames[~np.isin(index.frame_packet[frames], settled[0])], None
+    ) -> bool:
+        """Decode run after run until nothing is left to correct; whether the GPU did."""
+        engine = choose_engine(progress.index, self.device, decode)
+        if cache is not None and engine == "nvdec":
+            self._take_kept(cache, progress)
         while True:
             try:
-                read = partial(read_packets, source, index)
-                read_for_cpu = partial(_read_stoppable, stop, read)
-                for run in (plan or plan_frames(index, remaining)).runs:
+                for run in progress.runs():
                     stop.check()
-                    if by_jpeg_engine:
-                        packets += self._decode_jpeg_files(index, read_for_cpu(run), sink)
-                    elif nvdec is None and threads > 1 and suits_threads(index, run):
-                        packets += self._decode_in_threads(index, read_for_cpu(run), sink, threads)
-                    elif nvdec is None:
-                        packets += self._decode_alone(index, run, read_for_cpu, sink)
-                    elif cache is None:
-                        packets += nvdec.decode(index, partial(read, run, places=True), sink.put_surface, sink.finish)
-                    else:
-                        all_frames = partial(read, with_all_frames(index, run), places=True)
-                        packets += _decode_and_keep(nvdec, index, all_frames, sink, cache)
-                    settled.append(run.wanted)
-                return packets, index, tuple(corrections), by_jpeg_engine or nvdec is not None
+                    progress.packets += self._decode_run(engine, source, progress, run, cache, stop, threads)
+                    progress.settle(run.wanted)
+                return engine != "cpu"
             except IndexCorrection as found:
-                done = np.concatenate([*settled, np.zeros(0, np.int64)])
-                again = decoded_otherwise(index, found.index)[done]
-                sink.forget(done[again].tolist())
-                index, settled = found.index, [done[~again]]
-                corrections.append(found.correct)
-                remaining, plan = frames[~np.isin(index.frame_packet[frames], settled[0])], None
+                progress.correct(found)
             except UnsureError:
-                threads, packets, settled, remaining = 1, 0, [], frames
-                sink.start_again()
+                threads, progress.packets = 1, 0
+                progress.start_again()
             except DecodeError as error:
-                if not (by_jpeg_engine or nvdec) or decode == "nvdec":
+                if engine == "cpu" or decode == "nvdec":
                     raise
                 # What the GPU made of this clip is not to be trusted: the CPU does all of it again.
-                leave_to_cpu(index, str(error))
-                by_jpeg_engine, nvdec, cache, settled, remaining = False, None, None, [], frames
-                sink.start_again()
+                leave_to_cpu(progress.index, str(error))
+                engine = "cpu"
+                progress.start_again()
+
+    def _decode_run(
+        self,
+        engine: Engine,
+        source: ByteSource,
+        progress: ReadProgress,
+        run: Run,
+        cache: FrameCache | None,
+        stop: Stop,
+        threads: int,
+    ) -> int:
+        """Read and decode one run into the sink; the number of packets decoded."""
+        index, sink = progress.index, progress.sink
+        read = partial(read_packets, source, index)
+        if engine == "nvdec":
+            assert self._nvdec is not None
+            if cache is None:
+                return self._nvdec.decode(index, partial(read, run, places=True), sink.put_surface, sink.finish)
+            all_frames = partial(read, with_all_frames(index, run), places=True)
+            return _decode_and_keep(self._nvdec, index, all_frames, sink, cache)
+        read_for_cpu = partial(_read_stoppable, stop, read)
+        if engine == "jpeg":
+            return self._decode_jpeg_files(index, read_for_cpu(run), sink)
+        if threads > 1 and suits_threads(index, run):
+            return self._decode_in_threads(index, read_for_cpu(run), sink, threads)
+        return self._decode_alone(index, run, read_for_cpu, sink)
+
+    def _take_kept(self, cache: FrameCache, progress: ReadProgress) -> None:
+        """Take the pictures that the cache has."""
+        assert self._stream is not None
+        sink = progress.sink
+        kept = cache.find(progress.index, sink.packets, self._stream)
+        for packet, surface in kept.items():
+            sink.put_surface(packet, surface, self._stream)
+        sink.finish()
+        if kept:
+            progress.settle(np.array(list(kept), np.int64))
+            progress.plan = None
 
     def _decode_jpeg_files(self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink) -> int:
         """Decode files by the GPU's engines, those that they do not take by the CPU."""

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from videoloader.decoding import INEXACT_CODECS, Decode, default_workers, jpeg_engine_decodes, nvdec_decodes
+from videoloader.decoding import INEXACT_CODECS, Decode, choose_engine, default_workers
 from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import VideoIndex
@@ -63,7 +63,7 @@ class DecodeWorkers:
 
     Args:
         device: where frames are wanted.
-        decode: which engines may decode; see ``nvdec_decodes``.
+        decode: which engines may decode; see ``choose_engine``.
         num_workers: threads that feed NVDEC, or decode where there is no NVDEC. Default: five for two NVDEC
             engines, or one for each core.
         cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
@@ -120,10 +120,11 @@ class DecodeWorkers:
             packets: that will be decoded, about.
         """
         pixels = index.stream.width * index.stream.height
-        by_jpeg_engine = jpeg_engine_decodes(index, self._device, self._decode)
-        for_cpu = self._beside is not None and not (by_jpeg_engine or nvdec_decodes(index, self._device, self._decode))
+        # Only "auto" leaves a choice. That NVDEC cannot decode a video is the error of the job, not of its caller.
+        engine = choose_engine(index, self._device, self._decode) if self._decode == "auto" else self._decode
+        for_cpu = self._beside is not None and engine == "cpu"
         # Small images are mostly Python's work, and two threads hand its lock to and fro with each call that lets go.
-        threads = 1 + pixels // _JPEG_PIXELS if by_jpeg_engine else self.num_workers
+        threads = 1 + pixels // _JPEG_PIXELS if engine == "jpeg" else self.num_workers
         job = _Job(make, (index.stream.codec, pixels.bit_length()), packets, threads)
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)

@@ -1,0 +1,65 @@
+"""How far a read has come, and what it has learned of the video's index on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.indexing import VideoIndex
+from videoloader.indexing.configurations import decoded_otherwise
+from videoloader.packets.decode_plan import DecodePlan, Run, plan_frames
+from videoloader.packets.run_start import Correction, IndexCorrection
+from videoloader.reading.frame_sink import ClipSink
+
+
+class ReadProgress:
+    """How far the frames of one read have come.
+
+    Args:
+        index: the video's index.
+        frames: int64[N], the frame numbers wanted.
+        plan: of the frames by the index, where it is known already.
+        sink: takes their pictures.
+
+    Attributes:
+        index: as it is known now.
+        plan: of what is left to decode by this index; None where it is not made yet.
+        sink: takes the pictures.
+        packets: number of packets decoded.
+        corrections: what was learned of the index, in this order.
+    """
+
+    def __init__(
+        self, index: VideoIndex, frames: npt.NDArray[np.int64], plan: DecodePlan | None, sink: ClipSink
+    ) -> None:
+        self.index, self.plan, self.sink = index, plan, sink
+        self.packets = 0
+        self.corrections: list[Correction] = []
+        self._frames = frames
+        self._settled: list[npt.NDArray[np.int64]] = []  # the packets wanted from runs that have ended
+
+    def runs(self) -> tuple[Run, ...]:
+        """What is left to decode."""
+        if self.plan is None:
+            settled = np.concatenate([*self._settled, np.zeros(0, np.int64)])
+            self.plan = plan_frames(self.index, self._frames[~np.isin(self.index.frame_packet[self._frames], settled)])
+        return self.plan.runs
+
+    def settle(self, packets: npt.NDArray[np.int64]) -> None:
+        """Take the pictures of some packets as they have come."""
+        self._settled.append(packets)
+
+    def correct(self, found: IndexCorrection) -> None:
+        """Go on by a better index; what it would decode otherwise comes again."""
+        settled = np.concatenate([*self._settled, np.zeros(0, np.int64)])
+        again = decoded_otherwise(self.index, found.index)[settled]
+        self.sink.forget(settled[again].tolist())
+        self.index, self.plan, self._settled = found.index, None, [settled[~again]]
+        self.corrections.append(found.correct)
+
+    def start_again(self) -> None:
+        """Have everything come again."""
+        if self._settled:
+            self.plan = None
+        self._settled = []
+        self.sink.start_again()
