@@ -1,5 +1,5 @@
 # make demo [VIDEOS=/folder]   index, load and show a folder of videos (without VIDEOS: a small set made here)
-# make test                    all tests
+# make test                    all tests, the examples in the documentation included
 # make lint                    ruff, mypy
 #
 # PYTHON=python3.12            the interpreter .venv is made with (3.10 or newer)
@@ -8,7 +8,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SOURCES := pyproject.toml README.md LICENSE $(shell find videoloader indexing padding -name '*.py' -o -name '*.cu')
 
 # The GPU packages must fit the driver; without one, none are installed.
 CUDA := $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA [A-Z ]*Version: *\([0-9]*\).*/\1/p' | head -1)
@@ -22,21 +21,24 @@ demo: .venv/demo.stamp
 test: .venv/test.stamp
 	$(BIN)/pytest -n auto
 
-# mypy runs outside the checkout's root: there it would take ./videoloader, which lacks its sub-packages.
+# mypy reads no path hooks, by which Python finds indexing/ and padding/ below videoloader: links put them there for it.
+# It runs outside the checkout's root, where it would take ./videoloader.
 lint: .venv/test.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	cd .venv && bin/mypy --config-file ../pyproject.toml -p videoloader
-	cd samples && ../$(BIN)/mypy --config-file ../pyproject.toml --allow-untyped-calls --explicit-package-bases .
+	rm -rf .venv/tree && mkdir -p .venv/tree/videoloader
+	ln -s $(addprefix $(CURDIR)/,$(wildcard videoloader/*) indexing padding) .venv/tree/videoloader
+	cd .venv && MYPYPATH=tree bin/mypy --config-file ../pyproject.toml -p videoloader
+	cd samples && MYPYPATH=../.venv/tree ../$(BIN)/mypy --config-file ../pyproject.toml --allow-untyped-calls --explicit-package-bases .
 
 .venv/made.stamp:
 	$(PYTHON) -m venv .venv
 	$(if $(TORCH),$(PIP) install $(TORCH))
 	touch $@
 
-# build/ keeps modules that were deleted since, and they would be installed again.
-.venv/%.stamp: $(SOURCES) | .venv/made.stamp
-	rm -rf build
-	$(PIP) install ".[$*$(CUDA_EXTRA)]"
-	rm -rf build
+# The install is editable: it points at the folders here, so that only a change of pyproject.toml asks for another one.
+.venv/%.stamp: pyproject.toml Makefile | .venv/made.stamp
+	rm -rf build videoloader.egg-info
+	$(PIP) install -e ".[$*$(CUDA_EXTRA)]"
+	rm -rf build videoloader.egg-info
 	touch $@
