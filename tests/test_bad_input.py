@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import struct
-import time
 import tracemalloc
-from contextlib import contextmanager
 from dataclasses import replace
 
 import av
@@ -16,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
 from truth import full_decode, hash_of
+from waiting import within_processor_seconds
 
 from videoloader import Video
 from videoloader.decoding import CpuDecoder
@@ -30,17 +29,9 @@ LONGEST = 5  # seconds
 MATROSKA = ["h264_mkv", "h264_mkv_live", "hevc_mkv", "vp8_webm", "vp9_webm", "av1_mkv", "mpeg4_mkv", "ffv1_mkv"]
 
 
-@contextmanager
-def soon():
-    """Fails unless its body ends in time."""
-    started = time.monotonic()
-    yield
-    assert time.monotonic() - started < LONGEST
-
-
 def read_some(data: bytes) -> int:
     """The number of frames, after reading three of them; 0 where the file is refused as it should be."""
-    with soon():
+    with within_processor_seconds(LONGEST):
         try:
             video = Video(MemorySource(data, NAME), device="cpu")
             video[0], video[len(video) // 2], video[-1]
@@ -81,7 +72,7 @@ def test_an_empty_file(tmp_path):
 def test_a_file_of_something_else(tmp_path, content):
     path = tmp_path / "diary.mp4"
     path.write_bytes(content)
-    with soon(), pytest.raises(VideoLoaderError, match=r"diary\.mp4: "):
+    with within_processor_seconds(LONGEST), pytest.raises(VideoLoaderError, match=r"diary\.mp4: "):
         Video(path, device="cpu")
 
 
@@ -267,7 +258,7 @@ def test_fragments_of_more_samples_than_the_file_has_bytes(sample):
 def test_an_edit_list_of_more_frames_than_memory_holds(sample):
     data = sample("h264_mp4").read_bytes()
     edits = box(b"elst", struct.pack(">8x") + struct.pack(">IiI", 10**6, 0, 1 << 16) * 100_000)
-    with soon(), pytest.raises(IndexingError, match="the edit list shows more than"):
+    with within_processor_seconds(LONGEST), pytest.raises(IndexingError, match="the edit list shows more than"):
         build_index(replace_box(data, (*TRACK, b"edts"), box(b"edts", edits)))
 
 
@@ -304,7 +295,7 @@ def test_damaged_real_files_give_the_frames_of_a_full_decode_or_an_error(corpus,
     path = corpus / name
     truth = full_decode(path)
     source = FileSource(path)
-    with soon():
+    with within_processor_seconds(LONGEST):
         try:
             index = build_index(source)
             frames = [0, len(index) // 2, len(index) - 1]

@@ -18,6 +18,7 @@ import pytest
 import torch
 from child_environment import child_environment
 from sample_videos import RECIPES, Recipe, write_video
+from waiting import PATIENCE, becomes
 
 import videoloader as vl
 from videoloader.decoding import cpu
@@ -53,13 +54,6 @@ def own_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith(OWN_THREADS)}
 
 
-def becomes(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return holds()
-
-
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """While it is closed decoders stand still in the middle of a clip."""
@@ -67,7 +61,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     gate.set()
 
     def behind_gate(*arguments: Any) -> object:
-        gate.wait(60)
+        gate.wait(PATIENCE)
         return plain(*arguments)
 
     monkeypatch.setattr(cpu, "make_packet", behind_gate)
@@ -263,11 +257,11 @@ import videoloader as vl
 from videoloader.decoding import cpu
 from videoloader.interop.torch import ClipRequest, DecodingLoader
 
-fast = cpu.make_packet
+fast, seconds = cpu.make_packet, 0.01
 def slow(*arguments):
-    time.sleep(0.01)
+    time.sleep(seconds)
     return fast(*arguments)
-cpu.make_packet = slow  # a clip takes 0.6 s, those under way more than a minute
+cpu.make_packet = slow
 
 path = sys.argv[1]
 settings = dict(device="cpu", num_workers=2, prefetch=50)
@@ -279,7 +273,8 @@ elif sys.argv[2] == "DecodingLoader":
 else:
     loader = (vl.Video(path, device="cpu")[:] for _ in itertools.count())
 """
-BEGIN = PREPARE + "running = iter(loader)\nnext(running)\nprint('running', flush=True)\n"
+# What is under way when a program runs takes 20 minutes.
+BEGIN = PREPARE + "running = iter(loader)\nnext(running)\nseconds = 0.2\nprint('running', flush=True)\n"
 KINDS = ["VideoLoader", "DecodingLoader"]
 
 
@@ -289,10 +284,10 @@ def start(script: str, path: Path, kind: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=child_environment(), text=True, **pipes)
 
 
-def end_of(process: subprocess.Popen[str], longest: float) -> tuple[int, str]:
-    """Exit code and stderr of a program that must end in this time."""
+def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code and stderr of a program that must end."""
     try:
-        _, stderr = process.communicate(timeout=longest)
+        _, stderr = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     return process.returncode, stderr
@@ -302,7 +297,7 @@ def end_of(process: subprocess.Popen[str], longest: float) -> tuple[int, str]:
 def test_a_program_ends_at_once_in_the_middle_of_an_epoch(sample: Sample, kind: str) -> None:
     process = start(BEGIN, sample("h264_mp4"), kind)
     assert process.stdout.readline() == "running\n"
-    assert end_of(process, 10) == (0, "")
+    assert end_of(process) == (0, "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT for one process")
@@ -312,7 +307,7 @@ def test_ctrl_c_ends_a_program_at_once(sample: Sample, kind: str) -> None:
     assert process.stdout.readline() == "running\n"
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    code, stderr = end_of(process, 10)
+    code, stderr = end_of(process)
     assert code in (-signal.SIGINT, 130)
     assert stderr.count("Traceback") == 1
     assert stderr.endswith("KeyboardInterrupt\n")
@@ -322,10 +317,19 @@ def test_ctrl_c_ends_a_program_at_once(sample: Sample, kind: str) -> None:
 def test_after_ctrl_c_a_loop_can_be_begun_again(data: vl.VideoDataset, gate: threading.Event) -> None:
     loader = make(data)
     gate.clear()
-    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    threading.Timer(0.4, gate.set).start()
+    before = own_threads()
+
+    def interrupt() -> None:
+        assert becomes(lambda: bool(own_threads() - before))
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+        gate.set()
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
     with pytest.raises(KeyboardInterrupt):
         next(iter(loader))
+    interrupting.join()
     assert clips_of(list(loader)) == list(range(12))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import av
 import pytest
 import torch
+from waiting import PATIENCE
 
 import videoloader as vl
 
@@ -128,10 +129,10 @@ def test_a_process_forks_while_threads_keep_their_decoders(sample):
         "vl.Video(sys.argv[1], device='cpu')[:]\n"
         "child = multiprocessing.get_context('fork').Process(target=os._exit, args=(7,))\n"
         "child.start()\n"
-        "child.join(30)\n"
+        f"child.join({PATIENCE})\n"
         "code = child.exitcode\n"
         "child.kill()\n"
         "sys.exit(code or 1)\n"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code, str(sample("mpeg4_mkv"))], timeout=120)
+    done = subprocess.run([sys.executable, "-P", "-c", code, str(sample("mpeg4_mkv"))])
     assert done.returncode == 7

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from sample_videos import Recipe, write_video
+from waiting import becomes
 
 import videoloader as vl
 from videoloader.batching.maker import BatchInMaking, BatchMaker
@@ -32,13 +33,6 @@ def data(sample: Sample) -> vl.VideoDataset:
 def make(data: vl.VideoDataset, **settings: object) -> vl.VideoLoader:
     defaults = {"batch_size": 2, "device": "cpu", "num_workers": 2, "shuffle": True}
     return vl.VideoLoader(data, vl.RandomWindow(2, stride=5), **(defaults | settings))
-
-
-def becomes(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.002)
-    return holds()
 
 
 class Memory:

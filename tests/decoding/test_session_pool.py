@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import PATIENCE
 
 import videoloader as vl
 from videoloader.decoding import sessions
@@ -154,7 +155,7 @@ def test_threads_wait_while_all_memory_is_lent():
         thread = threading.Thread(target=lambda: (used(pool, HD), got.set()))
         thread.start()
         assert not got.wait(0.1)
-    assert got.wait(10)
+    assert got.wait(PATIENCE)
     thread.join()
     assert used(pool, HD) is first
 

@@ -7,6 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from waiting import PATIENCE
+
+# On a busy machine processes are long in coming up: longer than the 30 and 60 seconds that Ray waits by itself.
+PATIENT_RAY = {
+    "RAY_gcs_server_port_wait_time_s": str(PATIENCE),
+    "RAY_gcs_server_request_timeout_seconds": str(PATIENCE),
+    "RAY_worker_register_timeout_seconds": str(PATIENCE),
+}
+
 
 @contextmanager
 def local_cluster(folder: Path, **resources: int) -> Iterator[None]:
@@ -17,6 +26,7 @@ def local_cluster(folder: Path, **resources: int) -> Iterator[None]:
             there lacks its parts.
         resources: that it has, as for ``ray.init``.
     """
+    os.environ.update(PATIENT_RAY)
     import ray
 
     import videoloader

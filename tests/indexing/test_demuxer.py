@@ -98,7 +98,7 @@ def attempts(bait: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     (folder / "all.zip").write_bytes(zip_bytes(files))
     done = subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM, *files],
-        cwd=folder, env=child_environment(), capture_output=True, timeout=200,
+        cwd=folder, env=child_environment(), capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     results: dict[str, dict[str, tuple[str, bool, list[str]]]] = json.loads(done.stdout)

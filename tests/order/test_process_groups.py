@@ -10,21 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE
 
 # Each batch ends with a collective operation, as a training step does: with unequal numbers of them it never returns.
 # A barrier does: gloo's threads let go of its tensors late, and torch aborts a process that is about to end where they
 # let go of one that Python has seen.
 SCRIPT = """
 import json, sys
-from datetime import timedelta
 import torch
 import torch.distributed as dist
 import videoloader as vl
 
 folder, rank, ranks, batches = sys.argv[1], *map(int, sys.argv[2:])
-dist.init_process_group(
-    "gloo", init_method=f"file://{folder}/meeting{ranks}", rank=rank, world_size=ranks, timeout=timedelta(seconds=60)
-)
+dist.init_process_group("gloo", init_method=f"file://{folder}/meeting{ranks}", rank=rank, world_size=ranks)
 settings = json.load(open(f"{folder}/settings.json"))
 data = vl.VideoDataset.from_paths(settings["paths"])
 for name in settings["shardings"]:
@@ -62,7 +60,7 @@ def run_ranks(folder: Path, paths: list[Path], ranks: int, batches: int, states:
         for rank in range(ranks)
     ]
     try:
-        assert [process.wait(100) for process in processes] == [0] * ranks
+        assert [process.wait(PATIENCE) for process in processes] == [0] * ranks
     finally:
         for process in processes:
             process.kill()

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 from synthetic_index import make_index
+from waiting import PATIENCE, becomes
 
 import videoloader.reading.workers
 from videoloader.errors import DecodeError
@@ -138,15 +139,12 @@ class Crowd:
         with self.lock:
             self.running += 1
             self.most = max(self.most, self.running)
-        assert self.go.acquire(timeout=60)
+        assert self.go.acquire(timeout=PATIENCE)
         with self.lock:
             self.running -= 1
 
     def wait_for(self, running: int) -> None:
-        end = time.monotonic() + 60
-        while self.running != running:
-            assert time.monotonic() < end, f"{self.running} jobs are under way, not {running}"
-            time.sleep(0.001)
+        assert becomes(lambda: self.running == running), f"{self.running} jobs are under way, not {running}"
 
 
 @pytest.mark.parametrize(("ready", "threads"), [(0, 4), (3, 4), (4, 4), (5, 3), (6, 2), (7, 1), (8, 1)])
@@ -160,7 +158,7 @@ def test_a_consumer_with_batches_in_store_is_left_the_interpreter(
         crowd.wait_for(min(threads, 12 - done))
         crowd.go.release()
     for future in futures:
-        future.result(timeout=60)
+        future.result(timeout=PATIENCE)
     assert crowd.most == threads
 
 
@@ -181,7 +179,7 @@ def test_small_images_of_a_jpeg_engine_are_left_to_few_threads_and_what_follows_
         crowd.wait_for(threads)
         crowd.go.release()
     for future in futures:
-        future.result(timeout=60)
+        future.result(timeout=PATIENCE)
 
 
 def test_all_threads_go_on_with_what_waits_once_the_store_is_empty(nvdec_only_h264: None) -> None:
@@ -197,7 +195,7 @@ def test_all_threads_go_on_with_what_waits_once_the_store_is_empty(nvdec_only_h2
     crowd.wait_for(1)
     crowd.go.release(3)
     for future in futures:
-        future.result(timeout=60)
+        future.result(timeout=PATIENCE)
 
 
 def test_cores_that_would_idle_leave_a_consumer_alone_who_is_in_no_hurry(nvdec_only_h264: None) -> None:
@@ -224,5 +222,5 @@ def test_at_the_interpreters_end_the_jobs_that_wait_come_to_an_end(nvdec_only_h2
     pool._beside.shutdown(wait=False)
     pool._main.shutdown(wait=False)
     going.set()
-    assert first.result(timeout=60)
-    assert [future.result(timeout=60) for future in others] == list(range(5))
+    assert first.result(timeout=PATIENCE)
+    assert [future.result(timeout=PATIENCE) for future in others] == list(range(5))

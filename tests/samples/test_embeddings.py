@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from child_environment import child_environment
+from local_cluster import PATIENT_RAY
 
 import videoloader as vl
 
@@ -23,10 +24,9 @@ def test_every_clip_has_its_embedding(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, SAMPLE, "out", "--frames", "8", "--stride", "4"],
         cwd=tmp_path,
-        env={**child_environment(), "PYTHONSAFEPATH": "1"},
+        env={**child_environment(), **PATIENT_RAY, "PYTHONSAFEPATH": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     table = parquet.read_table(tmp_path / "out").to_pydict()

@@ -18,7 +18,6 @@ def test_it_learns_four_patterns(tmp_path: Path) -> None:
         env={**child_environment(), "PYTHONSAFEPATH": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "480 images to train on, 120 to validate, 4 classes" in ran.stdout

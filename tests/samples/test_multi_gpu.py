@@ -21,7 +21,6 @@ def train(folder: Path, launch: tuple[str, ...], *settings: str) -> str:
         [sys.executable, "-P", *launch, str(SAMPLE), *arguments, *settings],
         capture_output=True,
         text=True,
-        timeout=200,
         check=False,
     )
     assert run.returncode == 0, run.stderr

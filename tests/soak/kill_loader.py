@@ -23,12 +23,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# Each batch takes its time, or a machine that is fast would have ended before it is killed.
+# Each batch waits for a line, or an epoch could end before it is killed; once no more lines can come, none waits.
 SCRIPT = """
-import hashlib, json, os, sys, time
+import hashlib, json, os, sys
 import videoloader as vl
 
-folder, workers, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+folder, workers = sys.argv[1], int(sys.argv[2])
 paths = json.load(open(f"{folder}/paths.json"))
 loader = vl.VideoLoader(
     vl.VideoDataset.from_paths(paths),
@@ -48,17 +48,16 @@ if os.path.exists(f"{folder}/checkpoint.json"):
 print("ready", flush=True)
 # Killed after its last batch, an epoch has ended, too.
 for batch in loader if loader.state_dict()["epoch"] == 0 else ():
+    sys.stdin.readline()
     for clip, frames in zip(batch.clips.tolist(), batch.frames):
         seen.append([clip, hashlib.blake2b(frames.numpy().tobytes(), digest_size=8).hexdigest()])
     with open(f"{folder}/writing.json", "w") as file:
         json.dump({"loader": loader.state_dict(), "seen": seen}, file)
     os.replace(f"{folder}/writing.json", f"{folder}/checkpoint.json")
-    print("batch", flush=True)
-    time.sleep(seconds)
 """
 
 
-def kill_epoch(folder: Path, kills: int, seed: int = 0, seconds: float = 0.05) -> int:
+def kill_epoch(folder: Path, kills: int, seed: int = 0) -> int:
     """Load an epoch of the videos in ``folder/paths.json``, with the process killed so many times at most.
 
     Returns:
@@ -66,15 +65,15 @@ def kill_epoch(folder: Path, kills: int, seed: int = 0, seconds: float = 0.05) -
     """
     rng, killed = random.Random(seed), 0
     while True:
-        command = [sys.executable, "-P", "-c", SCRIPT, str(folder), str(rng.randint(1, 3)), str(seconds)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, "-P", "-c", SCRIPT, str(folder), str(rng.randint(1, 3))]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdin is not None
         assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        assert next(lines, "") == "ready\n"
+        assert process.stdout.readline() == "ready\n"
         if killed < kills:
-            for _ in range(rng.randint(0, 2)):
-                next(lines, "")
-            time.sleep(rng.uniform(0, 2 * seconds))
+            process.stdin.write("batch\n" * rng.randint(0, 3))
+            process.stdin.flush()
+            time.sleep(rng.uniform(0, 0.1))
             process.send_signal(signal.SIGKILL)
         process.communicate()
         if process.returncode == 0:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from store_contents import contents, kill_build, start_build
+from waiting import becomes
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import IndexStore, build_store
@@ -238,10 +239,7 @@ def contents_or_none(store):
 
 def test_no_process_is_left_when_a_build_is_killed(many, tmp_path):
     kill_build(many, tmp_path / "index.db", 0.3)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and workers_running():
-        time.sleep(0.1)
-    assert not workers_running()
+    assert becomes(lambda: not workers_running())
 
 
 def workers_running():

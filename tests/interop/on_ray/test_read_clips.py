@@ -33,9 +33,6 @@ from videoloader.errors import ConfigurationError, VideoLoaderError
 
 pytest.importorskip("ray")
 
-# A cluster in want of something waits without end.
-pytestmark = pytest.mark.timeout(120)
-
 MODE = RandomWindow(4, stride=2, clips=3, pad="edge")
 CROP = (RandomResizedCrop(32), RandomHorizontalFlip(), Normalize())
 RECIPES = ("h264_mp4", "vp9_webm", "hevc_mp4")

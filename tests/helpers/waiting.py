@@ -1,0 +1,26 @@
+"""How long tests wait for what must happen, and how they tell that something takes too long, on a busy machine too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+# Seconds. The suite's own limit for a test is longer, so that the test itself can say what did not happen.
+PATIENCE = 500
+
+
+def becomes(holds: Callable[[], bool]) -> bool:
+    """Whether it holds, now or later."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return holds()
+
+
+@contextmanager
+def within_processor_seconds(longest: float) -> Iterator[None]:
+    """Fails where the body takes this process longer; what other processes take does not count, nor does waiting."""
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < longest
