@@ -29,7 +29,8 @@ lint: .venv/test.stamp
 	rm -rf .venv/tree && mkdir -p .venv/tree/videoloader
 	ln -s $(addprefix $(CURDIR)/,$(wildcard videoloader/*) indexing padding) .venv/tree/videoloader
 	cd .venv && MYPYPATH=tree bin/mypy --config-file ../pyproject.toml -p videoloader
-	cd samples && MYPYPATH=../.venv/tree ../$(BIN)/mypy --config-file ../pyproject.toml --allow-untyped-calls --explicit-package-bases .
+	cd samples && MYPYPATH=../.venv/tree ../$(BIN)/mypy --config-file ../pyproject.toml \
+	  --follow-imports=silent --allow-untyped-calls --explicit-package-bases .
 
 .venv/made.stamp:
 	$(PYTHON) -m venv .venv
