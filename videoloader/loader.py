@@ -118,17 +118,17 @@ class VideoLoader:
         NotIndexedError: a video is not in the given ``index``, whatever ``on_error`` says.
 
     Example:
-        >>> loader = VideoLoader(data, RandomWindow(16, stride=4), batch_size=8)  # doctest: +SKIP
-        >>> for batch in loader:  # doctest: +SKIP
+        >>> loader = VideoLoader(data, RandomWindow(16, stride=4), batch_size=8)
+        >>> for batch in loader:
         ...     train(batch.frames, batch.labels)
 
         Whole videos of any length and size, for a model that takes padded batches:
 
-        >>> loader = VideoLoader(  # doctest: +SKIP
+        >>> loader = VideoLoader(
         ...     data, WholeVideo(stride=8), batch_size=8, collate="pad", transforms=[Letterbox(224)]
         ... )
-        >>> for batch in loader:  # doctest: +SKIP
-        ...     features = model(batch.frames, torch.from_numpy(batch.mask).cuda())
+        >>> for batch in loader:
+        ...     features = model(batch.frames, torch.from_numpy(batch.mask).to(batch.frames.device))
     """
 
     def __init__(

@@ -19,11 +19,11 @@ class DamageReach:
         config: the configuration record of the run's packets.
 
     Example:
-        >>> reach = DamageReach("h264", avcc)  # doctest: +SKIP
-        >>> for number, payload in enumerate(payloads):  # doctest: +SKIP
+        >>> reach = DamageReach("h264", avcc)
+        >>> for number, payload in enumerate(packets):
         ...     reach.add(number, payload)
-        >>> reach.of(17)  # doctest: +SKIP
-        {17, 18, 19, 20}
+        >>> sorted(reach.of(21))
+        [21, 22, 23, 24]
     """
 
     def __init__(self, codec: str, config: bytes) -> None:

@@ -33,9 +33,9 @@ class FrameNumbers:
         record: the configuration record of the packets.
 
     Example:
-        >>> numbers = FrameNumbers(avcc)  # doctest: +SKIP
-        >>> [numbers.show_missing(payload) for payload in payloads]  # doctest: +SKIP
-        [False, False, True, False]
+        >>> numbers = FrameNumbers(avcc)
+        >>> [numbers.show_missing(packets[number]) for number in (0, 5, 6)]
+        [False, True, False]
     """
 
     def __init__(self, record: bytes) -> None:

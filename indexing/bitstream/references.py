@@ -65,9 +65,9 @@ class ReferenceClosure:
         config: the configuration record of the run's packets.
 
     Example:
-        >>> closure = ReferenceClosure("hevc", hvcc)  # doctest: +SKIP
-        >>> closure.needed(payloads, [False, False, False, True], more_follow=False)  # doctest: +SKIP
-        [True, False, True, True]
+        >>> closure = ReferenceClosure("hevc", hvcc)
+        >>> closure.needed(hevc_packets[:5], [False, False, False, False, True], more_follow=False)
+        [True, True, True, False, True]
     """
 
     def __init__(self, codec: str, config: bytes) -> None:

@@ -48,8 +48,8 @@ class FolderSource:
         ConfigurationError: ``fps`` is no positive number.
 
     Example:
-        >>> video = Video(FolderSource("davis/bear", fps=24))  # doctest: +SKIP
-        >>> left = Video(FolderSource("stereo/left_*.png"))  # doctest: +SKIP
+        >>> video = Video(FolderSource("davis/bear", fps=24))
+        >>> left = Video(FolderSource("stereo/left_*.png"))
     """
 
     # What lies between two files are other files, each of which must be opened.

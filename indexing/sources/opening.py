@@ -60,7 +60,7 @@ def open_source(source: Openable) -> ByteSource:
         ConfigurationError: a package that is needed is not installed.
 
     Example:
-        >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size  # doctest: +SKIP
+        >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size
         1048576
     """
     if isinstance(source, bytes):

@@ -86,7 +86,7 @@ class RemoteSource:
         SourceError: no such kind of URL.
 
     Example:
-        >>> video = Video(RemoteSource("s3://bucket/clip.mp4", anon=True))  # doctest: +SKIP
+        >>> video = Video(RemoteSource("s3://bucket/clip.mp4", anon=True))
     """
 
     # At 100 Mb/s these take as long as one round trip of 20 ms.

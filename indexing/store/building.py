@@ -82,8 +82,9 @@ def build_store(
         ConfigurationError: ``workers`` is not positive.
 
     Example:
-        >>> report = build_store(Path("kinetics").rglob("*.mp4"), "kinetics/index.db")  # doctest: +SKIP
-        >>> report.indexed, report.unreadable  # doctest: +SKIP
+        >>> from pathlib import Path
+        >>> report = build_store(Path("kinetics").rglob("*.mp4"), "kinetics/index.db")
+        >>> report.indexed, report.unreadable
         (240000, [('kinetics/broken.mp4', 'has no moov box: not an mp4 file, or cut off before its tables')])
     """
     count = os.cpu_count() or 1 if workers is None else workers

@@ -82,9 +82,10 @@ class IndexStore:
         IndexingError: it is no index store, is damaged, or made by a later version of this library.
 
     Example:
-        >>> store = IndexStore("kinetics.db")  # doctest: +SKIP
-        >>> video = Video("kinetics/a.mp4", index=store.get("kinetics/a.mp4"))  # doctest: +SKIP
-        >>> store.query("SELECT codec, count(*), sum(duration_s) FROM videos GROUP BY codec")  # doctest: +SKIP
+        >>> store = IndexStore("kinetics.db")
+        >>> video = Video("kinetics/a.mp4", index=store.get("kinetics/a.mp4"))
+        >>> store.query("SELECT codec, count(*), sum(duration_s) FROM videos GROUP BY codec")
+        [('h264', 8, 96.0)]
     """
 
     def __init__(
@@ -224,7 +225,8 @@ class IndexStore:
             ConfigurationError: the statement makes no sense, or would change the store.
 
         Example:
-            >>> store.query("SELECT source FROM videos WHERE longest_gop > ?", (250,))  # doctest: +SKIP
+            >>> store.query("SELECT count(*) FROM videos WHERE longest_gop > ?", (24,))
+            [(8,)]
         """
         try:
             return self._execute(sql, parameters).fetchall()

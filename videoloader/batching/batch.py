@@ -88,8 +88,8 @@ class Batch:
             ConfigurationError: the points have another shape.
 
         Example:
-            >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]  # doctest: +SKIP
-            >>> boxes = batch.to_source(boxes, rows)  # doctest: +SKIP
+            >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]
+            >>> boxes = batch.to_source(boxes, rows)
         """
         matrix = self.source_matrix
         if rows is not None:
@@ -121,8 +121,7 @@ class Batch:
 
         Example:
             >>> masks = torch.stack([read_mask(batch.paths[0], number) for number in batch.frame_numbers[0]])
-            ... # doctest: +SKIP
-            >>> masks = batch.replay(0, masks, "mask")  # doctest: +SKIP
+            >>> masks = batch.replay(0, masks, "mask")
         """
         if self.drawn is None:
             raise ConfigurationError("the batch came out of other processes, which do not tell what was drawn")

@@ -28,8 +28,8 @@ class LoaderStats:
         corrupt: different frames that are damaged, or refer to damage; see ``Batch.corrupt``.
 
     Example:
-        >>> print(loader.stats())  # doctest: +SKIP
-        640 clips, 10240 frames in 8.61 s: 74.3 clips/s, 6.2 packets a frame, 1 % of the time waited for
+        >>> print(loader.stats())
+        640 clips, 10240 frames in 8.61 s: 74.3 clips/s, 6.2 packets a frame, 1% of the time waited for
         thread seconds: planning 0.1, NVDEC 118.9, CPU 0.0, transforming 0.1
     """
 

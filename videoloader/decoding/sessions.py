@@ -388,7 +388,7 @@ def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
         ConfigurationError: there is no such device, or the limit is not positive.
 
     Example:
-        >>> set_decoder_memory(1 << 30)  # doctest: +SKIP
+        >>> set_decoder_memory(1 << 30)
     """
     if limit < 1:
         raise ConfigurationError(f"limit is {limit} bytes, which is not positive")

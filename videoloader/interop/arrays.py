@@ -30,7 +30,7 @@ def to_cupy(tensor: torch.Tensor) -> cupy.ndarray:
         ConfigurationError: the tensor is not on a CUDA device, or CuPy is not installed.
 
     Example:
-        >>> means = to_cupy(batch.frames).mean((1, 3, 4))  # doctest: +SKIP
+        >>> means = to_cupy(batch.frames).mean((1, 3, 4))
     """
     if not tensor.is_cuda:
         raise ConfigurationError(f"CuPy's arrays lie on CUDA devices, not on {str(tensor.device)!r}")
@@ -54,7 +54,7 @@ def to_tensorflow(tensor: torch.Tensor) -> Any:
         ConfigurationError: TensorFlow is not installed.
 
     Example:
-        >>> logits = keras_model(to_tensorflow(batch.frames))  # doctest: +SKIP
+        >>> logits = keras_model(to_tensorflow(batch.frames))
     """
     try:
         import tensorflow

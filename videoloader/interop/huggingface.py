@@ -50,8 +50,8 @@ def from_huggingface(
         SourceError: a video cannot be written.
 
     Example:
-        >>> rows = datasets.load_dataset("videofolder", data_dir="clips", split="train")  # doctest: +SKIP
-        >>> loader = VideoLoader(from_huggingface(rows), RandomWindow(16), batch_size=8)  # doctest: +SKIP
+        >>> rows = datasets.load_dataset("videofolder", data_dir="clips", split="train")
+        >>> loader = VideoLoader(from_huggingface(rows), RandomWindow(16), batch_size=8)
     """
     names, source = list(rows.column_names), f"data set {rows.builder_name or ''}".strip()
     if video not in names:

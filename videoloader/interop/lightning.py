@@ -55,11 +55,11 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
         ConfigurationError: Lightning is not installed, or fits without ``train``.
 
     Example:
-        >>> videos = VideoDataModule(  # doctest: +SKIP
+        >>> videos = VideoDataModule(
         ...     train=partial(VideoLoader, train_data, RandomWindow(16, stride=4), batch_size=8, shuffle=True),
         ...     val=partial(VideoLoader, val_data, EvenWindows(16, stride=4, clips=1), batch_size=8),
         ... )
-        >>> Trainer(max_epochs=10).fit(model, datamodule=videos)  # doctest: +SKIP
+        >>> Trainer(max_epochs=10).fit(model, datamodule=videos)
     """
 
     def __init__(

@@ -43,8 +43,8 @@ def kinetics(
         ConfigurationError: the list is not such a list, with the line.
 
     Example:
-        >>> train = kinetics("k400/train.csv", "k400/train", missing="skip")  # doctest: +SKIP
-        >>> val = kinetics("k400/val.csv", "k400/val", class_names=train.class_names)  # doctest: +SKIP
+        >>> train = kinetics("k400/train.csv", "k400/train", missing="skip")
+        >>> val = kinetics("k400/val.csv", "k400/val", class_names=train.class_names)
     """
     source = os.fspath(annotations)
     listed = _from_json(source) if source.lower().endswith(".json") else _from_csv(source)

@@ -36,9 +36,9 @@ class ByColumn:
     Example:
         Tars were copied to ``/nvme`` of 64 nodes, and the table says which to which, in a column "node":
 
-        >>> data = VideoDataset.from_csv("/shared/rows.jsonl", root="/nvme")  # doctest: +SKIP
-        >>> index = IndexStore("/shared/index.db", root="/nvme", verify=False)  # doctest: +SKIP
-        >>> loader = VideoLoader(data, mode, index=index, sharding=ByColumn("node"), batch_size=8)  # doctest: +SKIP
+        >>> data = VideoDataset.from_csv("/shared/rows.jsonl", root="/nvme")
+        >>> index = IndexStore("/shared/index.db", root="/nvme", verify=False)
+        >>> loader = VideoLoader(data, mode, index=index, sharding=ByColumn("node"), batch_size=8)
     """
 
     column: str

@@ -61,8 +61,8 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
         FrameRangeError: a frame number lies outside the video.
 
     Example:
-        >>> plan = plan_frames(index, [10, 14, 18, 22])  # doctest: +SKIP
-        >>> plan.packets / plan.frames_wanted  # packets decoded for each frame wanted  # doctest: +SKIP
+        >>> plan = plan_frames(index, [10, 14, 18, 22])
+        >>> plan.packets / plan.frames_wanted  # packets decoded for each frame wanted
         5.75
     """
     frames = np.asarray(frames, np.int64)

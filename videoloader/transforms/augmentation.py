@@ -150,6 +150,7 @@ def augmentation(
             ...     columns = (torch.arange(width, device=frames.device) + 0.5 - across * width).abs() < side / 2
             ...     hole = rows[:, None, None, :, None] & columns[:, None, None, None, :]
             ...     return frames.masked_fill(hole, 128)
+            >>> from videoloader.transforms.policies import DEFAULT_OPERATIONS
             >>> transforms = [RandAugment(n=2, m=9, operations=[*DEFAULT_OPERATIONS, cutout])]
             >>> transforms = [cutout.at(0.25)]
     """

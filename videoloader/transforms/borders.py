@@ -42,9 +42,9 @@ class Letterbox:
     Example:
         Frames of 360×640 in a square of 320, 70 rows above and below are filled::
 
-            >>> loader = VideoLoader(data, mode, batch_size=8, transforms=[Letterbox(320)])  # doctest: +SKIP
-            >>> batch = next(iter(loader))  # doctest: +SKIP
-            >>> batch.boxes[0]  # doctest: +SKIP
+            >>> loader = VideoLoader(data, mode, batch_size=8, transforms=[Letterbox(320)])
+            >>> batch = next(iter(loader))
+            >>> batch.boxes[0]
             array([ 70,   0, 180, 320])
     """
 

@@ -33,6 +33,7 @@ class Brightness:
     Example:
         Clips by up to a fifth darker or brighter, and clips that get darker or brighter as they go on::
 
+            >>> from videoloader.transforms import Linear
             >>> transforms = [Brightness((0.8, 1.2))]
             >>> transforms = [Brightness(Linear(0.8, 1.2))]
     """

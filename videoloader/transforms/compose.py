@@ -29,10 +29,10 @@ class Compose:
 
     Example:
         >>> augment = Compose([RandomResizedCrop(112), RandAugment(), Normalize()], dtype=torch.float16)
-        >>> frames, masks = torch.zeros(8, 16, 3, 240, 320, dtype=torch.uint8), torch.zeros(8, 16, 240, 320)
+        >>> frames, masks = torch.zeros(2, 4, 3, 240, 320, dtype=torch.uint8), torch.zeros(2, 4, 240, 320)
         >>> frames, others = augment(frames, seed=1, apply_to={"mask": masks})
         >>> frames.shape, others["mask"].shape
-        (torch.Size([8, 16, 3, 112, 112]), torch.Size([8, 16, 112, 112]))
+        (torch.Size([2, 4, 3, 112, 112]), torch.Size([2, 4, 112, 112]))
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class GaussianBlur:
     Example:
         As SimCLR does it for 224×224, with probability a half::
 
-            >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]  # doctest: +SKIP
+            >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]
     """
 
     kernel_size: int | tuple[int, int]

@@ -52,7 +52,7 @@ class Module:
             come out in another shape or of integers other than uint8.
 
     Example:
-        >>> transforms = [Module(denoiser, values="float"), Normalize()]  # doctest: +SKIP
+        >>> transforms = [Module(denoiser, values="float"), Normalize()]
     """
 
     module: Callable[[torch.Tensor], torch.Tensor]

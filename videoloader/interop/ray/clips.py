@@ -93,11 +93,11 @@ def read_clips(
             begin (its GPU cannot be used), as a ``ray.exceptions.ActorDiedError``.
 
     Example:
-        >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])  # doctest: +SKIP
-        >>> embedded = clips.map_batches(  # doctest: +SKIP
+        >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])
+        >>> embedded = clips.map_batches(
         ...     Embed, batch_size=16, compute=ray.data.ActorPoolStrategy(size=2), num_gpus=1
         ... )
-        >>> embedded.drop_columns(["frames"]).write_parquet("embeddings")  # doctest: +SKIP
+        >>> embedded.drop_columns(["frames"]).write_parquet("embeddings")
     """
     plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
     if plan.output.dtype == torch.bfloat16:

@@ -43,8 +43,8 @@ def build_index(
         ConfigurationError: ``max_in_flight`` is not positive.
 
     Example:
-        >>> ray.init("auto")  # doctest: +SKIP
-        >>> report = build_index(paths, "train.db")  # doctest: +SKIP
+        >>> ray.init("auto")
+        >>> report = build_index(paths, "train.db")
     """
     if max_in_flight is not None and max_in_flight < 1:
         raise ConfigurationError(f"max_in_flight is {max_in_flight}, not positive")

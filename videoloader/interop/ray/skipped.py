@@ -30,9 +30,9 @@ class SkippedClips:
     It lies in the memory of an actor, which lives as long as this object or a data set that was made with it.
 
     Example:
-        >>> skipped = SkippedClips()  # doctest: +SKIP
-        >>> read_clips(data, mode, on_error="skip", skipped=skipped).write_parquet("clips")  # doctest: +SKIP
-        >>> for path, error in skipped.entries():  # doctest: +SKIP
+        >>> skipped = SkippedClips()
+        >>> read_clips(data, mode, on_error="skip", skipped=skipped).write_parquet("clips")
+        >>> for path, error in skipped.entries():
         ...     print(path, error)
     """
 

@@ -33,8 +33,10 @@ class BatchStream(IterableDataset[Batch]):
         ConfigurationError: only one of ``shard_id`` and ``num_shards`` is given.
 
     Example:
-        >>> make = partial(VideoLoader, data, RandomWindow(16), batch_size=8, num_workers=1)  # doctest: +SKIP
-        >>> loader = StatefulDataLoader(BatchStream(make), batch_size=None, num_workers=8)  # doctest: +SKIP
+        >>> from functools import partial
+        >>> from torchdata.stateful_dataloader import StatefulDataLoader
+        >>> make = partial(VideoLoader, data, RandomWindow(16), batch_size=8, num_workers=1)
+        >>> loader = StatefulDataLoader(BatchStream(make), batch_size=None, num_workers=8)
     """
 
     def __init__(

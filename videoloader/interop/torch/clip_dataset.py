@@ -45,10 +45,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
         VideoLoaderError: a video cannot be indexed.
 
     Example:
-        >>> clips = ClipDataset(data, RandomWindow(16, stride=4), transforms=[RandomResizedCrop(224)])  # doctest: +SKIP
+        >>> clips = ClipDataset(data, RandomWindow(16, stride=4), transforms=[RandomResizedCrop(224)])
         >>> loader = DataLoader(clips, batch_size=8, shuffle=True, num_workers=8, collate_fn=stack_clips)
-        ... # doctest: +SKIP
-        >>> for epoch in range(10):  # doctest: +SKIP
+        >>> for epoch in range(2):
         ...     clips.set_epoch(epoch)
         ...     for batch in loader:
         ...         train(batch.frames, batch.labels)

@@ -39,7 +39,7 @@ class ClipRequest:
         ConfigurationError: an argument makes no sense.
 
     Example:
-        >>> class Captioned(torch.utils.data.Dataset):  # doctest: +SKIP
+        >>> class Captioned(torch.utils.data.Dataset):
         ...     def __getitem__(self, row):
         ...         path, caption = self.rows[row]
         ...         return {"video": ClipRequest(path, RandomWindow(16, stride=4)), "tokens": self.tokens_of(caption)}

@@ -104,17 +104,16 @@ class DecodingLoader:
         ConfigurationError: an argument has no such value.
 
     Example:
-        >>> loader = DecodingLoader(  # doctest: +SKIP
+        >>> loader = DecodingLoader(
         ...     DataLoader(captioned, batch_size=8, shuffle=True, num_workers=4),
         ...     device="cuda", transforms=[RandomResizedCrop(224), Normalize()], dtype="float16",
         ... )
-        >>> for batch in loader:  # doctest: +SKIP
+        >>> for batch in loader:
         ...     loss = model(batch["video"], batch["tokens"].cuda())
 
         With the times of the frames:
 
         >>> loader = DecodingLoader(torch_loader, replace_with=lambda clips: (clips.frames, clips.timestamps))
-        ... # doctest: +SKIP
     """
 
     def __init__(
