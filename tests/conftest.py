@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,15 @@ settings.load_profile("videoloader")
 
 
 _SCHEDULING = (os.sched_getscheduler(0), os.sched_getparam(0)) if hasattr(os, "sched_setscheduler") else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says what was skipped, one line a reason."""
+    reasons = Counter(str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ()))
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, tests in reasons.most_common():
+        terminalreporter.line(f"{tests:5}  {reason.removeprefix('Skipped: ')}")
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ pytest.importorskip("ray")
 # A cluster in want of something waits without end.
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(180)]
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 MODE = vl.RandomWindow(8, stride=2, clips=5)
 RECIPE = (vl.RandomResizedCrop(64), vl.RandomHorizontalFlip(), vl.Normalize())

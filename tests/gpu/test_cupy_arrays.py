@@ -9,7 +9,7 @@ from videoloader.interop.arrays import to_cupy
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 cupy = pytest.importorskip("cupy")
 SIZE = 1 << 22
 

@@ -13,7 +13,7 @@ import videoloader as vl
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 RECIPES = {
     "h264": Recipe(

@@ -15,7 +15,7 @@ from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 _PROGRAM = """
 import sys, threading

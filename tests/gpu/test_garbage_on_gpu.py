@@ -11,7 +11,7 @@ from test_garbage import most_objects
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 
 @pytest.mark.parametrize("repeats", [1, 3])

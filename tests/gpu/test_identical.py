@@ -11,7 +11,7 @@ import torch
 pytestmark = pytest.mark.gpu
 pytest.importorskip("cupy")
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 from reference_streams import STREAMS, write_stream  # noqa: E402
 from soak.identical_batches import compare_loaders, compare_videos  # noqa: E402

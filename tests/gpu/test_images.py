@@ -13,7 +13,7 @@ import videoloader as vl
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 
 def test_frames_are_those_of_the_cpu_with_one_warning_for_all_folders(tmp_path: Path) -> None:

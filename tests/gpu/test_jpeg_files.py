@@ -18,7 +18,7 @@ from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 if reason := why_not_jpeg_engine(0):
     pytest.skip(reason, allow_module_level=True)
 

@@ -13,7 +13,7 @@ from videoloader.indexing import build_index
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from videoloader.reading.decode_job import whole_clip
 pytestmark = pytest.mark.gpu
 cupy = pytest.importorskip("cupy")
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 # In an order without order: each session goes from video to video of other sizes and settings.
 FILES = random.Random(0).sample(GOOD_FILES, len(GOOD_FILES))

@@ -27,7 +27,7 @@ from videoloader.indexing import ByteSource, FileSource, VideoIndex, build_index
 pytestmark = pytest.mark.gpu
 pytest.importorskip("cupy")
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 from test_nvdec import IDCT_TOLERANCE, Sessions, decoded_by  # noqa: E402 - it needs cupy
 

@@ -23,7 +23,7 @@ from videoloader.packets.read_packets import read_packets
 pytestmark = pytest.mark.gpu
 pytest.importorskip("cupy")
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 from test_nvdec import Sessions  # noqa: E402 - it needs cupy
 

@@ -23,7 +23,7 @@ from videoloader.reading.decode_job import whole_clip
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 SIZES = [(320, 240), (320, 238), (336, 240), (176, 144)]
 REFERENCES = [1, 4, 16]

@@ -12,7 +12,7 @@ import torch
 pytestmark = pytest.mark.gpu
 pytest.importorskip("cupy")
 if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 import videoloader as vl  # noqa: E402
 from videoloader.verification import checks as verification_checks  # noqa: E402
