@@ -27,8 +27,10 @@ from transforms.random_programs import (
 from videoloader.batching.rows import Layout
 from videoloader.convert import OutputSpec
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.engines import engine
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.operations import (
+    ARRAYS,
     BatchFunction,
     ColorMatrix,
     Erase,
@@ -55,6 +57,13 @@ def through(frames: torch.Tensor, *operations: Operation) -> Pixels:
     result = apply_operations(frames, [operations, *[()] * (len(frames) - 1)])[0]
     assert torch.equal(frames, before)
     return result.numpy()
+
+
+def test_the_kernels_number_the_operations_in_their_order() -> None:
+    names = {Table: "LOOK_UP", StatisticTable: "STATISTIC", ColorMatrix: "COLOR_MATRIX", HueShift: "HUE_SHIFT"}
+    names |= {Sharpen: "SHARPEN", Warp: "WARP", Erase: "ERASE"}
+    kernels = Path(engine.__file__).with_name("step.cu").read_text()
+    assert f"enum Operation {{ {', '.join(['COPY', *(names[each] for each in ARRAYS)])} }};" in kernels
 
 
 def rounded(values: npt.NDArray[np.float64]) -> Pixels:

@@ -167,6 +167,17 @@ class BatchFunction:
 
 
 Operation: TypeAlias = Table | StatisticTable | ColorMatrix | HueShift | Sharpen | Warp | Erase | BatchFunction
+# The array of each operation: its name, type, and shape after the rows. The kernels (``engines/step.cu``) number the
+# operations in this order, from 1.
+ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
+    Table: ("values", np.dtype(np.uint8), (3, 256)),
+    StatisticTable: ("factor", np.dtype(np.float32), ()),
+    ColorMatrix: ("matrix", np.dtype(np.float32), (3, 4)),
+    HueShift: ("turns", np.dtype(np.float32), ()),
+    Sharpen: ("factor", np.dtype(np.float32), ()),
+    Warp: ("matrix", np.dtype(np.float64), (3, 3)),
+    Erase: ("boxes", np.dtype(np.int32), (4,)),
+}
 
 
 class PixelTransform(Protocol):

@@ -16,23 +16,13 @@ from videoloader.convert import OutputSpec
 from videoloader.convert.driver import cuda_driver, load_kernel
 from videoloader.errors import DecodeError
 from videoloader.transforms.engines.work import ClipWork, Finish
-from videoloader.transforms.operations import (
-    ColorMatrix,
-    Erase,
-    HueShift,
-    Operation,
-    Sharpen,
-    StatisticTable,
-    Table,
-    Warp,
-)
+from videoloader.transforms.operations import ARRAYS, Erase, Operation, StatisticTable, Warp
 
 _PARTS = ("step.cu", "operations.cu", "operate.cu", "statistics.cu")
 _SOURCES = tuple(Path(__file__).with_name(part) for part in _PARTS)
 _OPTIONS = ("--std=c++17", "--fmad=false")
 # As in step.cu.
 _THREADS, _CHUNK, _COUNTED_CHUNK, _TABLE = 256, 4096, 8192, 3 * 256
-_COPY, _LOOK_UP, _STATISTIC, _COLOR_MATRIX, _HUE_SHIFT, _SHARPEN, _WARP, _ERASE = range(8)
 _STATISTICS = {"contrast": 0, "auto_contrast": 1, "equalize": 2}
 _INTERPOLATIONS = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 _CLIP = struct.Struct("=2Q3q14i3f4x")
@@ -41,16 +31,8 @@ _OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16:
 _NOTHING, _ONE_SAMPLE, _NO_FILL = (None,), (1, 1), (0.0, 0.0, 0.0)
 # Of each statistic, how many numbers are counted.
 _COUNTS = (1, 6, _TABLE)
-# The kernel's operation, and where its array is.
-_KINDS: dict[type, tuple[int, str]] = {
-    Table: (_LOOK_UP, "values"),
-    StatisticTable: (_STATISTIC, "factor"),
-    ColorMatrix: (_COLOR_MATRIX, "matrix"),
-    HueShift: (_HUE_SHIFT, "turns"),
-    Sharpen: (_SHARPEN, "factor"),
-    Warp: (_WARP, "matrix"),
-    Erase: (_ERASE, "boxes"),
-}
+# The kernel's operation: 0 copies.
+_KINDS = {operation: kind for kind, operation in enumerate(ARRAYS, 1)}
 
 
 class _Batch(NamedTuple):
@@ -108,11 +90,11 @@ class _Plan:
             (height, width) of the target.
         """
         step, out_size = self.steps[at], size
-        kind, variant, values, counts, factors, rows, count_rows, factor_rows = _COPY, 0, 0, 0, 0, 1, 1, 1
+        kind, variant, values, counts, factors, rows, count_rows, factor_rows = 0, 0, 0, 0, 0, 1, 1, 1
         boxes, samples, extend, fill = 0, _ONE_SAMPLE, False, _NO_FILL
         if operation is not None:
-            kind, name = _KINDS[type(operation)]
-            array = getattr(operation, name)
+            kind = _KINDS[type(operation)]
+            array = getattr(operation, ARRAYS[type(operation)][0])
             data = array.tobytes()
             rows, values, padding = len(array), self.size, -len(data) % 8
             self.arrays.append(data + bytes(padding) if padding else data)

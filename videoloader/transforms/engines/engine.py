@@ -15,30 +15,17 @@ from videoloader.transforms.engines import cpu as cpu_operations
 from videoloader.transforms.engines import cuda as cuda_operations
 from videoloader.transforms.engines.work import ClipWork, Finish
 from videoloader.transforms.operations import (
+    ARRAYS,
     BatchFunction,
-    ColorMatrix,
     Erase,
-    HueShift,
     Operation,
-    Sharpen,
     Statistic,
     StatisticTable,
-    Table,
     Warp,
 )
 
 Program: TypeAlias = Sequence[Operation]
 
-# The array of each operation: its name, type, and shape after the rows.
-_ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
-    Table: ("values", np.dtype(np.uint8), (3, 256)),
-    StatisticTable: ("factor", np.dtype(np.float32), ()),
-    ColorMatrix: ("matrix", np.dtype(np.float32), (3, 4)),
-    HueShift: ("turns", np.dtype(np.float32), ()),
-    Sharpen: ("factor", np.dtype(np.float32), ()),
-    Warp: ("matrix", np.dtype(np.float64), (3, 3)),
-    Erase: ("boxes", np.dtype(np.int32), (4,)),
-}
 _STATISTICS, _INTERPOLATIONS = get_args(Statistic), get_args(Interpolation)
 # Of a frame: the kernels count them in 32 bits.
 _MOST_PIXELS = 2**30
@@ -157,11 +144,11 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
     """(height, width) in which a clip comes out of its operations, which are checked."""
     for operation in program:
         kind = type(operation)
-        if kind not in _ARRAYS:
+        if kind not in ARRAYS:
             if kind is not BatchFunction:
                 raise ConfigurationError(f"{operation!r} is no operation on pixels")
             continue
-        name, dtype, shape = _ARRAYS[kind]
+        name, dtype, shape = ARRAYS[kind]
         array = getattr(operation, name)
         # Of boxes there may be any number.
         rest = array.shape[2:] if kind is Erase else array.shape[1:]
@@ -179,7 +166,7 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
 
 
 def _refuse(operation: Operation, length: int) -> None:
-    name, dtype, shape = _ARRAYS[type(operation)]
+    name, dtype, shape = ARRAYS[type(operation)]
     array = getattr(operation, name)
     wanted = ", ".join([f"1 or {length}", *(["N"] if type(operation) is Erase else []), *map(str, shape)])
     raise ConfigurationError(

@@ -11,7 +11,7 @@ constexpr int CHUNK = 4096;          // pixels of a block of `operate`
 constexpr int COUNTED_CHUNK = 8192;  // and of one of `statistics`
 constexpr int TABLE = 3 * 256;
 
-// In the order of cuda_operations.py.
+// Operations are in the order of ``ARRAYS`` in operations.py, the others in that of cuda.py.
 enum Operation { COPY, LOOK_UP, STATISTIC, COLOR_MATRIX, HUE_SHIFT, SHARPEN, WARP, ERASE };
 enum Statistic { CONTRAST, AUTO_CONTRAST, EQUALIZE };
 enum Interpolation { NEAREST, BILINEAR, BICUBIC };
