@@ -153,7 +153,6 @@ words = st.lists(
 flips = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_size=1, max_size=6)
 
 
-@pytest.mark.timeout(120)
 @settings(max_examples=100)
 @given(st.sampled_from(["h264_mp4", "hevc_mp4", "h264_mp4_open_gop", "av1_mp4", "mpeg4_mp4"]), flips)
 def test_bytes_flipped_in_the_tables_of_an_mp4(sample, name, flips):
@@ -161,7 +160,6 @@ def test_bytes_flipped_in_the_tables_of_an_mp4(sample, name, flips):
     read_some(flip(data, *find_box(data, [b"moov"]), flips))
 
 
-@pytest.mark.timeout(120)
 @settings(max_examples=150)
 @given(st.sampled_from(["h264_mp4", "hevc_mp4", "av1_mp4", "mpeg4_mp4", "h264_mp4_fragmented"]), words)
 def test_extreme_numbers_in_the_tables_of_an_mp4(sample, name, words):
@@ -169,7 +167,6 @@ def test_extreme_numbers_in_the_tables_of_an_mp4(sample, name, words):
     read_some(overwrite(data, *find_box(data, [b"moov"]), words))
 
 
-@pytest.mark.timeout(120)
 @settings(max_examples=100)
 @given(words)
 def test_extreme_numbers_in_the_tables_of_a_fragment(sample, words):
@@ -177,7 +174,6 @@ def test_extreme_numbers_in_the_tables_of_a_fragment(sample, words):
     read_some(overwrite(data, *find_box(data, [b"moof"]), words))
 
 
-@pytest.mark.timeout(120)
 @settings(max_examples=60)
 @given(flips)
 def test_bytes_flipped_in_the_tables_of_a_fragment(sample, flips):
@@ -185,7 +181,6 @@ def test_bytes_flipped_in_the_tables_of_a_fragment(sample, flips):
     read_some(flip(data, *find_box(data, [b"moof"]), flips))
 
 
-@pytest.mark.timeout(120)
 @settings(max_examples=60)
 @given(st.sampled_from(["h264_mkv", "vp9_webm", "h264_ts", "mpeg4_avi", "hevc_mkv"]), flips)
 def test_bytes_flipped_anywhere_in_other_containers(sample, name, flips):
@@ -193,7 +188,6 @@ def test_bytes_flipped_anywhere_in_other_containers(sample, name, flips):
     read_some(flip(data, 0, len(data), flips))
 
 
-@pytest.mark.timeout(120)
 @settings(max_examples=150)
 @given(st.sampled_from(MATROSKA), flips)
 def test_bytes_flipped_in_the_headers_of_matroska(sample, name, flips):
@@ -201,7 +195,6 @@ def test_bytes_flipped_in_the_headers_of_matroska(sample, name, flips):
     read_some(flip(data, 0, int(build_index(data).packet_offset[3]), flips))
 
 
-@pytest.mark.timeout(120)
 @settings(max_examples=150)
 @given(st.sampled_from(MATROSKA), words)
 def test_extreme_numbers_in_the_headers_of_matroska(sample, name, words):
@@ -209,7 +202,6 @@ def test_extreme_numbers_in_the_headers_of_matroska(sample, name, words):
     read_some(overwrite(data, 0, int(build_index(data).packet_offset[3]), words))
 
 
-@pytest.mark.timeout(120)
 @settings(max_examples=60)
 @given(st.sampled_from(["h264_mp4", "hevc_mp4", "vp9_webm", "av1_mp4"]), flips)
 def test_bytes_flipped_in_the_packets(sample, name, flips):
@@ -289,7 +281,6 @@ def test_colours_that_cannot_be_converted_name_the_file(tmp_path):
         Video(MemorySource(data, NAME), device="cpu")[0]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", CORRUPT_FILES)
 def test_damaged_real_files_give_the_frames_of_a_full_decode_or_an_error(corpus, name):
     path = corpus / name
