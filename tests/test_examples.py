@@ -90,6 +90,7 @@ def names(shared_names: dict[str, Any]) -> dict[str, Any]:
     return dict(shared_names)
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:'set_vital' is deprecated")
 @pytest.mark.parametrize(("name", "module", "text"), DOCSTRINGS, ids=[name for name, _, _ in DOCSTRINGS])
 def test_an_example_gives_what_it_says(name: str, module: str, text: str, names: dict[str, Any]) -> None:
     if name in NOT_RUN:
