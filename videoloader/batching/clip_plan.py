@@ -12,7 +12,7 @@ import torch
 from videoloader.order.clip_table import ClipTable, EntryFrames
 from videoloader.reading.decode_job import ClipSlots, whole_clip
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
-from videoloader.transforms import DrawnView, TransformPlan
+from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 
 
 @dataclass(frozen=True, eq=False)

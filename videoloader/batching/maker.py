@@ -34,8 +34,9 @@ from videoloader.reading.cancellation import Stop
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
-from videoloader.transforms import Module, Operation, TransformPlan
+from videoloader.transforms import Module, Operation
 from videoloader.transforms.operations import BatchFunction
+from videoloader.transforms.planning.pipeline import TransformPlan
 
 OnError = Literal["raise", "skip", "replace"]
 

@@ -8,7 +8,7 @@ import torch
 
 from videoloader.convert import Color, fill_color
 from videoloader.errors import ConfigurationError
-from videoloader.transforms import Transform, TransformPlan, arrange_transforms
+from videoloader.transforms.planning.pipeline import Transform, TransformPlan, arrange_transforms
 
 _DTYPES = {
     "uint8": torch.uint8, "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,

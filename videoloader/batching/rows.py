@@ -14,8 +14,8 @@ from videoloader.convert import Layout
 from videoloader.device import HostMemory, allocate
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.transforms import TransformPlan
 from videoloader.transforms.operations import hold_last
+from videoloader.transforms.planning.pipeline import TransformPlan
 
 Collate = Literal["stack", "pad", "list"]
 

@@ -34,7 +34,8 @@ from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import Stop
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import clip_rng
-from videoloader.transforms import Transform, arrange_transforms
+from videoloader.transforms import Transform
+from videoloader.transforms.planning.pipeline import arrange_transforms
 from videoloader.video import Clip
 
 OnError = Literal["raise", "skip"]

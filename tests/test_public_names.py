@@ -1,0 +1,77 @@
+"""What can be imported under which name."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import videoloader as vl
+from videoloader import public_names
+
+CHECKOUT = Path(__file__).parents[1]
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def in_checkout(program: str) -> str:
+    """What a program prints that runs in the checkout's root, where nothing else leads to the library's code."""
+    run = [sys.executable, "-W", "error", "-c", program]
+    return subprocess.run(run, cwd=CHECKOUT, env=PLAIN, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize("package", [vl, vl.transforms])
+def test_every_name_of_the_list_can_be_imported(package: object) -> None:
+    listed = importlib.import_module(package.__name__).__all__  # type: ignore[attr-defined]
+    assert all(hasattr(package, name) for name in listed)
+    assert len(set(listed)) == len(listed)
+    assert set(listed) <= set(dir(package))
+
+
+def test_all_names_come_with_a_star() -> None:
+    names: dict[str, object] = {}
+    exec("from videoloader import *", names)
+    assert set(vl.__all__) <= set(names)
+    assert names["Pad"] is vl.transforms.Pad
+
+
+def test_transforms_are_public_in_both_places() -> None:
+    assert set(vl.transforms.__all__) <= set(vl.__all__)
+    assert all(getattr(vl, name) is getattr(vl.transforms, name) for name in vl.transforms.__all__)
+
+
+def test_a_name_that_is_not_there_is_told() -> None:
+    with pytest.raises(AttributeError, match="RandomWindws"):
+        vl.RandomWindws  # noqa: B018
+
+
+def test_indexing_needs_no_torch() -> None:
+    program = "import sys, videoloader.indexing, videoloader as vl; vl.VideoIndex; print('torch' in sys.modules)"
+    assert in_checkout(program) == "False"
+
+
+@pytest.mark.parametrize("name", ["indexing", "padding"])
+def test_a_checkout_works_without_being_installed(name: str) -> None:
+    program = f"import videoloader, videoloader.{name} as found; print(videoloader.__version__, found.__file__)"
+    assert in_checkout(program) == f"{vl.__version__} {CHECKOUT / name / '__init__.py'}"
+
+
+@pytest.mark.parametrize("name", ["tests", "samples", "benchmarks"])
+def test_other_folders_of_a_checkout_are_not_in_the_package(name: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        in_checkout(f"import videoloader.{name}")
+    assert f"No module named 'videoloader.{name}'" in raised.value.stderr
+
+
+@pytest.mark.parametrize(("old", "new"), public_names._RENAMED.items())
+def test_old_import_paths_lead_to_the_same_modules(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, old, raising=False)
+    with pytest.warns(DeprecationWarning, match=f"{old} is now {new}") as told:
+        found = importlib.import_module(old)
+    assert found is importlib.import_module(new)
+    assert found.__spec__ is not None
+    assert found.__spec__.name == new
+    assert len(told) == 1

@@ -1,0 +1,55 @@
+"""The public names, which ``__init__.py`` reads here."""
+
+from videoloader import layouts as layouts, transforms as transforms
+from videoloader.batching.batch import Batch as Batch
+from videoloader.batching.stats import LoaderStats as LoaderStats
+from videoloader.dataset import VideoDataset as VideoDataset, VideoEntry as VideoEntry
+from videoloader.decoding import set_decoder_memory as set_decoder_memory
+from videoloader.errors import (
+    ConfigurationError as ConfigurationError,
+    DecodeError as DecodeError,
+    FrameRangeError as FrameRangeError,
+    IndexingError as IndexingError,
+    NotIndexedError as NotIndexedError,
+    SourceError as SourceError,
+    StaleIndexError as StaleIndexError,
+    UnsupportedError as UnsupportedError,
+    VideoLoaderError as VideoLoaderError,
+)
+from videoloader.indexing import (
+    IMAGE_EXTENSIONS as IMAGE_EXTENSIONS,
+    BuildReport as BuildReport,
+    FolderSource as FolderSource,
+    IndexStore as IndexStore,
+    VideoIndex as VideoIndex,
+    build_index as build_index,
+    build_store as build_store,
+)
+from videoloader.loader import VideoLoader as VideoLoader
+from videoloader.order.by_column import ByColumn as ByColumn
+from videoloader.order.shuffle import ShuffleBlocks as ShuffleBlocks, ShuffleVideos as ShuffleVideos
+from videoloader.packets.decode_plan import DecodePlan as DecodePlan, plan_frames as plan_frames
+from videoloader.progress import show_progress as show_progress
+from videoloader.reading.corrupt_frames import CorruptFramesWarning as CorruptFramesWarning
+from videoloader.sampling import (
+    AtRate as AtRate,
+    EvenWindows as EvenWindows,
+    EveryWindow as EveryWindow,
+    FrameList as FrameList,
+    FrameMode as FrameMode,
+    FrameTuples as FrameTuples,
+    Keyframes as Keyframes,
+    NearKeyframes as NearKeyframes,
+    PadColumn as PadColumn,
+    RandomWindow as RandomWindow,
+    Segments as Segments,
+    Timestamps as Timestamps,
+    Triplets as Triplets,
+    UniformFrames as UniformFrames,
+    WholeVideo as WholeVideo,
+)
+from videoloader.transforms import *
+from videoloader.verification import FileReport as FileReport, VerifyReport as VerifyReport, verify as verify
+from videoloader.video import Clip as Clip, Video as Video
+
+__version__: str

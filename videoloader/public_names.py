@@ -1,0 +1,73 @@
+"""Under which names things are imported.
+
+``videoloader`` and ``videoloader.transforms`` list their public names once, in ``__init__.pyi``, where type checkers
+look for them, and read that list themselves. ``ModuleFinder`` finds modules that lie elsewhere than their names say.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+# In a checkout these packages lie beside the folder videoloader/; installed, they lie in it.
+_BESIDE = ("videoloader.indexing", "videoloader.padding")
+# Import paths of earlier versions, which go in the next one.
+_RENAMED = {
+    "videoloader.batch": "videoloader.batching.batch",
+    "videoloader.clip_groups": "videoloader.order.by_column",
+    "videoloader.corrupt_frames": "videoloader.reading.corrupt_frames",
+    "videoloader.loader_stats": "videoloader.batching.stats",
+    "videoloader.ordering": "videoloader.order.shuffle",
+    "videoloader.planning": "videoloader.packets.decode_plan",
+    "videoloader.ranks": "videoloader.order.ranks",
+    "videoloader.sharding": "videoloader.order.sharding",
+    "videoloader.verification_report": "videoloader.verification.report",
+}
+
+
+def modules_of_names(package_file: str) -> dict[str, str]:
+    """The module that each public name of a package comes from.
+
+    Args:
+        package_file: path of the package's ``__init__.py``. The imports in the ``__init__.pyi`` beside it are read;
+            ``from package import *`` stands for all public names of that package.
+    """
+    modules: dict[str, str] = {}
+    for statement in ast.parse(Path(package_file).with_suffix(".pyi").read_text("utf-8")).body:
+        if not isinstance(statement, ast.ImportFrom) or statement.module is None:
+            continue
+        if statement.names[0].name == "*":
+            inner = Path(package_file).parent / statement.module.rpartition(".")[2] / "__init__.py"
+            modules |= modules_of_names(str(inner))
+        else:
+            modules |= dict.fromkeys((each.name for each in statement.names), statement.module)
+    return modules
+
+
+class ModuleFinder(MetaPathFinder):
+    """Finds what Python's own finders, which come before it, do not find in the package's folder."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See ``importlib``."""
+        if fullname in _BESIDE:
+            return PathFinder.find_spec(fullname, [str(Path(__file__).parents[1])])
+        return spec_from_loader(fullname, _Renamed()) if fullname in _RENAMED else None
+
+
+class _Renamed(Loader):
+    """Gives the module itself under its old name, so that its classes are the same."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        old = module.__name__
+        warnings.warn(f"{old} is now {_RENAMED[old]}", DeprecationWarning, stacklevel=2)
+        sys.modules[old] = import_module(_RENAMED[old])
