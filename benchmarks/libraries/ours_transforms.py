@@ -16,7 +16,7 @@ from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.operations import ClipInfo, Erase, Operation, PixelTransform
 
 
-class _RandomErasing:
+class _RandomErasing(PixelTransform):
     """Zhong et al., "Random Erasing Data Augmentation", arXiv 1708.04896: one box in a quarter of the clips."""
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:

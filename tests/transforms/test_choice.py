@@ -70,7 +70,7 @@ def test_a_predicate_decides_by_the_clip() -> None:
     assert When(lambda clip: clip.label == 4, B).draw(rng, CLIP) == []
 
 
-class Halve:
+class Halve(PixelTransform):
     """A warp to half the size."""
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:

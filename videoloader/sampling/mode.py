@@ -13,6 +13,7 @@ from videoloader.sampling.columns import Pad, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
 
 
+@runtime_checkable
 class FrameMode(Protocol):
     """A way to choose frames. Any object with these three members is one; nothing need be derived or registered.
 

@@ -68,7 +68,7 @@ class NearKeyframes:
     def __post_init__(self) -> None:
         if isinstance(self.within, bool) or not isinstance(self.within, int | np.integer) or self.within < 0:
             raise ConfigurationError(f"within must be an integer of at least 0, got {self.within!r}")
-        if not callable(getattr(self.mode, "frame_numbers", None)):
+        if not isinstance(self.mode, FrameMode):
             raise ConfigurationError(f"mode must be a frame mode, got {self.mode!r}")
 
     @property

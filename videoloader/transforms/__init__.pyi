@@ -39,12 +39,24 @@ from videoloader.transforms.flips import (
     RandomVerticalFlip as RandomVerticalFlip,
     VerticalFlip as VerticalFlip,
 )
-from videoloader.transforms.mixing import CutMix as CutMix, MixChoice as MixChoice, MixUp as MixUp, VideoMix as VideoMix
+from videoloader.transforms.mixing import (
+    CutMix as CutMix,
+    MixChoice as MixChoice,
+    Mixing as Mixing,
+    MixUp as MixUp,
+    VideoMix as VideoMix,
+)
 from videoloader.transforms.modules import Module as Module, PythonFunction as PythonFunction
 from videoloader.transforms.noise import GaussianNoise as GaussianNoise, SaltAndPepper as SaltAndPepper
 from videoloader.transforms.normalize import Normalize as Normalize, ToFloat as ToFloat
-from videoloader.transforms.operations import ClipInfo as ClipInfo, Operation as Operation
-from videoloader.transforms.planning.pipeline import DrawnView as DrawnView, Transform as Transform
+from videoloader.transforms.operations import (
+    ClipInfo as ClipInfo,
+    Operation as Operation,
+    PixelTransform as PixelTransform,
+    Transform as Transform,
+)
+from videoloader.transforms.planning.pipeline import DrawnView as DrawnView
+from videoloader.transforms.planning.steps import GeometryStep as GeometryStep
 from videoloader.transforms.resizing import Resize as Resize
 from videoloader.transforms.time import (
     DropFrames as DropFrames,
@@ -52,6 +64,7 @@ from videoloader.transforms.time import (
     Reverse as Reverse,
     SpeedChange as SpeedChange,
     TemporalJitter as TemporalJitter,
+    TimeTransform as TimeTransform,
 )
 from videoloader.transforms.tone import (
     AutoContrast as AutoContrast,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.operations import BatchFunction, ClipInfo, Operation
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Operation, PixelTransform
 from videoloader.transforms.policies import Strength
 
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -87,7 +87,7 @@ class Augmentation:
 
 
 @dataclass(frozen=True)
-class AugmentationAt:
+class AugmentationAt(PixelTransform):
     """A transform made by ``Augmentation.at``."""
 
     augmentation: Augmentation

@@ -18,7 +18,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_interpolation, check_probability, check_whole
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
-from videoloader.transforms.operations import ClipInfo, Operation
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
 from videoloader.transforms.policies import (
     AUTO_AUGMENT_BINS,
     DEFAULT_OPERATIONS,
@@ -35,7 +35,7 @@ OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
 
 
 @dataclass(frozen=True)
-class RandAugment:
+class RandAugment(PixelTransform):
     """Carry out ``n`` operations drawn evenly, again and again from all of them, each at magnitude ``m``.
 
     Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", arXiv 1909.13719.
@@ -92,7 +92,7 @@ class RandAugment:
 
 
 @dataclass(frozen=True)
-class TrivialAugmentWide:
+class TrivialAugmentWide(PixelTransform):
     """Carry out one operation drawn evenly, at a magnitude drawn evenly.
 
     Müller and Hutter, "TrivialAugment: Tuning-free yet state-of-the-art data augmentation", arXiv 2103.10158, with its
@@ -132,7 +132,7 @@ class TrivialAugmentWide:
 
 
 @dataclass(frozen=True)
-class AutoAugment:
+class AutoAugment(PixelTransform):
     """Carry out one of a policy's sub-policies, drawn evenly: operations with a probability and a magnitude each.
 
     Cubuk et al., "AutoAugment: Learning augmentation policies from data", arXiv 1805.09501. There are 11 magnitudes, 0

@@ -17,13 +17,14 @@ from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
 from videoloader.transforms.geometry.fusing import pair
+from videoloader.transforms.planning.steps import GeometryStep
 from videoloader.transforms.resizing import Resize
 
 Position = Literal["center", "top_left"]
 
 
 @dataclass(frozen=True)
-class Letterbox:
+class Letterbox(GeometryStep):
     """Resize frames as large as fits into a size, keeping their aspect ratio, and fill the rest of it.
 
     Args:
@@ -75,7 +76,7 @@ class Letterbox:
 
 
 @dataclass(frozen=True)
-class Pad:
+class Pad(GeometryStep):
     """Fill frames up to a size.
 
     Args:
@@ -109,7 +110,7 @@ class Pad:
 
 
 @dataclass(frozen=True)
-class PadToMultiple:
+class PadToMultiple(GeometryStep):
     """Fill frames up to the next height and width that are multiples of a number, as networks with strides need.
 
     Args:

@@ -17,9 +17,8 @@ from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_probability
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
 from videoloader.transforms.planning.composing import group_geometric
-from videoloader.transforms.planning.steps import GeometryStep, is_geometry_step
+from videoloader.transforms.planning.steps import Choice, GeometryStep, Step
 
-Step: TypeAlias = PixelTransform | GeometryStep
 Steps: TypeAlias = Step | Sequence[Step]
 
 
@@ -35,8 +34,14 @@ def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInf
     return operations
 
 
+class _Drawn(Choice):
+    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
+        """What the chosen transforms draw."""
+        return draw_all(self.choose(rng, clip), rng, clip)
+
+
 @dataclass(frozen=True)
-class RandomApply:
+class RandomApply(_Drawn):
     """Carry out transforms with probability ``p``: all of them, or none.
 
     Args:
@@ -68,13 +73,9 @@ class RandomApply:
         """The transforms, or nothing."""
         return _steps(self.transforms, "RandomApply") if rng.random() < self.p else ()
 
-    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """What the transforms draw, or nothing."""
-        return draw_all(self.choose(rng, clip), rng, clip)
-
 
 @dataclass(frozen=True)
-class RandomChoice:
+class RandomChoice(_Drawn):
     """Carry out one of several transforms.
 
     Args:
@@ -121,13 +122,9 @@ class RandomChoice:
         chosen = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
         return _steps(self.transforms[chosen], "RandomChoice")
 
-    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """What the chosen transform draws."""
-        return draw_all(self.choose(rng, clip), rng, clip)
-
 
 @dataclass(frozen=True)
-class RandomOrder:
+class RandomOrder(_Drawn):
     """Carry out all of several transforms, in an order drawn for each clip.
 
     Args:
@@ -158,16 +155,12 @@ class RandomOrder:
         """The transforms in the order drawn."""
         return self._ordered(rng.permutation(len(self.transforms)).tolist())
 
-    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """What the transforms draw, in the order drawn."""
-        return draw_all(self.choose(rng, clip), rng, clip)
-
     def _ordered(self, order: Iterable[int]) -> tuple[Step, ...]:
         return tuple(step for place in order for step in _steps(self.transforms[place], "RandomOrder"))
 
 
 @dataclass(frozen=True)
-class When:
+class When(_Drawn):
     """Carry out transforms for the clips of which something holds.
 
     Args:
@@ -205,10 +198,6 @@ class When:
         """The transforms of the clip's case."""
         return _steps(self.transforms if self.predicate(clip) else self.otherwise, "When")
 
-    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """What the transforms of the clip's case draw."""
-        return draw_all(self.choose(rng, clip), rng, clip)
-
 
 def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
     if not isinstance(transforms, Sequence) or not transforms:
@@ -219,6 +208,6 @@ def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
 def _steps(transforms: Steps, name: str) -> tuple[Step, ...]:
     steps: tuple[Step, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
     for step in steps:
-        if isinstance(step, type) or not (hasattr(step, "draw") or is_geometry_step(step)):
+        if not isinstance(step, PixelTransform | GeometryStep):
             raise ConfigurationError(f"{name} can hold transforms of pixels and geometric ones, and {step!r} is none")
     return steps

@@ -17,11 +17,11 @@ import numpy as np
 from videoloader.transforms import color_operations as to
 from videoloader.transforms.arguments import check_probability
 from videoloader.transforms.curves import Range, check_range, draw_range
-from videoloader.transforms.operations import ClipInfo, Operation
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
 
 
 @dataclass(frozen=True)
-class Brightness:
+class Brightness(PixelTransform):
     """Multiply all values (Pillow's ``ImageEnhance.Brightness``).
 
     Args:
@@ -49,7 +49,7 @@ class Brightness:
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Contrast(PixelTransform):
     """Move all values away from the mean gray, or towards it (Pillow's ``ImageEnhance.Contrast``).
 
     Args:
@@ -78,7 +78,7 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Saturation:
+class Saturation(PixelTransform):
     """Move colours away from gray, or towards it (Pillow's ``ImageEnhance.Color``).
 
     Args:
@@ -104,7 +104,7 @@ class Saturation:
 
 
 @dataclass(frozen=True)
-class Hue:
+class Hue(PixelTransform):
     """Turn the hue of HSV, as torchvision's ``adjust_hue`` does.
 
     Args:
@@ -130,7 +130,7 @@ class Hue:
 
 
 @dataclass(frozen=True)
-class ColorJitter:
+class ColorJitter(PixelTransform):
     """Change brightness, contrast, saturation and hue in random order, as torchvision's transform of that name does.
 
     Here a number is not the value itself but how far values may lie from what changes nothing.
@@ -185,7 +185,7 @@ class ColorJitter:
 
 
 @dataclass(frozen=True)
-class Grayscale:
+class Grayscale(PixelTransform):
     """Show the gray of ITU-R BT.601 in all three channels.
 
     Example:
@@ -200,7 +200,7 @@ class Grayscale:
 
 
 @dataclass(frozen=True)
-class RandomGrayscale:
+class RandomGrayscale(PixelTransform):
     """Make a clip gray with probability ``p``: all its frames, or none.
 
     Raises:

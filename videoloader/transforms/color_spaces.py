@@ -12,7 +12,7 @@ import torch
 
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.engines.parts import for_all_frames
-from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix
+from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix, PixelTransform
 
 Space: TypeAlias = Literal["rgb", "bgr", "gray", "ycbcr_601", "ycbcr_709", "hsv"]
 Matrix = npt.NDArray[np.float64]
@@ -22,7 +22,7 @@ _LUMA = {"ycbcr_601": (0.299, 0.114), "ycbcr_709": (0.2126, 0.0722)}
 
 
 @dataclass(frozen=True)
-class ConvertColor:
+class ConvertColor(PixelTransform):
     """Convert frames from one colour space to another.
 
     ==============  ==================================================================================================

@@ -12,7 +12,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.sampling import clip_rng
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry
-from videoloader.transforms.planning.pipeline import DrawnView, Transform, arrange_transforms
+from videoloader.transforms.planning.pipeline import DrawnView, Transforms, arrange_transforms
 from videoloader.transforms.replay import Kind, replay
 
 
@@ -35,9 +35,7 @@ class Compose:
         (torch.Size([2, 4, 3, 112, 112]), torch.Size([2, 4, 112, 112]))
     """
 
-    def __init__(
-        self, transforms: Sequence[Transform], *, dtype: torch.dtype = torch.uint8, layout: Layout = "TCHW"
-    ) -> None:
+    def __init__(self, transforms: Transforms, *, dtype: torch.dtype = torch.uint8, layout: Layout = "TCHW") -> None:
         self._plan, self._layout = arrange_transforms(transforms, dtype), layout
         if self._plan.views > 1 or self._plan.mixing is not None:
             raise ConfigurationError("Compose gives one clip for each: no views, no mixing")

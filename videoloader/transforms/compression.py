@@ -14,7 +14,7 @@ import torch
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames
-from videoloader.transforms.operations import BatchFunction, ClipInfo
+from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
 
 Params = Mapping[str, npt.NDArray[Any]]
 Chroma: TypeAlias = Literal["4:2:0", "4:4:4"]
@@ -59,7 +59,7 @@ _SCALE = 8.0 * 4**_BITS
 
 
 @dataclass(frozen=True)
-class JpegCompression:
+class JpegCompression(PixelTransform):
     """Show what JPEG leaves of the frames: blocks, ringing and washed out colours.
 
     Follows JFIF and ITU-T T.81 with the tables of its Annex K scaled by the quality as libjpeg does, and its smooth

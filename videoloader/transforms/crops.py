@@ -13,10 +13,11 @@ from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
 from videoloader.transforms.geometry.fusing import cut, pair, resize_to
+from videoloader.transforms.planning.steps import GeometryStep
 
 
 @dataclass(frozen=True)
-class CenterCrop:
+class CenterCrop(GeometryStep):
     """Keep the middle of the frames.
 
     Args:
@@ -39,7 +40,7 @@ class CenterCrop:
 
 
 @dataclass(frozen=True)
-class RandomCrop:
+class RandomCrop(GeometryStep):
     """Cut a random box of a size out of the frames, the same for the whole clip, as torchvision does.
 
     Args:
@@ -105,7 +106,7 @@ class RandomCrop:
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop:
+class RandomResizedCrop(GeometryStep):
     """Cut a random box out of the frames, the same for the whole clip, and resize it.
 
     The box covers a share of the area drawn from ``scale`` and has an aspect ratio whose logarithm is drawn

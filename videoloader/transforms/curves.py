@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from videoloader.errors import ConfigurationError
 Values: TypeAlias = npt.NDArray[np.float64]
 
 
+@runtime_checkable
 class Curve(Protocol):
     """A way to draw a parameter's values.
 
@@ -175,7 +176,7 @@ def _bounds(value: Range) -> tuple[float, float]:
     if isinstance(value, Sequence):
         low, high = value
         return low, high
-    if not hasattr(value, "values"):
+    if not isinstance(value, Curve):
         raise TypeError
     return value.low, value.high
 

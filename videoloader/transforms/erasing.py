@@ -17,14 +17,14 @@ from videoloader.transforms.arguments import check_probability, check_whole
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
-from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase, PixelTransform
 
 Params = Mapping[str, npt.NDArray[Any]]
 _TRIES = 10
 
 
 @dataclass(frozen=True)
-class RandomErasing:
+class RandomErasing(PixelTransform):
     """Fill one random box, as torchvision does (Zhong et al., "Random Erasing Data Augmentation", arXiv 1708.04896).
 
     The box covers a share of the area drawn from ``scale``; its height over its width is drawn evenly in the logarithm
@@ -106,7 +106,7 @@ def fill_with_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class Cutout:
+class Cutout(PixelTransform):
     """Fill boxes of one size around random pixels (DeVries and Taylor, "Improved Regularization … with Cutout", 2017).
 
     The middle of a box may be any pixel, so that near the border less than the whole box is lost; see arXiv 1708.04552.
@@ -148,7 +148,7 @@ class Cutout:
 
 
 @dataclass(frozen=True)
-class GridMask:
+class GridMask(PixelTransform):
     """Fill squares in a regular grid (Chen et al., "GridMask Data Augmentation", arXiv 2001.04086).
 
     The grid's cells are ``d`` pixels wide. In each, a square of ``(1 − ratio) · d`` is lost. Where the grid begins is

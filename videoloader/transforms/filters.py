@@ -16,7 +16,7 @@ from videoloader import padding
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
-from videoloader.transforms.operations import BatchFunction, ClipInfo
+from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
 
 Params = Mapping[str, npt.NDArray[Any]]
 _WIDEST = 255
@@ -24,7 +24,7 @@ _WIDEST_LAPLACIAN = 23
 
 
 @dataclass(frozen=True)
-class GaussianBlur:
+class GaussianBlur(PixelTransform):
     """Blur with a Gaussian, as torchvision does: weights ``exp(−x² / 2σ²)`` that add up to 1, in rows and columns.
 
     Args:
@@ -79,7 +79,7 @@ def blur(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class Laplacian:
+class Laplacian(PixelTransform):
     """Show edges: the strength of the second derivative, ``|scale · (∂²/∂x² + ∂²/∂y²)|``, clamped to 255.
 
     Derivatives are (1, −2, 1) between neighbours. Wider windows smooth them with binomial weights in both directions,

@@ -8,10 +8,11 @@ import numpy as np
 
 from videoloader.convert import Geometry
 from videoloader.transforms.arguments import check_probability
+from videoloader.transforms.planning.steps import GeometryStep
 
 
 @dataclass(frozen=True)
-class HorizontalFlip:
+class HorizontalFlip(GeometryStep):
     """Turn all frames left to right."""
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
@@ -21,7 +22,7 @@ class HorizontalFlip:
 
 
 @dataclass(frozen=True)
-class VerticalFlip:
+class VerticalFlip(GeometryStep):
     """Turn all frames upside down."""
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
@@ -31,7 +32,7 @@ class VerticalFlip:
 
 
 @dataclass(frozen=True)
-class RandomHorizontalFlip:
+class RandomHorizontalFlip(GeometryStep):
     """Turn all frames of a clip left to right with probability ``p``.
 
     Raises:
@@ -49,7 +50,7 @@ class RandomHorizontalFlip:
 
 
 @dataclass(frozen=True)
-class RandomVerticalFlip:
+class RandomVerticalFlip(GeometryStep):
     """Turn all frames of a clip upside down with probability ``p``.
 
     Raises:

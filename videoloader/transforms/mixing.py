@@ -8,9 +8,10 @@ mixed in the same shares, as in the papers.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ import torch
 from videoloader.convert import Layout
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_probability, check_whole
+from videoloader.transforms.operations import Transform
 
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
 # (start, stop) of frames, rows and columns.
@@ -28,16 +30,16 @@ _AXES = {"spatial": "HW", "temporal": "T", "spatio_temporal": "THW"}
 _PART = 1 << 24
 
 
-class Mixing(Protocol):
+class Mixing(Transform):
     """A way to mix the clips of a batch.
 
     Attributes:
         num_classes: K, classes that labels may name.
     """
 
-    @property
-    def num_classes(self) -> int: ...
+    num_classes: int
 
+    @abstractmethod
     def mix(
         self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,7 +61,7 @@ class Mixing(Protocol):
 
 
 @dataclass(frozen=True)
-class MixUp:
+class MixUp(Mixing):
     """Blend each clip with another one (Zhang et al., "mixup: Beyond Empirical Risk Minimization", arXiv 1710.09412).
 
     ``λ · clip + (1 − λ) · other``, for the labels too. λ is drawn from Beta(alpha, alpha) for the batch.
@@ -108,7 +110,7 @@ class MixUp:
 
 
 @dataclass(frozen=True)
-class CutMix:
+class CutMix(Mixing):
     """Show another clip in a random box of each clip (Yun et al., "CutMix", ICCV 2019, arXiv 1905.04899).
 
     The box is the same in all frames and clips of a batch: 1 − λ of the frame's area, with its aspect ratio, around a
@@ -138,7 +140,7 @@ class CutMix:
 
 
 @dataclass(frozen=True)
-class VideoMix:
+class VideoMix(Mixing):
     """Show another clip in a random part of each (Yun et al., "VideoMix: Rethinking Data Augmentation for Video
     Classification", arXiv 2012.03457).
 
@@ -174,7 +176,7 @@ class VideoMix:
 
 
 @dataclass(frozen=True)
-class MixChoice:
+class MixChoice(Mixing):
     """One of several ways to mix, drawn for each batch.
 
     Args:
@@ -191,6 +193,7 @@ class MixChoice:
 
     choices: Sequence[Mixing]
     weights: Sequence[float] | None = None
+    num_classes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.choices:
@@ -203,11 +206,7 @@ class MixChoice:
             raise ConfigurationError(
                 f"MixChoice's weights are {self.weights!r}, not {len(self.choices)} numbers of at least 0, not all 0"
             )
-
-    @property
-    def num_classes(self) -> int:
-        """K of all choices."""
-        return self.choices[0].num_classes
+        object.__setattr__(self, "num_classes", self.choices[0].num_classes)
 
     def mix(
         self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator

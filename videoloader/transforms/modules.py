@@ -14,7 +14,7 @@ import torch
 
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.engines.parts import to_pixels
-from videoloader.transforms.operations import BatchFunction, ClipInfo
+from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
 
 Params = Mapping[str, npt.NDArray[Any]]
 View: TypeAlias = Literal["clip", "batch", "frames"]
@@ -24,7 +24,7 @@ Frames: TypeAlias = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
-class Module:
+class Module(PixelTransform):
     """A ``torch.nn.Module``, or any function of a tensor, that runs on the frames of a batch where they lie.
 
     A module that stands in the list of transforms by itself is taken as ``Module(module)`` takes it. Before
@@ -132,7 +132,7 @@ class Module:
 
 
 @dataclass(frozen=True, eq=False)
-class PythonFunction:
+class PythonFunction(PixelTransform):
     """A Python function of frames in the CPU's memory, anywhere in the list before ``Normalize``.
 
     Frames on a GPU are copied to pinned memory and back; while the function works on one clip, others are on their way.

@@ -16,7 +16,7 @@ import torch
 
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
-from videoloader.transforms.operations import BatchFunction, ClipInfo
+from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
 
 Params = Mapping[str, npt.NDArray[Any]]
 # Uniform numbers are whole ones below this: float32 holds them exactly.
@@ -24,7 +24,7 @@ _UNIT = 1 << 24
 
 
 @dataclass(frozen=True)
-class GaussianNoise:
+class GaussianNoise(PixelTransform):
     """Add normally distributed noise to each channel of each pixel.
 
     Args:
@@ -74,7 +74,7 @@ def add_gaussian_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class SaltAndPepper:
+class SaltAndPepper(PixelTransform):
     """Turn random pixels white ("salt") or black ("pepper").
 
     Args:

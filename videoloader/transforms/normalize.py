@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.operations import Transform
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
-class Normalize:
+class Normalize(Transform):
     """Subtract a mean and divide by a standard deviation, per channel, of values in [0, 1].
 
     Args:
@@ -33,7 +34,7 @@ class Normalize:
 
 
 @dataclass(frozen=True)
-class ToFloat:
+class ToFloat(Transform):
     """Give values in [0, 1] instead of 0 … 255.
 
     Args:

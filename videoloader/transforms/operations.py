@@ -9,9 +9,10 @@ is said, arithmetic is in float32, in the order in which formulas are written, e
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -180,9 +181,17 @@ ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
 }
 
 
-class PixelTransform(Protocol):
+class Transform(ABC):  # noqa: B024 (its kinds have the methods)
+    """What is done to clips on their way into the batch: the base of all kinds of transforms.
+
+    A transform of one's own derives from one of these, most often from ``PixelTransform``.
+    """
+
+
+class PixelTransform(Transform):
     """A transform of pixels. It holds no state: all that it draws is in the operations."""
 
+    @abstractmethod
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
         """What to do to one clip, in order. All clips of a batch must come out in one size."""
 

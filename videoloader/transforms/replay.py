@@ -22,7 +22,9 @@ from videoloader.transforms.geometry.warp_matrices import Matrices
 from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import BatchFunction, Operation, Warp
 
-Kind = Literal["frames", "mask", "flow", "points", "boxes"]
+Picture: TypeAlias = Literal["frames", "mask", "flow"]
+Place: TypeAlias = Literal["points", "boxes"]
+Kind: TypeAlias = Picture | Place
 Operations: TypeAlias = Sequence[Operation]
 _Box: TypeAlias = tuple[int, int, int, int]
 

@@ -10,10 +10,11 @@ from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.geometry.fusing import pair, resize_to
+from videoloader.transforms.planning.steps import GeometryStep
 
 
 @dataclass(frozen=True)
-class Resize:
+class Resize(GeometryStep):
     """Resize frames, as torchvision does.
 
     Args:

@@ -6,9 +6,9 @@ They move no pixels. A frame that no position shows any more is not decoded, and
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,15 @@ import numpy.typing as npt
 from videoloader import padding
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_probability, check_whole
+from videoloader.transforms.operations import Transform
 
 Positions = npt.NDArray[np.int64]
 
 
-class TimeTransform(Protocol):
+class TimeTransform(Transform):
     """A transform of positions. It holds no state."""
 
+    @abstractmethod
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """int64[length] in [0, length): the frame of the clip, as it came, that each position shows."""
 
@@ -50,7 +52,7 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
 
 
 @dataclass(frozen=True)
-class Reverse:
+class Reverse(TimeTransform):
     """Play a clip backwards with probability ``p``.
 
     Raises:
@@ -69,7 +71,7 @@ class Reverse:
 
 
 @dataclass(frozen=True)
-class DropFrames:
+class DropFrames(TimeTransform):
     """Lose frames, as a stream does on a bad line: the last frame before them is shown instead.
 
     The first frame stays; those after it come when they would have come. Give one of:
@@ -99,7 +101,7 @@ class DropFrames:
 
 
 @dataclass(frozen=True)
-class RepeatFrames:
+class RepeatFrames(TimeTransform):
     """Show frames a second time, which delays all that come after; the last frames are no longer shown.
 
     Give one of:
@@ -129,7 +131,7 @@ class RepeatFrames:
 
 
 @dataclass(frozen=True)
-class TemporalJitter:
+class TemporalJitter(TimeTransform):
     """Show at each position a frame that lies up to ``max_offset`` frames before or after, drawn evenly.
 
     Beyond the clip's ends its first or last frame is shown. Frames may change places with one another.
@@ -150,7 +152,7 @@ class TemporalJitter:
 
 
 @dataclass(frozen=True)
-class SpeedChange:
+class SpeedChange(TimeTransform):
     """Play a clip faster or slower from its first frame on: position i shows frame ``floor(factor · i + 1/2)``.
 
     A clip gets no frames that the frame mode has not chosen. So one that is played faster ends early, and ``beyond``

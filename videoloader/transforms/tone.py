@@ -13,11 +13,11 @@ import numpy as np
 
 from videoloader.transforms import color_operations as to
 from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
-from videoloader.transforms.operations import ClipInfo, Operation
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
 
 
 @dataclass(frozen=True)
-class Gamma:
+class Gamma(PixelTransform):
     """Raise values in [0, 1] to a power, as torchvision's ``adjust_gamma`` does.
 
     Args:
@@ -47,7 +47,7 @@ class Gamma:
 
 
 @dataclass(frozen=True)
-class Invert:
+class Invert(PixelTransform):
     """Show the negative: 255 − value.
 
     Example:
@@ -62,7 +62,7 @@ class Invert:
 
 
 @dataclass(frozen=True)
-class Posterize:
+class Posterize(PixelTransform):
     """Keep only the upper bits of each value (Pillow's ``ImageOps.posterize``).
 
     Args:
@@ -93,7 +93,7 @@ class Posterize:
 
 
 @dataclass(frozen=True)
-class Solarize:
+class Solarize(PixelTransform):
     """Show the negative of bright values (Pillow's ``ImageOps.solarize``).
 
     Args:
@@ -119,7 +119,7 @@ class Solarize:
 
 
 @dataclass(frozen=True)
-class SolarizeAdd:
+class SolarizeAdd(PixelTransform):
     """Add to dark values (an operation of AutoAugment, Cubuk et al., arXiv 1805.09501).
 
     Args:
@@ -151,7 +151,7 @@ class SolarizeAdd:
 
 
 @dataclass(frozen=True)
-class AutoContrast:
+class AutoContrast(PixelTransform):
     """Stretch each channel from 0 to 255 (Pillow's ``ImageOps.autocontrast``).
 
     Args:
@@ -172,7 +172,7 @@ class AutoContrast:
 
 
 @dataclass(frozen=True)
-class Equalize:
+class Equalize(PixelTransform):
     """Make each channel's histogram flat (Pillow's ``ImageOps.equalize``).
 
     Args:
@@ -193,7 +193,7 @@ class Equalize:
 
 
 @dataclass(frozen=True)
-class Sharpness:
+class Sharpness(PixelTransform):
     """Move values away from the 3×3 mean around them, or towards it (Pillow's ``ImageEnhance.Sharpness``).
 
     Args:

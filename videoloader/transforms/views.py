@@ -10,11 +10,11 @@ import numpy as np
 from videoloader.convert import Geometry
 from videoloader.transforms.flips import HorizontalFlip, VerticalFlip
 from videoloader.transforms.geometry.fusing import cut, pair
-from videoloader.transforms.planning.steps import is_view_step
+from videoloader.transforms.planning.steps import ViewStep
 
 
 @dataclass(frozen=True)
-class ThreeCrop:
+class ThreeCrop(ViewStep):
     """Three crops of the frames: the two ends and the middle of the longer edge, the middle of the other.
 
     Args:
@@ -48,7 +48,7 @@ class ThreeCrop:
 
 
 @dataclass(frozen=True)
-class FiveCrop:
+class FiveCrop(ViewStep):
     """Five crops of the frames: top left, top right, bottom left, bottom right and the middle.
 
     Args:
@@ -73,7 +73,7 @@ class FiveCrop:
 
 
 @dataclass(frozen=True)
-class TenCrop:
+class TenCrop(ViewStep):
     """The crops of ``FiveCrop``, then those of the frames turned left to right.
 
     Args:
@@ -100,4 +100,4 @@ class TenCrop:
 
 def count_views(transforms: Sequence[object]) -> int:
     """How many clips a list of transforms makes of one."""
-    return int(np.prod([transform.views for transform in transforms if is_view_step(transform)], dtype=int))
+    return int(np.prod([transform.views for transform in transforms if isinstance(transform, ViewStep)], dtype=int))

@@ -14,10 +14,11 @@ import numpy.typing as npt
 from videoloader.convert import Interpolation, fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_interpolation, check_probability
-from videoloader.transforms.curves import Range, Uniform, check_range, draw_range
+from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
 from videoloader.transforms.geometry import warp_matrices
-from videoloader.transforms.geometry.resampling import Resampling, compose
-from videoloader.transforms.operations import ClipInfo, Warp
+from videoloader.transforms.geometry.resampling import Resampling
+from videoloader.transforms.operations import ClipInfo
+from videoloader.transforms.planning.steps import WarpStep
 
 Center = tuple[float, float]
 # Degrees: at a right angle nothing is left of the picture.
@@ -25,7 +26,7 @@ _MOST_SHEAR = 89.0
 
 
 @dataclass(frozen=True)
-class Rotate:
+class Rotate(WarpStep):
     """Turn frames about a point, in frames of the same size.
 
     Args:
@@ -57,13 +58,9 @@ class Rotate:
         matrix = warp_matrices.rotation(degrees, self.center or _middle(clip))
         return Resampling(matrix, (clip.height, clip.width), self.interpolation, False, fill_color(self.fill))
 
-    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
-        """The step as a warp; none where it changes nothing."""
-        return compose([self.resampling(rng, clip)], (clip.height, clip.width))
-
 
 @dataclass(frozen=True)
-class Affine:
+class Affine(WarpStep):
     """Shear, scale, turn and move frames, in that order, as torchvision's ``affine`` does.
 
     Args:
@@ -103,7 +100,7 @@ class Affine:
         if not isinstance(self.translate, Sequence) or len(self.translate) != 2:
             raise ConfigurationError(f"Affine's translate is {self.translate!r}, not (to the right, down)")
         for share in self.translate:
-            check_range(share, "Affine's translate", -1.0 if hasattr(share, "values") else 0.0, 1.0)
+            check_range(share, "Affine's translate", -1.0 if isinstance(share, Curve) else 0.0, 1.0)
         check_range(self.scale, "Affine's scale", 1e-3, 1e3)
         check_range(self.shear, "Affine's shear", -_MOST_SHEAR, _MOST_SHEAR)
         check_range(self.shear_y, "Affine's shear_y", -_MOST_SHEAR, _MOST_SHEAR)
@@ -121,13 +118,9 @@ class Affine:
         size = clip.height, clip.width
         return Resampling(matrix, size, self.interpolation, self.antialias, fill_color(self.fill))
 
-    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
-        """The step as a warp; none where it changes nothing."""
-        return compose([self.resampling(rng, clip)], (clip.height, clip.width))
-
 
 @dataclass(frozen=True)
-class Perspective:
+class Perspective(WarpStep):
     """Look at frames aslant: each corner moves inwards by itself.
 
     Args:
@@ -166,11 +159,6 @@ class Perspective:
         moved = corners + distortion[:, None, None] * rng.random((4, 2)) * inwards
         matrix = np.stack([perspective_matrix(corners, ends) for ends in moved])
         return Resampling(matrix, (height, width), self.interpolation, self.antialias, fill_color(self.fill))
-
-    def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
-        """The step as a warp; none where it changes nothing."""
-        step = self.resampling(rng, clip)
-        return [] if step is None else compose([step], (clip.height, clip.width))
 
 
 def affine_matrix(

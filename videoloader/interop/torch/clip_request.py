@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
@@ -14,6 +13,7 @@ from videoloader.dataset import VideoEntry
 from videoloader.errors import ConfigurationError
 from videoloader.sampling import FrameList, FrameMode
 from videoloader.transforms import Normalize, Transform
+from videoloader.transforms.planning.pipeline import Transforms
 
 
 @dataclass(frozen=True, init=False)
@@ -59,7 +59,7 @@ class ClipRequest:
         *,
         clip: int = 0,
         seed: int | None = None,
-        transforms: Sequence[Transform] | None = None,
+        transforms: Transforms | None = None,
     ) -> None:
         entry = video if isinstance(video, VideoEntry) else VideoEntry(os.fspath(video))
         for name, number in (("clip", clip), ("seed", 0 if seed is None else seed)):
@@ -67,10 +67,9 @@ class ClipRequest:
                 raise ConfigurationError(f"{name} must be an integer in [0, 2**64), got {number!r}", entry.path)
         if any(isinstance(transform, Normalize) for transform in transforms or ()):
             raise ConfigurationError("a request cannot have a Normalize of its own: give it to the loader", entry.path)
-        chosen: Any = mode if hasattr(mode, "frame_numbers") else FrameList(mode)
         values = {
             "video": entry,
-            "mode": chosen,
+            "mode": mode if isinstance(mode, FrameMode) else FrameList(mode),
             "clip": int(clip),
             "seed": None if seed is None else int(seed),
             "transforms": None if transforms is None else tuple(transforms),

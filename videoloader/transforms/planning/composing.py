@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from videoloader import padding
 from videoloader.convert import Geometry
 from videoloader.errors import ConfigurationError
+from videoloader.padding import check_mode
 from videoloader.transforms.geometry.resampling import Resampling, Size, compose, of_geometry
-from videoloader.transforms.operations import ClipInfo, Warp
-from videoloader.transforms.planning.conversion_plan import adds_border
-from videoloader.transforms.planning.steps import (
-    Choice,
-    GeometryStep,
-    WarpStep,
-    is_choice,
-    is_geometry_step,
-    is_warp_step,
-)
-
-GeometricTransform: TypeAlias = GeometryStep | WarpStep | Choice
+from videoloader.transforms.operations import ClipInfo, PixelTransform, Transform, Warp
+from videoloader.transforms.planning.conversion_plan import Bordering, adds_border
+from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, WarpStep
 
 
 @dataclass(frozen=True)
-class GeometricGroup:
+class GeometricGroup(PixelTransform):
     """Geometric transforms as one pixel transform with one resampling; see ``resampling.compose`` for what that means.
 
     Args:
@@ -41,7 +31,7 @@ class GeometricGroup:
         >>> group = GeometricGroup((Rotate((-10, 10)), CenterCrop(200), RandomHorizontalFlip()))
     """
 
-    transforms: tuple[GeometricTransform, ...]
+    transforms: tuple[Step, ...]
 
     def __post_init__(self) -> None:
         for transform in self.transforms:
@@ -66,25 +56,25 @@ class GeometricGroup:
         return compose(steps, (clip.height, clip.width))
 
 
-def is_geometric(transform: object) -> bool:
+def is_geometric(transform: Transform) -> bool:
     """Whether a transform does nothing but move pixels: crops, resizes, flips, borders, warps, and choices of such."""
-    if is_choice(transform):
+    if isinstance(transform, Choice):
         return all(is_geometric(each) for alternative in transform.alternatives for each in alternative)
-    return is_geometry_step(transform) or is_warp_step(transform)
+    return isinstance(transform, GeometryStep | WarpStep)
 
 
-def group_geometric(transforms: Iterable[object]) -> list[Any]:
+def group_geometric(transforms: Iterable[Step]) -> list[PixelTransform]:
     """The same list, with each run of consecutive geometric transforms as one ``GeometricGroup``."""
-    grouped: list[Any] = []
+    grouped: list[PixelTransform] = []
     for geometric, run in groupby(transforms, is_geometric):
         if geometric:
-            grouped.append(GeometricGroup(tuple(run)))  # type: ignore[arg-type]
+            grouped.append(GeometricGroup(tuple(run)))
         else:
-            grouped += run
+            grouped += run  # type: ignore[arg-type]  # all steps of geometry are geometric
     return grouped
 
 
-def output_size(transforms: Iterable[object], size: Size) -> Size:
+def output_size(transforms: Iterable[Step], size: Size) -> Size:
     """(height, width) that transforms give to frames, whatever they draw. Those that are not geometric keep the size.
 
     Raises:
@@ -92,7 +82,7 @@ def output_size(transforms: Iterable[object], size: Size) -> Size:
             what they are padded to.
     """
     for transform in transforms:
-        if is_choice(transform):
+        if isinstance(transform, Choice):
             sizes = {output_size(alternative, size) for alternative in transform.alternatives}
             if len(sizes) > 1:
                 names = [
@@ -106,33 +96,33 @@ def output_size(transforms: Iterable[object], size: Size) -> Size:
             (size,) = sizes
         elif isinstance(transform, GeometricGroup):
             size = output_size(transform.transforms, size)
-        elif is_geometry_step(transform):
+        elif isinstance(transform, GeometryStep):
             # What is drawn moves a crop but does not change its size.
             size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
     return size
 
 
-def _check_borders(transform: object) -> None:
-    if is_choice(transform):
+def _check_borders(transform: Step) -> None:
+    if isinstance(transform, Choice):
         for alternative in transform.alternatives:
             for each in alternative:
                 _check_borders(each)
-    elif adds_border(transform) and padding.check_mode(getattr(transform, "mode", "")) != "constant":
+    elif isinstance(transform, Bordering) and adds_border(transform) and check_mode(transform.mode) != "constant":
         raise ConfigurationError(
             f"{type(transform).__name__} after pixels have changed, or after another border, takes mode 'constant' only"
         )
 
 
-def _draw(transform: object, rng: np.random.Generator, clip: ClipInfo, size: Size, steps: list[Resampling]) -> Size:
+def _draw(transform: Step, rng: np.random.Generator, clip: ClipInfo, size: Size, steps: list[Resampling]) -> Size:
     """Add what a transform draws, and give the size that frames have after it."""
     clip = clip._replace(height=size[0], width=size[1])
-    if is_choice(transform):
+    if isinstance(transform, Choice):
         for each in transform.choose(rng, clip):
             size = _draw(each, rng, clip, size, steps)
-    elif is_geometry_step(transform):
+    elif isinstance(transform, GeometryStep):
         steps.append(of_geometry(transform.plan(_whole(size), rng), size))
         size = steps[-1].size
-    elif is_warp_step(transform):
+    elif isinstance(transform, WarpStep):
         step = transform.resampling(rng, clip)
         if step is not None:
             steps.append(step)

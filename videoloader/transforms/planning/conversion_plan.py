@@ -13,19 +13,10 @@ from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import RandomCrop
 from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
 from videoloader.transforms.normalize import Normalize
-from videoloader.transforms.operations import ClipInfo
-from videoloader.transforms.planning.steps import (
-    Choice,
-    GeometryStep,
-    ViewStep,
-    is_axis_aligned,
-    is_choice,
-    is_geometry_step,
-    is_view_step,
-)
+from videoloader.transforms.operations import ClipInfo, Transform
+from videoloader.transforms.planning.steps import Choice, ConversionStep, GeometryStep, Step, ViewStep, is_axis_aligned
 
-ConversionStep: TypeAlias = GeometryStep | ViewStep | Choice
-Transform: TypeAlias = ConversionStep | Normalize
+Bordering: TypeAlias = Letterbox | Pad | PadToMultiple | RandomCrop
 _FLIPS = (HorizontalFlip, VerticalFlip, RandomHorizontalFlip, RandomVerticalFlip)
 
 
@@ -64,25 +55,25 @@ def plan_geometries(
     _check_order(transforms)
     geometries = [Geometry((0, 0, *display_size), display_size)]
     for transform in transforms:
-        if is_view_step(transform):
+        if isinstance(transform, ViewStep):
             geometries = [view for geometry in geometries for view in transform.plan_views(geometry, rng)]
         elif not isinstance(transform, Normalize):
             geometries = [_planned(transform, geometry, rng, clip or ClipInfo(0, 0, 0)) for geometry in geometries]
     return geometries
 
 
-def _planned(transform: object, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
-    if is_geometry_step(transform):
+def _planned(transform: Transform, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
+    if isinstance(transform, GeometryStep):
         return transform.plan(geometry, rng)
     height, width = geometry.output_size
-    if is_choice(transform) and is_axis_aligned(transform):
+    if is_axis_aligned(transform) and isinstance(transform, Choice):
         for each in transform.choose(rng, clip._replace(height=height, width=width)):
             geometry = _planned(each, geometry, rng, clip)
         return geometry
     raise ConfigurationError(f"{type(transform).__name__} cannot be a part of conversion")
 
 
-def split_conversion(transforms: Sequence[object]) -> tuple[list[ConversionStep], list[object]]:
+def split_conversion(transforms: Sequence[Step | ViewStep]) -> tuple[list[ConversionStep], list[Step]]:
     """The transforms that conversion carries out, and all after them.
 
     The first part is as long as steps are axis-aligned; see ``steps.is_axis_aligned``. After one that adds a border it
@@ -96,12 +87,14 @@ def split_conversion(transforms: Sequence[object]) -> tuple[list[ConversionStep]
     for transform in transforms:
         if not is_axis_aligned(transform) or (padded and not _is_flip(transform)):
             break
-        first.append(transform)  # type: ignore[arg-type]
+        first.append(transform)
         padded = padded or adds_border(transform)
-    rest = list(transforms[len(first) :])
-    for late in rest:
-        if is_view_step(late):
-            before = first[-1] if late is rest[0] else rest[0]
+    rest: list[Step] = []
+    for late in transforms[len(first) :]:
+        if not isinstance(late, ViewStep):
+            rest.append(late)
+        else:
+            before = rest[0] if rest else first[-1]
             raise ConfigurationError(
                 f"{type(late).__name__} comes after {type(before).__name__}: views are cut out before pixels change "
                 "and before frames get a border"
@@ -109,17 +102,15 @@ def split_conversion(transforms: Sequence[object]) -> tuple[list[ConversionStep]
     return first, rest
 
 
-def adds_border(transform: object) -> bool:
+def adds_border(transform: Transform) -> bool:
     """Whether a step may surround the picture with a border."""
-    if is_choice(transform):
+    if isinstance(transform, Choice):
         return any(adds_border(each) for alternative in transform.alternatives for each in alternative)
-    return isinstance(transform, Letterbox | Pad | PadToMultiple) or (
-        isinstance(transform, RandomCrop) and transform.adds_border
-    )
+    return isinstance(transform, Bordering) and (not isinstance(transform, RandomCrop) or transform.adds_border)
 
 
-def _is_flip(transform: object) -> bool:
-    if is_choice(transform):
+def _is_flip(transform: Transform) -> bool:
+    if isinstance(transform, Choice):
         return all(_is_flip(each) for alternative in transform.alternatives for each in alternative)
     return isinstance(transform, _FLIPS)
 

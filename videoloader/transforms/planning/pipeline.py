@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +16,14 @@ from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.modules import Module
 from videoloader.transforms.normalize import Normalize, ToFloat
-from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Transform
 from videoloader.transforms.planning.composing import group_geometric, output_size
-from videoloader.transforms.planning.conversion_plan import ConversionStep, plan_geometries, split_conversion
-from videoloader.transforms.planning.steps import GeometryStep, ViewStep
+from videoloader.transforms.planning.conversion_plan import plan_geometries, split_conversion
+from videoloader.transforms.planning.steps import ConversionStep, GeometryStep, Step, ViewStep
 from videoloader.transforms.time import TimeTransform, apply_to_positions
 from videoloader.transforms.views import count_views
 
-Transform: TypeAlias = (
-    TimeTransform | GeometryStep | ViewStep | PixelTransform | Normalize | ToFloat | torch.nn.Module | Mixing
-)
-_METHODS = ("positions", "plan", "plan_views", "draw", "mix")
+Transforms: TypeAlias = Sequence[Transform | torch.nn.Module]
 
 
 class DrawnView(NamedTuple):
@@ -146,7 +143,7 @@ class TransformPlan:
 
 
 def arrange_transforms(
-    transforms: Sequence[Transform],
+    transforms: Transforms,
     dtype: torch.dtype,
     color: Color = "rgb",
     fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0),
@@ -163,15 +160,21 @@ def arrange_transforms(
             before transforms of pixels that are no modules; mixing is not the last, or twice there; a dtype or color
             that there is not; pixels are transformed that are not RGB.
     """
-    steps = [Module(step) if isinstance(step, torch.nn.Module) else step for step in transforms]
-    for number, step in enumerate(steps):
-        if not any(hasattr(step, method) for method in _METHODS) and not isinstance(step, Normalize | ToFloat):
+    time: list[TimeTransform] = []
+    mixing: Mixing | None = None
+    steps: list[Step | ViewStep | Normalize | ToFloat] = []
+    for number, given in enumerate(transforms):
+        step = Module(given) if isinstance(given, torch.nn.Module) else given
+        if isinstance(step, TimeTransform):
+            time.append(step)
+        elif mixing is not None:
+            raise ConfigurationError("mixing must be the last of the transforms, and only once there: see MixChoice")
+        elif isinstance(step, Mixing):
+            mixing = step
+        elif isinstance(step, PixelTransform | GeometryStep | ViewStep | Normalize | ToFloat):
+            steps.append(step)
+        else:
             raise ConfigurationError(f"number {number} of the transforms is {step!r}, which is no transform")
-    time = cast("list[TimeTransform]", [step for step in steps if hasattr(step, "positions")])
-    steps = [step for step in steps if not hasattr(step, "positions")]
-    mixing = cast(Mixing, steps.pop()) if steps and hasattr(steps[-1], "mix") else None
-    if any(hasattr(step, "mix") for step in steps):
-        raise ConfigurationError("mixing must be the last of the transforms, and only once there: see MixChoice")
     to_floats = [step for step in steps if isinstance(step, Normalize | ToFloat)]
     if len(to_floats) > 1:
         raise ConfigurationError("there is more than one Normalize or ToFloat among the transforms")
@@ -181,7 +184,7 @@ def arrange_transforms(
         steps.pop()
     final = steps[-1] if steps else None
     conversion, rest = split_conversion([step for step in steps if not isinstance(step, Normalize | ToFloat)])
-    pixels = cast("list[PixelTransform]", group_geometric(rest))
+    pixels = group_geometric(rest)
     if pixels and to_floats and final is not to_floats[0]:
         raise ConfigurationError(
             f"{type(final).__name__} comes after {type(to_floats[0]).__name__}, which only modules and mixing may "
