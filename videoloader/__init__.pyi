@@ -1,7 +1,7 @@
 """The public names, which ``__init__.py`` reads here."""
 
 from videoloader import layouts as layouts, transforms as transforms
-from videoloader.batching.batch import Batch as Batch
+from videoloader.batching.batch import Batch as Batch, ListBatch as ListBatch
 from videoloader.batching.stats import LoaderStats as LoaderStats
 from videoloader.dataset import VideoDataset as VideoDataset, VideoEntry as VideoEntry
 from videoloader.decoding import set_decoder_memory as set_decoder_memory

@@ -15,7 +15,7 @@ import torch
 from videoloader.batching.batch import Batch
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.maker import BatchInMaking, BatchMaker, BatchPlan, OnError
-from videoloader.batching.options import check_choices, plan_transforms
+from videoloader.batching.options import DType, check_choices, plan_transforms
 from videoloader.batching.prefetch import prefetch
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
@@ -29,12 +29,13 @@ from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table
 from videoloader.order.epoch import Dealing, EpochPlan, Epochs
 from videoloader.order.ranks import shard_of_environment
+from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import InOrder, Order, Sampler, ShuffleVideos, order_of
 from videoloader.reading.cancellation import Stop
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import FrameMode, clip_rng
-from videoloader.transforms import Transform
+from videoloader.transforms.planning.pipeline import Transforms
 
 # Clips tried in place of one that cannot be made, whether they fit into its batch or not.
 _CANDIDATES = 255
@@ -92,7 +93,7 @@ class VideoLoader:
         collate: how clips of a batch go together. ``"stack"``: all must have the same number of frames. ``"pad"``:
             shorter ones are filled up to the longest of the batch with frames of constant padding (``mask`` False,
             ``frame_numbers`` -1, ``timestamps`` NaN). ``"list"``: each keeps its own length and size, and
-            ``batch.frames`` is a list; see ``Batch``. Only a list takes frames of different sizes: the others need a
+            batches are ``ListBatch``. Only a list takes frames of different sizes: the others need a
             transform that makes them equal, such as ``Letterbox``.
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255 whatever
             ``dtype`` and normalisation are; they are converted like any other pixel.
@@ -138,13 +139,13 @@ class VideoLoader:
         *,
         batch_size: int,
         device: str | torch.device = "auto",
-        transforms: Sequence[Transform] = (),
+        transforms: Transforms = (),
         layout: Layout = "TCHW",
-        dtype: str | torch.dtype = "uint8",
+        dtype: DType | torch.dtype = "uint8",
         color: Color = "rgb",
         shuffle: bool | Order | Sampler = False,
         seed: int = 0,
-        last_batch: str = "partial",
+        last_batch: LastBatch = "partial",
         shard_id: int | None = None,
         num_shards: int | None = None,
         sharding: Dealing | ByColumn = "strided",

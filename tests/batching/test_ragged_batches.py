@@ -54,6 +54,7 @@ def clip_of(entry: vl.VideoEntry, stride: int) -> vl.Clip:
 def test_shorter_clips_are_filled_up_to_the_longest_of_their_batch(data: vl.VideoDataset, layout: str) -> None:
     batches = list(make(data, vl.WholeVideo(stride=2), collate="pad", layout=layout))
     assert [batch.mask.shape for batch in batches] == [(3, 30), (2, 17)]
+    assert {type(batch) for batch in batches} == {vl.Batch}
     for batch in batches:
         assert batch.frames.shape[1 + layout.index("T")] == batch.mask.shape[1]
         for row, label in enumerate(batch.labels.tolist()):
@@ -75,6 +76,7 @@ def test_clips_in_a_list_keep_their_length_and_size(data: vl.VideoDataset, small
     batches = list(make(mixed, vl.WholeVideo(stride=3), collate="list", layout=layout, batch_size=4))
     assert [len(batch.frames) for batch in batches] == [4, 2]
     for batch in batches:
+        assert isinstance(batch.to("cpu"), vl.ListBatch)
         for row, label in enumerate(batch.labels.tolist()):
             clip = clip_of(mixed[label], 3)
             assert torch.equal(as_tchw(batch.frames[row], layout), clip.frames)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as changed
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +16,14 @@ from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.transforms.geometry.coordinates import map_points, picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
-from videoloader.transforms.replay import Kind, replay
+from videoloader.transforms.replay import Kind, Picture, Place, replay
+
+_Kind = TypeVar("_Kind", bound="Batch")
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
     """B clips of T frames.
-
-    With ``collate="list"`` T, and the frames' size, is each clip's own: ``frames``, ``frame_numbers``, ``timestamps``,
-    ``mask`` and ``corrupt`` are then lists of B tensors or arrays, without the dimension B.
 
     Attributes:
         frames: [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C], of the loader's layout, dtype and device.
@@ -49,12 +47,12 @@ class Batch:
             of a torch DataLoader.
     """
 
-    frames: Any
+    frames: torch.Tensor
     labels: torch.Tensor
-    frame_numbers: Any
-    timestamps: Any
-    mask: Any
-    corrupt: Any
+    frame_numbers: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.float64]
+    mask: npt.NDArray[np.bool_]
+    corrupt: npt.NDArray[np.bool_]
     paths: list[str]
     clips: npt.NDArray[np.int64]
     views: npt.NDArray[np.int64]
@@ -102,6 +100,12 @@ class Batch:
                 matrix = matrix[np.arange(len(at)), at]
         return map_points(points, matrix)
 
+    @overload
+    def replay(self, row: int, tensor: torch.Tensor, kind: Picture = "frames") -> torch.Tensor: ...
+
+    @overload
+    def replay(self, row: int, tensor: torch.Tensor, kind: Place) -> tuple[torch.Tensor, torch.Tensor]: ...
+
     def replay(self, row: int, tensor: torch.Tensor, kind: Kind = "frames") -> Any:
         """Do to other data of a row's video what was done to the row's frames: the same crops, flips, warps, colours.
 
@@ -127,31 +131,63 @@ class Batch:
             raise ConfigurationError("the batch came out of other processes, which do not tell what was drawn")
         return replay(tensor, self.drawn[row].geometry, self.drawn[row].operations, kind)
 
-    def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
+    def to(self: _Kind, device: str | torch.device, *, non_blocking: bool = False) -> _Kind:
         """The same with ``frames`` and ``labels`` on a device."""
         return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
-    def pin_memory(self) -> Batch:
+    def pin_memory(self: _Kind) -> _Kind:
         """The same with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast."""
         return self._with_tensors(torch.Tensor.pin_memory)
 
-    def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
-        as_list = isinstance(self.frames, list)
-        frames = [change(clip) for clip in self.frames] if as_list else change(self.frames)
-        return changed(self, frames=frames, labels=change(self.labels))
+    def _with_tensors(self: _Kind, change: Callable[[torch.Tensor], torch.Tensor]) -> _Kind:
+        return replace(self, frames=change(self.frames), labels=change(self.labels))
 
 
-def collate_rows(frames: Any, rows: Sequence[BatchRow], join: Callable[[list[npt.NDArray[Any]]], Any]) -> Batch:
+@dataclass(frozen=True, eq=False)
+class ListBatch(Batch):
+    """What ``collate="list"`` gives: B clips, each with its own number of frames and their size.
+
+    Attributes:
+        frames, frame_numbers, timestamps, mask, corrupt: lists of B, each without the dimension B. All else is as in a
+            ``Batch``.
+
+    Example:
+        >>> for batch in VideoLoader(data, WholeVideo(), batch_size=8, collate="list"):  # doctest: +SKIP
+        ...     assert isinstance(batch, ListBatch)  # tells type checkers, too
+        ...     lengths = [len(clip) for clip in batch.frames]
+    """
+
+    # Loaders say that they give batches, and almost all do: whoever asks for lists narrows the type.
+    frames: list[torch.Tensor]  # type: ignore[assignment]
+    frame_numbers: list[npt.NDArray[np.int64]]  # type: ignore[assignment]
+    timestamps: list[npt.NDArray[np.float64]]  # type: ignore[assignment]
+    mask: list[npt.NDArray[np.bool_]]  # type: ignore[assignment]
+    corrupt: list[npt.NDArray[np.bool_]]  # type: ignore[assignment]
+
+    def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ListBatch:
+        return replace(self, frames=[change(clip) for clip in self.frames], labels=change(self.labels))
+
+
+@overload
+def collate_rows(frames: torch.Tensor, rows: Sequence[BatchRow]) -> Batch: ...
+
+
+@overload
+def collate_rows(frames: list[torch.Tensor], rows: Sequence[BatchRow]) -> ListBatch: ...
+
+
+def collate_rows(frames: Any, rows: Sequence[BatchRow]) -> Batch:
     """A batch of rows whose frames are in place already.
 
     Args:
-        frames: of the batch.
+        frames: of the batch; a list for a ``ListBatch``.
         rows: of the batch, at least one.
-        join: makes one of the rows' arrays of [T]: ``numpy.stack`` or ``list``.
     """
+    kind: type[Batch] = ListBatch if isinstance(frames, list) else Batch
+    join: Callable[[list[npt.NDArray[Any]]], Any] = list if isinstance(frames, list) else np.stack
     clips = [row.clip for row in rows]
     drawn = [clip.drawn for clip in clips]
-    return Batch(
+    return kind(
         frames,
         torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
         join([clip.frame_numbers for clip in clips]),

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from videoloader.batching.batch import Batch, collate_rows, row_labels
+from videoloader.batching.batch import Batch, ListBatch, collate_rows, row_labels
 from videoloader.batching.clip_plan import BatchRow, PlannedClip
 from videoloader.batching.decode_jobs import UNREADABLE, DecodingRows, decode_rows, learn, rows_jobs, submit_rows
 from videoloader.batching.rows import Collate, arrange_rows, decoding_memory, show_instead, transform_rows
@@ -61,8 +61,9 @@ class MadeBatch:
     def hand_over(self) -> Batch | None:
         """The batch, for work on the current CUDA stream."""
         if self.batch is not None and self.ready is not None:
-            labels, frames = self.batch.labels, self.batch.frames
-            hand_over(labels.device, [self.ready], [labels, *(frames if isinstance(frames, list) else [frames])])
+            labels = self.batch.labels
+            frames = self.batch.frames if isinstance(self.batch, ListBatch) else [self.batch.frames]
+            hand_over(labels.device, [self.ready], [labels, *frames])
         return self.batch
 
 
@@ -315,7 +316,7 @@ class BatchMaker:
             kept = [number for number, row in enumerate(decoding.rows) if not row.left_out]
             stacked = stacked[torch.tensor(kept, device=self._device)]
         frames = transform_rows(self._transforms, stacked, rows, self._layout)
-        batch = collate_rows(frames, rows, list if stacked is None else np.stack)
+        batch = collate_rows(frames, rows)
         if self._transforms.mixing is None:
             return batch
         assert isinstance(frames, torch.Tensor), "a list is refused"

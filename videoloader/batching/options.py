@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import torch
 
 from videoloader.convert import Color, fill_color
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.planning.pipeline import Transform, TransformPlan, arrange_transforms
+from videoloader.transforms.planning.pipeline import TransformPlan, Transforms, arrange_transforms
 
-_DTYPES = {
-    "uint8": torch.uint8, "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
-}  # fmt: skip
+DType = Literal["uint8", "float16", "bfloat16", "float32"]
+RaiseOrSkip = Literal["raise", "skip"]
 
 
 def plan_transforms(
-    transforms: Sequence[Transform], dtype: str | torch.dtype, color: Color, fill_value: float | Sequence[float]
+    transforms: Transforms, dtype: DType | torch.dtype, color: Color, fill_value: float | Sequence[float]
 ) -> TransformPlan:
     """How the frames that a loader is asked for are made.
 
@@ -28,10 +28,10 @@ def plan_transforms(
     Raises:
         ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms``.
     """
-    if isinstance(dtype, str) and dtype not in _DTYPES:
-        raise ConfigurationError(f"dtype is {dtype!r}, not one of {', '.join(_DTYPES)}")
-    dtype = _DTYPES[dtype] if isinstance(dtype, str) else dtype
-    return arrange_transforms(transforms, dtype, color, fill_color(fill_value))
+    if isinstance(dtype, str):
+        check_choices(dtype=(dtype, get_args(DType)))
+    kind: torch.dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    return arrange_transforms(transforms, kind, color, fill_color(fill_value))
 
 
 def one_view(transforms: TransformPlan) -> TransformPlan:

@@ -16,6 +16,8 @@ import torch
 
 from videoloader.errors import ConfigurationError
 
+__all__ = ["to_cupy", "to_tensorflow"]
+
 if TYPE_CHECKING:
     import cupy
 

@@ -16,6 +16,8 @@ from videoloader.dataset.parquet import arrow_column
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
 from videoloader.errors import ConfigurationError, SourceError
 
+__all__ = ["from_huggingface"]
+
 if TYPE_CHECKING:
     import datasets
 

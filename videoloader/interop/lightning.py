@@ -12,6 +12,8 @@ from videoloader.errors import ConfigurationError
 from videoloader.interop.epoch_loop import EpochLoop
 from videoloader.loader import VideoLoader
 
+__all__ = ["VideoDataModule"]
+
 
 def _lightning() -> Any:
     """Lightning under the name that the program uses: the two do not take each other's modules."""

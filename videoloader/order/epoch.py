@@ -13,7 +13,7 @@ import numpy.typing as npt
 from videoloader.errors import ConfigurationError
 from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
 from videoloader.order.clip_table import ClipTable
-from videoloader.order.sharding import MOST_LANES, Deal, Left, dealt, even_bounds, num_batches
+from videoloader.order.sharding import MOST_LANES, Deal, LastBatch, Left, dealt, even_bounds, num_batches
 from videoloader.order.shuffle import Order, OrderOfEpoch, SampledClips
 
 Integers = npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ class Epochs:
     rank: int
     ranks: int
     batch_size: int
-    last_batch: str
+    last_batch: LastBatch
     sharding: Dealing | ByColumn
     settings: object = None
 

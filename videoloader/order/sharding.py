@@ -8,7 +8,7 @@ a few numbers (``Deal``), and can be dealt again to any number of ranks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,12 @@ from videoloader.errors import ConfigurationError
 Integers = npt.NDArray[np.int64]
 
 LastBatch = Literal["partial", "drop", "fill"]
-LAST_BATCH = ("partial", "drop", "fill")
+LAST_BATCH = get_args(LastBatch)
 # More ranks than any job has: a state that says so is not believed.
 MOST_LANES = 1 << 20
 
 
-def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: str) -> int:
+def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> int:
     """How many batches each rank gets: the same for all, so that no rank waits for another for ever.
 
     Args:
@@ -67,7 +67,7 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: str) -
     return batches
 
 
-def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, last_batch: str) -> Integers:
+def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> Integers:
     """How many clips of each lane some batches take.
 
     Args:
@@ -110,7 +110,7 @@ class Deal:
     lanes: int
     ranks: int
     batch_size: int
-    last_batch: str
+    last_batch: LastBatch
     batches: int = 0
 
     def __str__(self) -> str:
@@ -124,13 +124,13 @@ class Deal:
             ConfigurationError: none does.
         """
         try:
-            shape, last_batch, batches = text.split()
+            shape, last, batches = text.split()
+            (last_batch,) = (each for each in LAST_BATCH if each == last)
             lanes, ranks, batch_size = map(int, shape.split("x"))
             deal = Deal(lanes, ranks, batch_size, last_batch, int(batches))
         except ValueError:
             raise ConfigurationError(f"the state is damaged: {text!r} is no part of an epoch") from None
-        plausible = 1 <= lanes <= MOST_LANES and min(ranks, batch_size) >= 1 and deal.batches >= 0
-        if not plausible or last_batch not in LAST_BATCH:
+        if not 1 <= lanes <= MOST_LANES or min(ranks, batch_size) < 1 or deal.batches < 0:
             raise ConfigurationError(f"the state is damaged: {text!r} is no part of an epoch")
         return deal
 

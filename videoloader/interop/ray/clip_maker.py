@@ -118,17 +118,17 @@ class ClipMaker:
         names = self._recipe.planner.table.dataset.table.columns
         if not rows:
             return {}
-        batch = collate_rows(frames, rows, _column)
+        batch = collate_rows([row.frames for row in rows], rows)
         return {
             "path": _objects(batch.paths),
             "clip": batch.clips,
             "label": batch.labels.cpu().numpy(),
-            "frame_numbers": batch.frame_numbers,
-            "timestamps": batch.timestamps,
-            "mask": batch.mask,
-            "corrupt": batch.corrupt,
+            "frame_numbers": _column(batch.frame_numbers),
+            "timestamps": _column(batch.timestamps),
+            "mask": _column(batch.mask),
+            "corrupt": _column(batch.corrupt),
             **{name: _objects([columns.get(name) for columns in batch.columns]) for name in names},
-            "frames": batch.frames,
+            "frames": frames,
         }
 
 

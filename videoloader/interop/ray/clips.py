@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pyarrow
@@ -14,7 +14,7 @@ import ray.data
 import torch
 
 from videoloader.batching.clip_plan import ClipPlanner
-from videoloader.batching.options import one_view, plan_transforms
+from videoloader.batching.options import DType, RaiseOrSkip, one_view, plan_transforms
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
@@ -25,7 +25,7 @@ from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe, Column
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.order.clip_table import build_clip_table
 from videoloader.sampling import FrameMode
-from videoloader.transforms import Transform
+from videoloader.transforms.planning.pipeline import Transforms
 
 _COLUMNS = ("path", "clip", "label", "frame_numbers", "timestamps", "mask", "corrupt", "frames")
 # Each block is a task of Ray's, which keeps an account of all of them.
@@ -40,9 +40,9 @@ def read_clips(
     dataset: VideoDataset,
     mode: FrameMode,
     *,
-    transforms: Sequence[Transform] = (),
+    transforms: Transforms = (),
     layout: Layout = "TCHW",
-    dtype: str | torch.dtype = "uint8",
+    dtype: DType | torch.dtype = "uint8",
     color: Color = "rgb",
     fill_value: float | Sequence[float] = 0,
     seed: int = 0,
@@ -51,7 +51,7 @@ def read_clips(
     concurrency: int | tuple[int, int] | None = None,
     num_cpus: float = 1,
     num_gpus: float = 0,
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: RaiseOrSkip = "raise",
     skipped: SkippedClips | None = None,
     index: IndexStore | str | os.PathLike[str] | None = None,
     on_indexed: Callable[[], object] = lambda: None,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
-from videoloader.batching.batch import Batch, collate_rows
+from videoloader.batching.batch import Batch, ListBatch, collate_rows
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
 from videoloader.batching.decode_jobs import decode_rows, learn, rows_jobs
-from videoloader.batching.options import check_choices, one_view, plan_transforms
+from videoloader.batching.options import DType, check_choices, one_view, plan_transforms
 from videoloader.batching.rows import decoding_memory, list_rows, stack_rows, transform_rows
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
@@ -24,9 +24,11 @@ from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
 from videoloader.sampling import FrameMode, clip_rng
-from videoloader.transforms import Transform
+from videoloader.transforms.planning.pipeline import Transforms
 
 _CPU = torch.device("cpu")
+
+_Kind = TypeVar("_Kind", bound=Batch)
 
 
 class ClipDataset(Dataset[dict[str, Any]]):
@@ -58,9 +60,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
         dataset: VideoDataset,
         mode: FrameMode,
         *,
-        transforms: Sequence[Transform] = (),
+        transforms: Transforms = (),
         layout: Layout = "TCHW",
-        dtype: str | torch.dtype = "uint8",
+        dtype: DType | torch.dtype = "uint8",
         color: Color = "rgb",
         seed: int = 0,
         fill_value: float | Sequence[float] = 0,
@@ -126,7 +128,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         return planned
 
     def _sample(self, row: BatchRow) -> dict[str, Any]:
-        made = collate_rows(transform_rows(self._transforms, None, [row], self._layout), [row], list)
+        made = collate_rows(transform_rows(self._transforms, None, [row], self._layout), [row])
         return {
             "frames": made.frames[0],
             "label": int(made.labels[0]),
@@ -148,19 +150,21 @@ def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
     Raises:
         RuntimeError: the clips differ in their size or number of frames; see ``list_clips``.
     """
-    return _batch(samples, default_collate, np.stack)
+    return _batch(Batch, samples, default_collate, np.stack)
 
 
-def list_clips(samples: Sequence[dict[str, Any]]) -> Batch:
-    """A ``collate_fn`` for ``ClipDataset``: the ``Batch`` that ``VideoLoader`` gives with ``collate="list"``."""
-    return _batch(samples, list, list)
+def list_clips(samples: Sequence[dict[str, Any]]) -> ListBatch:
+    """A ``collate_fn`` for ``ClipDataset``: the ``ListBatch`` that ``VideoLoader`` gives with ``collate="list"``."""
+    return _batch(ListBatch, samples, list, list)
 
 
-def _batch(samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any], join: Callable[[Any], Any]) -> Batch:
+def _batch(
+    kind: type[_Kind], samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any], join: Callable[[Any], Any]
+) -> _Kind:
     def column(name: str) -> list[Any]:
         return [sample[name] for sample in samples]
 
-    return Batch(
+    return kind(
         join_frames(column("frames")),  # in a worker, PyTorch's own function stacks straight into shared memory
         torch.tensor(column("label"), dtype=torch.int64),
         join(column("frame_numbers")),

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
-import numpy as np
 import torch
 
 from videoloader.batching.batch import Batch
 from videoloader.batching.clip_plan import PlannedClip, plan_views
 from videoloader.batching.maker import BatchInMaking, BatchMaker, BatchPlan
-from videoloader.batching.options import check_choices, one_view, plan_transforms
+from videoloader.batching.options import DType, RaiseOrSkip, check_choices, one_view, plan_transforms
 from videoloader.batching.prefetch import prefetch as made_ahead
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
@@ -34,11 +34,9 @@ from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import Stop
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import clip_rng
-from videoloader.transforms import Transform
-from videoloader.transforms.planning.pipeline import arrange_transforms
+from videoloader.transforms.planning.pipeline import Transforms, arrange_transforms
 from videoloader.video import Clip
 
-OnError = Literal["raise", "skip"]
 _LEAST_AHEAD = 2
 _CLIPS_AHEAD = 2
 
@@ -122,9 +120,9 @@ class DecodingLoader:
         torch_loader: Iterable[Any],
         *,
         device: str | torch.device = "auto",
-        transforms: Sequence[Transform] = (),
+        transforms: Transforms = (),
         layout: Layout = "TCHW",
-        dtype: str | torch.dtype = "uint8",
+        dtype: DType | torch.dtype = "uint8",
         color: Color = "rgb",
         seed: int = 0,
         num_workers: int | None = None,
@@ -134,14 +132,14 @@ class DecodingLoader:
         gop_cache: int = 0,
         collate: Collate = "stack",
         fill_value: float | Sequence[float] = 0,
-        on_error: OnError = "raise",
+        on_error: RaiseOrSkip = "raise",
         index: IndexStore | str | os.PathLike[str] | None = None,
         replace_with: Callable[[Any], Any] = attrgetter("frames"),
     ) -> None:
         self.device = resolve_device(device)
         check_choices(
             layout=(layout, get_args(Layout)),
-            on_error=(on_error, get_args(OnError)),
+            on_error=(on_error, get_args(RaiseOrSkip)),
             decode=(decode, get_args(Decode)),
             collate=(collate, get_args(Collate)),
         )
@@ -294,7 +292,7 @@ class DecodingLoader:
                 return
             places = places_of(batch)
             groups = [[place] if isinstance(place, ClipRequest) else place for place in places]
-            firsts = np.cumsum([before.requests, *map(len, groups)]).tolist()
+            firsts = list(accumulate(map(len, groups), initial=before.requests))
             plans = [
                 BatchPlan(
                     partial(self._plan, group, before.epoch, first),
