@@ -1,107 +1,197 @@
-"""The picture format of AV1, from its sequence header."""
+"""Units of AV1, and its sequence header: the picture format, and what frame headers build on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
 
-_SEQUENCE_HEADER = 1
+SEQUENCE_HEADER = 1
+CHOSEN_BY_FRAME = 2  # SELECT_SCREEN_CONTENT_TOOLS, SELECT_INTEGER_MV
 # av1C: four bytes, then OBUs ("AV1 Codec ISO Media File Format Binding", 2.3.3).
 _RECORD_MARKER, _RECORD_HEADER = b"\x81", 4
+# Bytes: as many as the most operating points take.
+_LONGEST_SEQUENCE_HEADER = 512
 _SRGB = (1, 13, 0)
 
 
-class SequenceFormat(NamedTuple):
-    """What a sequence header tells: size in pixels, chroma format, bit depth, H.273 code points, range."""
+class Obu(NamedTuple):
+    """An open bitstream unit: what it is, and where its payload stands."""
 
+    kind: int
+    temporal_layer: int
+    spatial_layer: int
+    has_layers: bool
+    start: int
+    stop: int
+
+
+class SequenceHeader(NamedTuple):
+    """A sequence header (AV1 specification, 5.5).
+
+    Attributes:
+        reduced: whether the stream is one still picture with the shortest of headers.
+        layers: operating_point_idc of each operating point.
+        removal_layers: those among them whose frames tell when they leave the buffer.
+        removal_bits, presentation_bits: lengths of times in frame headers; zero where there are none.
+        width, height: pixels.
+        id_bits, id_difference_bits: lengths of frame ids and their differences; zero where there are none.
+        screen_content, integer_motion: whether tools are on, or CHOSEN_BY_FRAME.
+        order_bits: length of order hints.
+        color: of the samples.
+    """
+
+    reduced: bool
+    layers: tuple[int, ...]
+    has_decoder_model: bool
+    removal_layers: tuple[int, ...]
+    removal_bits: int
+    presentation_bits: int
     width: int
     height: int
+    id_bits: int
+    id_difference_bits: int
+    screen_content: int
+    integer_motion: int
+    order_bits: int
+    color: ColorConfig
+
+
+class ColorConfig(NamedTuple):
+    """Chroma format, bit depth, H.273 code points and range of a stream's samples."""
+
     chroma: str
     bit_depth: int
-    color_primaries: int
-    color_transfer: int
-    color_matrix: int
+    primaries: int
+    transfer: int
+    matrix: int
     full_range: bool
 
 
-def sequence_format(config: bytes) -> SequenceFormat | None:
-    """The format that the sequence header in an av1C record, or in OBUs alone, tells of; None where there is none."""
-    position = _RECORD_HEADER if config[:1] == _RECORD_MARKER else 0
-    while position + 1 < len(config):
-        kind, has_extension, has_size = config[position] >> 3 & 15, config[position] >> 2 & 1, config[position] >> 1 & 1
-        position += 1 + has_extension
-        size, shift = 0, 0
-        while has_size and position < len(config) and shift < 56:
-            size |= (config[position] & 0x7F) << shift
-            shift += 7
-            position += 1
-            if not config[position - 1] & 0x80:
-                break
-        stop = position + size if has_size else len(config)
-        if kind == _SEQUENCE_HEADER:
-            try:
-                return _read_sequence_header(BitReader.raw(config[position:stop]))
-            except ValueError:  # it ends too early
-                return None
-        position = stop
+def units_of_record(config: bytes) -> bytes:
+    """The OBUs in an av1C record, or in what is no such record but OBUs alone."""
+    return config[_RECORD_HEADER:] if config[:1] == _RECORD_MARKER else config
+
+
+def first_sequence_header(units: bytes) -> SequenceHeader | None:
+    """The first sequence header among these OBUs; None where there is none, or none that can be read."""
+    try:
+        for obu in iterate_obus(units):
+            if obu.kind == SEQUENCE_HEADER:
+                return read_sequence_header(units[obu.start : obu.stop])
+    except ValueError:
+        return None
     return None
 
 
-def _read_sequence_header(bits: BitReader) -> SequenceFormat:
-    """sequence_header_obu of the AV1 bitstream specification, 5.5.1."""
+def iterate_obus(payload: bytes | memoryview) -> Iterator[Obu]:
+    """The units of a packet (5.3). ValueError where they do not fill it."""
+    position, end = 0, len(payload)
+    while position < end:
+        head = payload[position]
+        if head & 0x80:
+            raise ValueError("not an AV1 unit")
+        layers = payload[position + 1] if head & 4 and position + 1 < end else 0
+        position += 2 if head & 4 else 1
+        size = end - position
+        if head & 2:
+            size = shift = 0
+            while True:
+                if position >= end or shift > 49:
+                    raise ValueError("an AV1 unit without its end")
+                byte = payload[position]
+                position += 1
+                size |= (byte & 127) << shift
+                shift += 7
+                if not byte & 128:
+                    break
+        if size < 0 or position + size > end:
+            raise ValueError("an AV1 unit ends too late")
+        yield Obu(head >> 3 & 15, layers >> 5, layers >> 3 & 3, bool(head & 4), position, position + size)
+        position += size
+
+
+@lru_cache(256)
+def read_sequence_header(header: bytes) -> SequenceHeader:
+    """sequence_header_obu (5.5.1). ValueError where it is damaged."""
+    bits = BitReader.raw(header[:_LONGEST_SEQUENCE_HEADER])
     profile = bits.u(3)
     bits.u(1)
-    reduced = bits.u(1)
+    reduced = bool(bits.u(1))
+    layers: list[int] = []
+    removal_layers: list[int] = []
+    model = delay_bits = removal_bits = presentation_bits = 0
+    equal_intervals = False
     if reduced:
         bits.u(5)
+        layers.append(0)
     else:
-        _skip_operating_points(bits)
+        if bits.u(1):
+            bits.u(64)
+            equal_intervals = bool(bits.u(1))
+            if equal_intervals:
+                bits.ue()  # uvlc (4.10.3) is coded as ue is
+            model = bits.u(1)
+            if model:
+                delay_bits = bits.u(5) + 1
+                bits.u(32)
+                removal_bits, presentation_bits = bits.u(5) + 1, bits.u(5) + 1
+        delays = bits.u(1)
+        for _ in range(bits.u(5) + 1):
+            layers.append(bits.u(12))
+            if bits.u(5) > 7:
+                bits.u(1)
+            if model and bits.u(1):
+                bits.u(2 * delay_bits + 1)
+                removal_layers.append(layers[-1])
+            if delays and bits.u(1):
+                bits.u(4)
     width_bits, height_bits = bits.u(4) + 1, bits.u(4) + 1
     width, height = bits.u(width_bits) + 1, bits.u(height_bits) + 1
+    id_difference_bits = id_bits = 0
     if not reduced and bits.u(1):
-        bits.u(7)
+        id_difference_bits = bits.u(4) + 2
+        id_bits = bits.u(3) + 1 + id_difference_bits
     bits.u(3)
+    screen_content = integer_motion = CHOSEN_BY_FRAME
+    order_bits = 0
     if not reduced:
         bits.u(4)
-        has_order_hint = bits.u(1)
-        bits.u(2 * has_order_hint)
-        # Either tool may be left to each frame, or forced on or off.
-        if (bits.u(1) or bits.u(1)) and not bits.u(1):
-            bits.u(1)
-        bits.u(3 * has_order_hint)
+        ordered = bits.u(1)
+        bits.u(2 * ordered)
+        screen_content = CHOSEN_BY_FRAME if bits.u(1) else bits.u(1)
+        if screen_content and not bits.u(1):
+            integer_motion = bits.u(1)
+        order_bits = bits.u(3) + 1 if ordered else 0
     bits.u(3)
-    return _read_color_config(bits, profile, width, height)
+    return SequenceHeader(
+        reduced,
+        tuple(layers),
+        bool(model),
+        tuple(removal_layers),
+        removal_bits,
+        0 if equal_intervals else presentation_bits,
+        width,
+        height,
+        id_bits,
+        id_difference_bits,
+        screen_content,
+        integer_motion,
+        order_bits,
+        _read_color_config(bits, profile),
+    )
 
 
-def _skip_operating_points(bits: BitReader) -> None:
-    delay_bits = 0
-    if bits.u(1):
-        bits.u(64)
-        if bits.u(1):
-            bits.ue()
-        if bits.u(1):
-            delay_bits = bits.u(5) + 1
-            bits.u(42)
-    has_display_delay = bits.u(1)
-    for _ in range(bits.u(5) + 1):
-        bits.u(12)
-        if bits.u(5) > 7:
-            bits.u(1)
-        if delay_bits and bits.u(1):
-            bits.u(2 * delay_bits + 1)
-        if has_display_delay and bits.u(1):
-            bits.u(4)
-
-
-def _read_color_config(bits: BitReader, profile: int, width: int, height: int) -> SequenceFormat:
+def _read_color_config(bits: BitReader, profile: int) -> ColorConfig:
     """color_config of the AV1 bitstream specification, 5.5.2."""
     deep = bits.u(1)
     depth = 12 if deep and profile == 2 and bits.u(1) else 10 if deep else 8
     is_gray = profile != 1 and bits.u(1)
     colors = (bits.u(8), bits.u(8), bits.u(8)) if bits.u(1) else (2, 2, 2)
     if not is_gray and colors == _SRGB:
-        return SequenceFormat(width, height, "444", depth, *colors, True)
+        return ColorConfig("444", depth, *colors, True)
     full = bool(bits.u(1))
     if is_gray:
         chroma = "400"
@@ -109,4 +199,4 @@ def _read_color_config(bits: BitReader, profile: int, width: int, height: int) -
         chroma = ("420" if bits.u(1) else "422") if bits.u(1) else "444"
     else:
         chroma = ("420", "444", "422")[min(profile, 2)]
-    return SequenceFormat(width, height, chroma, depth, *colors, full)
+    return ColorConfig(chroma, depth, *colors, full)

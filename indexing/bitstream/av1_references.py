@@ -2,56 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from functools import lru_cache
+from collections.abc import Collection
 from typing import NamedTuple
 
+from videoloader.indexing.bitstream.av1 import (
+    CHOSEN_BY_FRAME,
+    SEQUENCE_HEADER,
+    Obu,
+    SequenceHeader,
+    iterate_obus,
+    read_sequence_header,
+    units_of_record,
+)
 from videoloader.indexing.bitstream.bits import BitReader
 
-SEQUENCE_HEADER = 1
 WITH_FRAME_HEADER = 3, 6  # alone, or before its tiles
 KEY, _INTER, _INTRA_ONLY, _SWITCH = range(4)
-_CHOSEN_BY_FRAME = 2  # SELECT_SCREEN_CONTENT_TOOLS, SELECT_INTEGER_MV
 _SLOTS = 8
-# Bytes: frame headers name their references, and sequence headers tell what is read here, within these.
+# Bytes: frame headers name their references within these.
 _LONGEST_HEAD = 256
-
-
-class Obu(NamedTuple):
-    """An open bitstream unit: what it is, and where its payload stands."""
-
-    kind: int
-    temporal_layer: int
-    spatial_layer: int
-    has_layers: bool
-    start: int
-    stop: int
-
-
-class SequenceHeader(NamedTuple):
-    """The parts of a sequence header that frame headers build on (AV1 specification, 5.5).
-
-    Attributes:
-        reduced: whether the stream is one still picture with the shortest of headers.
-        layers: operating_point_idc of each operating point.
-        removal_layers: those among them whose frames tell when they leave the buffer.
-        removal_bits, presentation_bits: lengths of times in frame headers; zero where there are none.
-        id_bits, id_difference_bits: lengths of frame ids and their differences; zero where there are none.
-        screen_content, integer_motion: whether tools are on, or _CHOSEN_BY_FRAME.
-        order_bits: length of order hints.
-    """
-
-    reduced: bool
-    layers: tuple[int, ...]
-    has_decoder_model: bool
-    removal_layers: tuple[int, ...]
-    removal_bits: int
-    presentation_bits: int
-    id_bits: int
-    id_difference_bits: int
-    screen_content: int
-    integer_motion: int
-    order_bits: int
 
 
 class FrameHeader(NamedTuple):
@@ -81,11 +50,10 @@ class Av1References:
         self._slots: list[int | None] = [None] * _SLOTS
         self._is_key = [False] * _SLOTS
         self._always: set[int] = set()  # packets that bring another sequence header
-        if config[:1] == b"\x81":  # of an AV1CodecConfigurationRecord, else there are units only
-            config = config[4:]
-        for obu in iterate_obus(config):
+        units = units_of_record(config)
+        for obu in iterate_obus(units):
             if obu.kind == SEQUENCE_HEADER:
-                self._take_sequence(config[obu.start : obu.stop])
+                self._take_sequence(units[obu.start : obu.stop])
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
         """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
@@ -136,33 +104,6 @@ class Av1References:
         return needs
 
 
-def iterate_obus(payload: bytes | memoryview) -> Iterator[Obu]:
-    """The units of a packet (5.3). ValueError where they do not fill it."""
-    position, end = 0, len(payload)
-    while position < end:
-        head = payload[position]
-        if head & 0x80:
-            raise ValueError("not an AV1 unit")
-        layers = payload[position + 1] if head & 4 and position + 1 < end else 0
-        position += 2 if head & 4 else 1
-        size = end - position
-        if head & 2:
-            size = shift = 0
-            while True:
-                if position >= end or shift > 49:
-                    raise ValueError("an AV1 unit without its end")
-                byte = payload[position]
-                position += 1
-                size |= (byte & 127) << shift
-                shift += 7
-                if not byte & 128:
-                    break
-        if size < 0 or position + size > end:
-            raise ValueError("an AV1 unit ends too late")
-        yield Obu(head >> 3 & 15, layers >> 5, layers >> 3 & 3, bool(head & 4), position, position + size)
-        position += size
-
-
 def is_decoded(obu: Obu, sequence: SequenceHeader) -> bool:
     """Whether the unit belongs to the first operating point, the one that decoders choose (5.9.1, 7.3.2)."""
     layers = sequence.layers[0]
@@ -173,85 +114,19 @@ def _holds(layers: int, obu: Obu) -> bool:
     return bool(layers >> obu.temporal_layer & 1 and layers >> (obu.spatial_layer + 8) & 1)
 
 
-@lru_cache(256)
-def read_sequence_header(header: bytes) -> SequenceHeader:
-    """sequence_header_obu (5.5.1). ValueError where it is damaged."""
-    bits = BitReader(header[:_LONGEST_HEAD], emulation_prevention=False)
-    bits.u(4)
-    reduced = bool(bits.u(1))
-    layers: list[int] = []
-    removal_layers: list[int] = []
-    model = delay_bits = removal_bits = presentation_bits = 0
-    equal_intervals = False
-    if reduced:
-        bits.u(5)
-        layers.append(0)
-    else:
-        if bits.u(1):
-            bits.u(64)
-            equal_intervals = bool(bits.u(1))
-            if equal_intervals:
-                bits.ue()  # uvlc (4.10.3) is coded as ue is
-            model = bits.u(1)
-            if model:
-                delay_bits = bits.u(5) + 1
-                bits.u(32)
-                removal_bits, presentation_bits = bits.u(5) + 1, bits.u(5) + 1
-        delays = bits.u(1)
-        for _ in range(bits.u(5) + 1):
-            layers.append(bits.u(12))
-            if bits.u(5) > 7:
-                bits.u(1)
-            if model and bits.u(1):
-                bits.u(2 * delay_bits + 1)
-                removal_layers.append(layers[-1])
-            if delays and bits.u(1):
-                bits.u(4)
-    width_bits, height_bits = bits.u(4) + 1, bits.u(4) + 1
-    bits.u(width_bits + height_bits)
-    id_difference_bits = id_bits = 0
-    if not reduced and bits.u(1):
-        id_difference_bits = bits.u(4) + 2
-        id_bits = bits.u(3) + 1 + id_difference_bits
-    bits.u(3)
-    screen_content = integer_motion = _CHOSEN_BY_FRAME
-    order_bits = 0
-    if not reduced:
-        bits.u(4)
-        ordered = bits.u(1)
-        bits.u(2 * ordered)
-        screen_content = _CHOSEN_BY_FRAME if bits.u(1) else bits.u(1)
-        if screen_content and not bits.u(1):
-            integer_motion = bits.u(1)
-        order_bits = bits.u(3) + 1 if ordered else 0
-    return SequenceHeader(
-        reduced,
-        tuple(layers),
-        bool(model),
-        tuple(removal_layers),
-        removal_bits,
-        0 if equal_intervals else presentation_bits,
-        id_bits,
-        id_difference_bits,
-        screen_content,
-        integer_motion,
-        order_bits,
-    )
-
-
 def read_frame_header(head: bytes, obu: Obu, sequence: SequenceHeader) -> FrameHeader:
     """uncompressed_header up to the references (5.9.2)."""
     if sequence.reduced:
         return FrameHeader(None, KEY, True, 0xFF, frozenset())
-    bits = BitReader(head, emulation_prevention=False)
+    bits = BitReader.raw(head)
     if bits.u(1):
         return FrameHeader(bits.u(3), _INTER, True, 0, frozenset())
     kind, shown = bits.u(2), bits.u(1)
     bits.u(sequence.presentation_bits if shown else 1)
     resilient = kind == _SWITCH or (kind == KEY and shown) or bits.u(1)
     bits.u(1)
-    screen_content = bits.u(1) if sequence.screen_content == _CHOSEN_BY_FRAME else sequence.screen_content
-    if screen_content and sequence.integer_motion == _CHOSEN_BY_FRAME:
+    screen_content = bits.u(1) if sequence.screen_content == CHOSEN_BY_FRAME else sequence.screen_content
+    if screen_content and sequence.integer_motion == CHOSEN_BY_FRAME:
         bits.u(1)
     bits.u(sequence.id_bits)
     bits.u(kind != _SWITCH)

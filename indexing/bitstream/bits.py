@@ -4,17 +4,15 @@ from __future__ import annotations
 
 
 class BitReader:
-    """Reads the bits of a header, the most significant first, and Exp-Golomb codes (ITU-T H.264, 9.1).
+    """Reads the bits of a NAL unit, the most significant first, and Exp-Golomb codes (ITU-T H.264, 9.1).
 
     Args:
-        payload: the header.
-        emulation_prevention: whether the third byte of each 0 0 3 is to be left out (7.3.1), as in NAL units.
+        payload: of the unit, with emulation prevention: the third byte of each 0 0 3 is left out (7.3.1).
     """
 
-    def __init__(self, payload: bytes, *, emulation_prevention: bool = True) -> None:
-        data = payload[:4096]  # no real one is longer, and a wild one would take hours
-        if emulation_prevention:
-            data = data.replace(b"\0\0\3", b"\0\0")
+    def __init__(self, payload: bytes) -> None:
+        # No real header is longer, and a wild one would take hours.
+        data = payload[:4096].replace(b"\0\0\3", b"\0\0")
         self._value = int.from_bytes(data, "big")
         self._left = len(data) * 8
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from videoloader.indexing.bitstream.av1 import sequence_format
+from videoloader.indexing.bitstream.av1 import first_sequence_header, units_of_record
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_sps, read_vui
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_profile_tier_level, read_reference_picture_sets
@@ -120,16 +120,16 @@ def _picture_format(
             return _read_h264_format(sps)
         if codec == "hevc" and (sps := _find_sps(codec, config)):
             return _read_hevc_sps(sps)
-        if codec == "av1" and (sequence := sequence_format(config)):
+        if codec == "av1" and (sequence := first_sequence_header(units_of_record(config))):
             return PictureFormat(
                 sequence.width,
                 sequence.height,
-                sequence.chroma,
-                sequence.bit_depth,
-                sequence.color_matrix,
-                sequence.full_range,
-                color_primaries=sequence.color_primaries,
-                color_transfer=sequence.color_transfer,
+                sequence.color.chroma,
+                sequence.color.bit_depth,
+                sequence.color.matrix,
+                sequence.color.full_range,
+                color_primaries=sequence.color.primaries,
+                color_transfer=sequence.color.transfer,
             )
         if codec == "mpeg4" and (layer := find_layer(config)):
             size = (layer.width, layer.height)

@@ -7,7 +7,7 @@ from functools import cache, partial
 
 import av.codec
 
-from videoloader.indexing.bitstream import av1_references, vp8_references, vp9_references
+from videoloader.indexing.bitstream import av1, av1_references, vp8_references, vp9
 from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, LONGEST_HEAD, has_own_tables
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.sei import iterate_messages
@@ -133,19 +133,19 @@ def _vp8(config: bytes, payload: bytes | memoryview) -> bool:
 
 
 def _vp9(config: bytes, payload: bytes | memoryview) -> bool:
-    frames = vp9_references.split_superframe(payload)
-    return (
-        bool(frames)
-        and vp9_references.read_frame_header(bytes(payload[frames[0][0] : min(frames[0][1], _LONGEST_HEAD)])).is_key
-    )
+    frames = vp9.split_superframe(payload)
+    if not frames:
+        return False
+    start, stop = frames[0]
+    return vp9.read_frame_header(bytes(payload[start : min(stop, _LONGEST_HEAD)])).is_key
 
 
 def _av1(config: bytes, payload: bytes | memoryview) -> bool:
     sequence = None
-    for obu in av1_references.iterate_obus(payload):
+    for obu in av1.iterate_obus(payload):
         head = bytes(payload[obu.start : min(obu.stop, obu.start + _LONGEST_HEAD)])
-        if obu.kind == av1_references.SEQUENCE_HEADER:
-            sequence = av1_references.read_sequence_header(head)
+        if obu.kind == av1.SEQUENCE_HEADER:
+            sequence = av1.read_sequence_header(head)
         elif obu.kind in av1_references.WITH_FRAME_HEADER:
             if sequence is None:
                 return False

@@ -7,7 +7,8 @@ from bit_writing import BitWriter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoloader.indexing.bitstream.av1_references import Obu, iterate_obus, read_frame_header, read_sequence_header
+from videoloader.indexing.bitstream.av1 import Obu, iterate_obus, read_sequence_header
+from videoloader.indexing.bitstream.av1_references import read_frame_header
 from videoloader.indexing.bitstream.references import ReferenceClosure
 
 KEY, INTER, INTRA_ONLY, SWITCH = range(4)
@@ -65,7 +66,7 @@ class Sequence:
             self.integer = data.draw(st.sampled_from([0, 1, 2]))
             bits.u(self.integer == 2, 1).u(self.integer % 2, int(self.integer != 2))
         self.order_bits = 7 if self.ordered else 0
-        bits.u(6, 3 * self.ordered)
+        bits.u(6, 3 * self.ordered).u(0, 3).u(0, 8)  # then the colour configuration
         self.body = bits.bytes()
 
     def frame(
@@ -130,7 +131,7 @@ def existing(slot: int) -> bytes:
 
 
 PLAIN = BitWriter().u(0, 6).u(0, 1).u(0, 5).u(0, 12).u(4, 5).u(7, 4).u(7, 4).u(127, 8).u(127, 8).u(0, 1).u(0, 3)
-PLAIN = PLAIN.u(0, 4).u(1, 1).u(0, 2).u(0, 1).u(0, 1).u(6, 3).bytes()
+PLAIN = PLAIN.u(0, 4).u(1, 1).u(0, 2).u(0, 1).u(0, 1).u(6, 3).u(0, 11).bytes()
 
 
 def frame(kind: int, refreshes: int, named: list[int] | None = None, *, shown: int = 1, short: int = 0) -> bytes:
@@ -198,7 +199,7 @@ def test_units_that_do_not_fill_the_packet_are_an_error(damaged: bytes) -> None:
 
 def test_layers_that_decoders_leave_out_are_passed_over() -> None:
     one_layer = BitWriter().u(0, 6).u(0, 1).u(0, 5).u(0x101, 12).u(4, 5).u(7, 4).u(7, 4).u(127, 8).u(127, 8).u(0, 1)
-    sequence = one_layer.u(0, 3).u(0, 4).u(1, 1).u(0, 2).u(0, 1).u(0, 1).u(6, 3).bytes()
+    sequence = one_layer.u(0, 3).u(0, 4).u(1, 1).u(0, 2).u(0, 1).u(0, 1).u(6, 3).u(0, 11).bytes()
     upper = bytearray(frame(INTER, 1))
     upper[0] |= 4
     upper.insert(1, 1 << 5)

@@ -172,7 +172,8 @@ def test_vp8_starts_at_key_frames():
     assert not is_random_access("vp8", b"", b"\x10\2\0anything")
 
 
-VP9_KEY, VP9_INTER, VP9_INTRA_ONLY = b"\x82\x49\x83\x42\0", b"\x86\0\0\0\0", b"\x84\x92\x4c\x1a\x10\0"
+VP9_KEY, VP9_INTER = b"\x82\x49\x83\x42" + bytes(8), b"\x86" + bytes(11)
+VP9_INTRA_ONLY = b"\x84\x92\x4c\x1a\x10" + bytes(7)
 
 
 def superframe(*frames):
@@ -185,13 +186,13 @@ def test_vp9_starts_where_the_first_frame_is_a_key_frame():
     assert is_random_access("vp9", b"", VP9_KEY)
     assert is_random_access("vp9", b"", superframe(VP9_KEY, VP9_INTER))
     assert not is_random_access("vp9", b"", superframe(VP9_INTER, VP9_KEY))
-    for other in (VP9_INTER, VP9_INTRA_ONLY, b"\x88", b"\x82\x49\x83\x43\0"):
+    for other in (VP9_INTER, VP9_INTRA_ONLY, b"\x88", b"\x82\x49\x83\x43" + bytes(8)):
         assert not is_random_access("vp9", b"", other)
 
 
 # Sequence and frame headers of the reduced kind are for still pictures; this one has order hints and little else.
 AV1_SEQUENCE = BitWriter().u(0, 5).u(0, 2).u(0, 5).u(0, 12).u(4, 5).u(7, 4).u(7, 4).u(127, 8).u(127, 8)
-AV1_SEQUENCE = AV1_SEQUENCE.u(0, 1).u(0, 3).u(0, 4).u(1, 1).u(0, 2).u(1, 1).u(1, 1).u(6, 3).bytes()
+AV1_SEQUENCE = AV1_SEQUENCE.u(0, 1).u(0, 3).u(0, 4).u(1, 1).u(0, 2).u(1, 1).u(1, 1).u(6, 3).u(0, 11).bytes()
 
 
 def obu(kind, body):

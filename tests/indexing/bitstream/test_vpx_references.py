@@ -5,7 +5,7 @@ from __future__ import annotations
 from bit_writing import BitWriter
 
 from videoloader.indexing.bitstream.references import ReferenceClosure
-from videoloader.indexing.bitstream.vp9_references import split_superframe
+from videoloader.indexing.bitstream.vp9 import split_superframe
 
 KEY = b"\x82\x49\x83\x42" + bytes(8)
 
