@@ -10,7 +10,8 @@ from videoloader.indexing.avi.header import PictureHeader, Stream
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
-from videoloader.indexing.bitstream.nal import iterate_nals, parameter_sets
+from videoloader.indexing.bitstream.nal import iterate_nals
+from videoloader.indexing.bitstream.parameter_sets import first_sequence_set
 from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.index import StreamInfo
@@ -115,7 +116,7 @@ def _h264_headers(first: bytes) -> bytes:
 
 
 def _h264_facts(config: bytes, picture: PictureHeader) -> dict[str, Any] | None:
-    sps = next((unit for unit in parameter_sets("h264", config) if unit and unit[0] & 31 == 7), None)
+    sps = first_sequence_set("h264", config)
     try:
         return _sps_facts(read_sps(sps[1:]), picture) if sps else None
     except ValueError:

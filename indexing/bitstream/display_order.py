@@ -269,11 +269,11 @@ class _HevcOrder(_Slices):
         for (kind, _), unit in sets.items():
             with suppress(ValueError):
                 if kind == 33:
-                    number, sequence = read_sequence_parameters(unit)
-                    self._sps[number] = sequence
+                    sequence = read_sequence_parameters(unit)
+                    self._sps[sequence.number] = sequence
                 elif kind == 34:
-                    number, picture = read_picture_parameters(unit)
-                    self._pps[number] = picture
+                    picture = read_picture_parameters(unit)
+                    self._pps[picture.number] = picture
 
     def key(self, payload: bytes | memoryview) -> int:
         start = self._length_size

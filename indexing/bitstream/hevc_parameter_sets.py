@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_vui
 from videoloader.indexing.bitstream.nal import parameter_sets
 
 # (difference of picture order counts, whether the current picture may use it), the nearest first: those shown
@@ -16,70 +17,101 @@ _MOST_SETS, _MOST_PICTURES = 64, 16  # num_short_term_ref_pic_sets (7.4.3.2.1), 
 
 
 class SequenceParameters(NamedTuple):
-    """The parts of a sequence parameter set that stand before the references in a slice header.
+    """A sequence parameter set.
 
     Attributes:
+        number: by which picture parameter sets name it.
+        level: general_level_idc.
+        chroma: chroma_format_idc.
         separate_planes: whether slices say which colour plane they are of.
+        bit_depth: of luma.
+        coded_size: (width, height) of what is coded, pixels.
+        width, height: of what is shown.
+        left, top: how much is cut off there, pixels.
         order_bits: length of slice_pic_order_cnt_lsb.
+        buffered, reordered: the sizes of the decoded picture buffer and of the reordering, of the highest sub-layer.
         reference_sets: short-term reference picture sets that slices name by number.
         long_term: whether slices may name long-term references.
         long_term_orders: (order count's low bits, whether the current picture may use it) of the candidates.
+        vui: colours and shape of the samples.
     """
 
+    number: int
+    level: int
+    chroma: int
     separate_planes: bool
+    bit_depth: int
+    coded_size: tuple[int, int]
+    width: int
+    height: int
+    left: int
+    top: int
     order_bits: int
+    buffered: int
+    reordered: int
     reference_sets: tuple[ReferencePictureSet, ...]
     long_term: bool
     long_term_orders: tuple[tuple[int, bool], ...]
+    vui: Vui
 
 
 class PictureParameters(NamedTuple):
     """The parts of a picture parameter set that stand before the references in a slice header."""
 
+    number: int
     sequence: int
     output_flag: bool
     extra_bits: int
 
 
 @lru_cache(256)
-def read_sequence_parameters(unit: bytes) -> tuple[int, SequenceParameters]:
-    """(number, contents) of an SPS NAL unit, header included (7.3.2.2.1). ValueError where it is damaged."""
+def read_sequence_parameters(unit: bytes) -> SequenceParameters:
+    """An SPS NAL unit, header included (7.3.2.2.1). ValueError where it is damaged."""
     bits = BitReader(unit[2:])
     bits.u(4)
     layers = bits.u(3)
     bits.u(1)
-    read_profile_tier_level(bits, layers)
+    level = read_profile_tier_level(bits, layers)
     number = bits.ue()
-    separate = bits.ue() == 3 and bool(bits.u(1))
-    bits.ue()
-    bits.ue()
+    chroma = bits.ue()
+    separate = chroma == 3 and bool(bits.u(1))
+    width, height = coded_size = bits.ue(), bits.ue()
+    left = top = 0
     if bits.u(1):
-        for _ in range(4):
-            bits.ue()
-    bits.ue()
+        unit_x = 2 if chroma in (1, 2) else 1
+        unit_y = 2 if chroma == 1 else 1
+        left, right, top, bottom = (bits.ue() * unit for unit in (unit_x, unit_x, unit_y, unit_y))
+        width, height = width - left - right, height - top - bottom
+    bit_depth = 8 + bits.ue()
     bits.ue()
     order_bits = bits.ue() + 4
     if order_bits > 16:
         raise ValueError("picture order counts of more than 16 bits")
+    buffered = reordered = 0
     for _ in range(layers + 1 if bits.u(1) else 1):
-        for _ in range(3):
-            bits.ue()
-    sets = read_reference_picture_sets(bits)
+        buffered, reordered = bits.ue() + 1, bits.ue()
+        bits.ue()
+    reference_sets = _read_reference_picture_sets(bits)
     long_term = bool(bits.u(1))
     candidates = bits.ue() if long_term else 0
     if candidates > 32:
         raise ValueError("more than 32 long-term references")
-    orders = tuple((bits.u(order_bits), bool(bits.u(1))) for _ in range(candidates))
-    return number, SequenceParameters(separate, order_bits, sets, long_term, orders)
+    long_term_orders = tuple((bits.u(order_bits), bool(bits.u(1))) for _ in range(candidates))
+    bits.u(2)
+    vui = read_vui(bits) if bits.u(1) else Vui()
+    return SequenceParameters(
+        number, level, chroma, separate, bit_depth, coded_size, width, height, left, top, order_bits, buffered,
+        reordered, reference_sets, long_term, long_term_orders, vui,
+    )  # fmt: skip
 
 
 @lru_cache(256)
-def read_picture_parameters(unit: bytes) -> tuple[int, PictureParameters]:
-    """(number, contents) of a PPS NAL unit, header included (7.3.2.3.1). ValueError where it is damaged."""
+def read_picture_parameters(unit: bytes) -> PictureParameters:
+    """A PPS NAL unit, header included (7.3.2.3.1). ValueError where it is damaged."""
     bits = BitReader(unit[2:34])
     number, sequence = bits.ue(), bits.ue()
     bits.u(1)  # dependent_slice_segments_enabled_flag: the first segment of a picture is never one
-    return number, PictureParameters(sequence, bool(bits.u(1)), bits.u(3))
+    return PictureParameters(number, sequence, bool(bits.u(1)), bits.u(3))
 
 
 def read_profile_tier_level(bits: BitReader, layers: int) -> int:
@@ -99,7 +131,7 @@ def read_profile_tier_level(bits: BitReader, layers: int) -> int:
     return general_level
 
 
-def read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, ...]:
+def _read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, ...]:
     """The short-term reference picture sets of an SPS, which stand behind its block sizes, scaling lists and PCM sizes.
 
     Args:
@@ -115,7 +147,13 @@ def read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, .
         bits.ue()
         bits.ue()
         bits.u(1)
-    return _read_reference_picture_sets(bits)
+    count = bits.ue()
+    if count > _MOST_SETS:
+        raise ValueError("more than 64 reference picture sets")
+    sets: list[ReferencePictureSet] = []
+    for _ in range(count):
+        sets.append(read_reference_picture_set(bits, sets, in_slice=False))
+    return tuple(sets)
 
 
 def _skip_scaling_lists(bits: BitReader) -> None:
@@ -129,16 +167,6 @@ def _skip_scaling_lists(bits: BitReader) -> None:
                 bits.se()
             for _ in range(min(64, 1 << (4 + (size << 1)))):
                 bits.se()
-
-
-def _read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, ...]:
-    count = bits.ue()
-    if count > _MOST_SETS:
-        raise ValueError("more than 64 reference picture sets")
-    sets: list[ReferencePictureSet] = []
-    for _ in range(count):
-        sets.append(read_reference_picture_set(bits, sets, in_slice=False))
-    return tuple(sets)
 
 
 def read_reference_picture_set(

@@ -132,13 +132,13 @@ class HevcReferences:
         """Whether it differs from the one of its number before."""
         key: tuple[int, int]
         if unit[0] >> 1 & 63 == _SPS:
-            number, sequence = read_sequence_parameters(unit)
-            key = _SPS, number
-            self._sequences[number] = sequence
+            sequence = read_sequence_parameters(unit)
+            key = _SPS, sequence.number
+            self._sequences[sequence.number] = sequence
         elif unit[0] >> 1 & 63 == _PPS:
-            number, picture = read_picture_parameters(unit)
-            key = _PPS, number
-            self._pictures[number] = picture
+            picture = read_picture_parameters(unit)
+            key = _PPS, picture.number
+            self._pictures[picture.number] = picture
         else:
             return False
         changed = self._units.get(key) != unit

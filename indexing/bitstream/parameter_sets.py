@@ -87,6 +87,11 @@ def is_sequence_set(codec: str, first: int) -> bool:
     return first & 31 == _SPS if codec == "h264" else first >> 1 & 63 == _HEVC_SPS
 
 
+def first_sequence_set(codec: str, record: bytes) -> bytes | None:
+    """The first sequence parameter set of a configuration record of H.264 or HEVC, header bytes included."""
+    return next((unit for unit in parameter_sets(codec, record) if unit and is_sequence_set(codec, unit[0])), None)
+
+
 def is_slice(codec: str, first: int) -> bool:
     """Whether a NAL unit of H.264 or HEVC is a part of a picture, by the first byte of its header."""
     return 1 <= first & 31 <= 5 if codec == "h264" else first & 0x7E < 64

@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.av1 import first_sequence_header, units_of_record
-from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_sps, read_vui
-from videoloader.indexing.bitstream.hevc_parameter_sets import read_profile_tier_level, read_reference_picture_sets
+from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_sps
+from videoloader.indexing.bitstream.hevc_parameter_sets import read_sequence_parameters
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
-from videoloader.indexing.bitstream.nal import parameter_sets
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, first_sequence_set
 from videoloader.indexing.index import StreamInfo
 
 _CHROMA = ("400", "420", "422", "444")
@@ -116,10 +115,8 @@ def _picture_format(
     color_range: str,
 ) -> PictureFormat | None:
     for config in configs:
-        if codec == "h264" and (sps := _find_sps(codec, config)):
-            return _read_h264_format(sps)
-        if codec == "hevc" and (sps := _find_sps(codec, config)):
-            return _read_hevc_sps(sps)
+        if codec in WITH_PARAMETER_SETS and (sps := first_sequence_set(codec, config)):
+            return parameter_set_format(codec, sps)
         if codec == "av1" and (sequence := first_sequence_header(units_of_record(config))):
             return PictureFormat(
                 sequence.width,
@@ -159,21 +156,12 @@ def parameter_set_format(codec: str, nal: bytes) -> PictureFormat | None:
         codec: ``"h264"`` or ``"hevc"``.
         nal: the NAL unit, header included.
     """
-    return _read_h264_format(nal[1:]) if codec == "h264" else _read_hevc_sps(nal[2:])
+    return _read_h264_format(nal) if codec == "h264" else _read_hevc_format(nal)
 
 
-def _find_sps(codec: str, config: bytes) -> bytes | None:
-    """The first sequence parameter set of a configuration record, without its NAL unit header."""
-    kind, header = (7, 1) if codec == "h264" else (33, 2)
-    for nal in parameter_sets(codec, config):
-        if nal and (nal[0] & 31 if codec == "h264" else nal[0] >> 1 & 63) == kind:
-            return nal[header:]
-    return None
-
-
-def _read_h264_format(payload: bytes) -> PictureFormat | None:
+def _read_h264_format(unit: bytes) -> PictureFormat | None:
     try:
-        sps = read_sps(payload)
+        sps = read_sps(unit[1:])
         blocks = sps.coded_width * sps.coded_height // 256
     except ValueError:
         return None
@@ -214,36 +202,14 @@ _H264_DPB_BLOCKS = {
 _H264_LARGEST_DPB = 696320
 
 
-def _read_hevc_sps(sps: bytes) -> PictureFormat | None:
-    """seq_parameter_set_rbsp of ITU-T H.265, 7.3.2.2.1."""
+def _read_hevc_format(unit: bytes) -> PictureFormat | None:
     try:
-        bits = BitReader(sps)
-        bits.u(4)
-        layers = bits.u(3)
-        bits.u(1)
-        level = read_profile_tier_level(bits, layers)
-        bits.ue()
-        chroma = bits.ue()
-        separate = bits.u(1) if chroma == 3 else 0
-        width, height = coded = bits.ue(), bits.ue()
-        cut_off = (0, 0)
-        if bits.u(1):
-            unit_x = 2 if chroma in (1, 2) and not separate else 1
-            unit_y = 2 if chroma == 1 and not separate else 1
-            left, right, top, bottom = (bits.ue() for _ in range(4))
-            width -= (left + right) * unit_x
-            height -= (top + bottom) * unit_y
-            cut_off = (left * unit_x, top * unit_y)
-        depth = 8 + bits.ue()
-        bits.ue()
-        order_bits = bits.ue() + 4
-        stated, reordered = _read_hevc_stated_buffering(bits, layers)
-        buffering = (stated, _hevc_limit(level, width * height))
-        vui = _read_hevc_colour(bits, order_bits)
-    except (ValueError, IndexError):
+        sps = read_sequence_parameters(unit)
+    except ValueError:
         return None
-    shown = _format(width, height, chroma, depth, vui, buffering)
-    return shown._replace(coded_size=coded, cut_off=cut_off, reordered=reordered)
+    buffering = (sps.buffered, _hevc_limit(sps.level, sps.width * sps.height))
+    shown = _format(sps.width, sps.height, sps.chroma, sps.bit_depth, sps.vui, buffering)
+    return shown._replace(coded_size=sps.coded_size, cut_off=(sps.left, sps.top), reordered=sps.reordered)
 
 
 # MaxLumaPs by general_level_idc (ITU-T H.265, table A.8).
@@ -259,22 +225,3 @@ def _hevc_limit(level: int, samples: int) -> int:
     if samples <= largest // 4:
         return 16
     return 12 if samples <= largest // 2 else 8 if samples <= largest * 3 // 4 else 6
-
-
-def _read_hevc_stated_buffering(bits: BitReader, layers: int) -> tuple[int, int]:
-    """sps_max_dec_pic_buffering and sps_max_num_reorder_pics of the highest sub-layer."""
-    pictures = reordered = 0
-    for _ in range(layers + 1 if bits.u(1) else 1):
-        pictures, reordered = bits.ue() + 1, bits.ue()
-        bits.ue()
-    return pictures, reordered
-
-
-def _read_hevc_colour(bits: BitReader, order_bits: int) -> Vui:
-    """The colour part of the VUI, after all that stands between it and the buffering numbers."""
-    read_reference_picture_sets(bits)
-    if bits.u(1):
-        for _ in range(bits.ue()):
-            bits.u(order_bits + 1)
-    bits.u(2)
-    return read_vui(bits) if bits.u(1) else Vui()

@@ -136,15 +136,15 @@ def h264_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
 @lru_cache(64)
 def hevc_sequence_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
     """The same of an HEVC SPS NAL unit: bits for a colour plane, and the length of order counts."""
-    number, sequence = read_sequence_parameters(unit)
-    return number, (2 * sequence.separate_planes, sequence.order_bits)
+    sequence = read_sequence_parameters(unit)
+    return sequence.number, (2 * sequence.separate_planes, sequence.order_bits)
 
 
 @lru_cache(64)
 def hevc_picture_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
     """The same of an HEVC PPS NAL unit: extra bits before the slice's type, and before its order count."""
-    number, picture = read_picture_parameters(unit)
-    return number, (picture.extra_bits, picture.output_flag)
+    picture = read_picture_parameters(unit)
+    return picture.number, (picture.extra_bits, picture.output_flag)
 
 
 def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Numbers:

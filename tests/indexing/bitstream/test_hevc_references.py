@@ -37,7 +37,7 @@ def record(order_bits: int) -> bytes:
     sps.ue(0).ue(1).ue(63).ue(63).u(0, 1).ue(0).ue(0).ue(order_bits - 4).u(1, 1).ue(5).ue(2).ue(0)
     for _ in range(6):
         sps.ue(0)
-    sps.u(0, 1).u(0, 2).u(0, 1).ue(0).u(1, 1).ue(0)
+    sps.u(0, 1).u(0, 2).u(0, 1).ue(0).u(1, 1).ue(0).u(0, 3)
     pps = BitWriter().ue(0).ue(0).u(0, 1).u(0, 1).u(0, 3)
     units = [unit(33, sps.bytes()), unit(34, pps.bytes())]
     arrays = [bytes([each[0] >> 1, 0, 1]) + len(each).to_bytes(2, "big") + each for each in units]
