@@ -56,11 +56,7 @@ def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> npt.NDArr
 
 
 def permute_within(
-    index: npt.NDArray[np.int64],
-    size: npt.NDArray[np.int64],
-    seed: int,
-    epoch: int,
-    stream: npt.NDArray[np.int64],
+    index: npt.NDArray[np.int64], size: npt.NDArray[np.int64], seed: int, epoch: int, stream: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Many permutations at once: each index is sent where that of its own size and stream sends it.
 

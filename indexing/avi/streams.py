@@ -99,12 +99,7 @@ def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
     layer = find_layer(config)
     if layer is None:
         return None
-    return {
-        **_YUV420,
-        "width": layer.width,
-        "height": layer.height,
-        "sample_aspect_ratio": layer.sample_aspect_ratio,
-    }
+    return {**_YUV420, "width": layer.width, "height": layer.height, "sample_aspect_ratio": layer.sample_aspect_ratio}
 
 
 def _h264_headers(first: bytes) -> bytes:

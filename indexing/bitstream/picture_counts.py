@@ -16,13 +16,7 @@ import numpy.typing as npt
 from videoloader.indexing.bitstream.h264_parameter_sets import read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_picture_parameters, read_sequence_parameters
 from videoloader.indexing.bitstream.nal import iterate_nals
-from videoloader.indexing.bitstream.parameter_sets import (
-    WITH_PARAMETER_SETS,
-    Sets,
-    is_set,
-    is_slice,
-    named_sets,
-)
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, Sets, is_set, is_slice, named_sets
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]

@@ -177,11 +177,7 @@ def _new_pes(piece: Piece, known: list[_Pes]) -> _Pes:
     seen = next((int(each.packet[-1]) for each in reversed(known) if len(each.packet)), -1)
     new = piece.pes_packet > seen
     return _Pes(
-        piece.pes_position[new],
-        piece.pes_packet[new],
-        piece.pes.declared[new],
-        piece.pes.pts[new],
-        piece.pes.dts[new],
+        piece.pes_position[new], piece.pes_packet[new], piece.pes.declared[new], piece.pes.pts[new], piece.pes.dts[new]
     )
 
 

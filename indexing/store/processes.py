@@ -44,10 +44,7 @@ class _Worker:
         start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({served})"
         # In a session of its own: Ctrl-C is for the process that is in charge.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", start],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
+            [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
         )
         theirs.close()
         self.has_begun = False

@@ -10,9 +10,7 @@ from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
 
 
-def in_common_classes(
-    parts: Sequence[tuple[EntryTable, Sequence[str]]],
-) -> tuple[list[EntryTable], tuple[str, ...]]:
+def in_common_classes(parts: Sequence[tuple[EntryTable, Sequence[str]]]) -> tuple[list[EntryTable], tuple[str, ...]]:
     """The tables with labels that mean the same in all of them, and the names of these.
 
     Args:

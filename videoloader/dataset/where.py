@@ -49,10 +49,7 @@ def rows_where(
 
 
 def _in_sql(
-    condition: str,
-    min_height: int | None,
-    codec: str | Collection[str] | None,
-    fps: float | tuple[float, float] | None,
+    condition: str, min_height: int | None, codec: str | Collection[str] | None, fps: float | tuple[float, float] | None
 ) -> tuple[str, list[object]]:
     conditions, parameters = [f"({condition}\n)" if condition.strip() else "1"], list[object]()
     if min_height is not None:

@@ -13,12 +13,7 @@ import av.video.codeccontext
 from videoloader.decoding.vp8_check import Vp8Check
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.lost_data import lost_data_check
-from videoloader.indexing.bitstream.parameter_sets import (
-    WITH_HEADERS,
-    WITH_PARAMETER_SETS,
-    sequence_headers,
-    units_of,
-)
+from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, WITH_PARAMETER_SETS, sequence_headers, units_of
 from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.configurations import brings_others

@@ -54,11 +54,7 @@ class NvdecDecoder:
         self._gpu = gpu
 
     def decode(
-        self,
-        index: VideoIndex,
-        read: Callable[[], Iterable[PacketBytes]],
-        sink: Sink,
-        finish: Finish = lambda: None,
+        self, index: VideoIndex, read: Callable[[], Iterable[PacketBytes]], sink: Sink, finish: Finish = lambda: None
     ) -> int:
         """Decode one run, from a keyframe on, until all wanted frames have come out.
 
@@ -92,13 +88,7 @@ class NvdecDecoder:
             raise DecodeError(error.message, index.source) from error.__cause__
 
     def _decode(
-        self,
-        index: VideoIndex,
-        packets: Iterator[PacketBytes],
-        sink: Sink,
-        finish: Finish,
-        *,
-        new: bool,
+        self, index: VideoIndex, packets: Iterator[PacketBytes], sink: Sink, finish: Finish, *, new: bool
     ) -> int:
         packet = next(packets, None)
         if packet is not None:

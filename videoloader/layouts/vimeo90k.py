@@ -11,10 +11,7 @@ from videoloader.layouts.rows import Rows
 
 
 def vimeo90k(
-    split: str | os.PathLike[str],
-    sequences: str | os.PathLike[str] | None = None,
-    *,
-    missing: str = "raise",
+    split: str | os.PathLike[str], sequences: str | os.PathLike[str] | None = None, *, missing: str = "raise"
 ) -> VideoDataset:
     """Vimeo-90K's triplets and septuplets, from one of its lists: a row for each folder of images, without labels.
 

@@ -127,13 +127,7 @@ def _as_packets(parts: Iterator[Part]) -> Iterator[PacketBytes]:
 
 
 def _with_sets_told(
-    source: ByteSource,
-    index: VideoIndex,
-    run: Run,
-    parts: Iterator[Part],
-    *,
-    leaves_out: bool,
-    sees_gaps: bool,
+    source: ByteSource, index: VideoIndex, run: Run, parts: Iterator[Part], *, leaves_out: bool, sees_gaps: bool
 ) -> Iterator[PacketBytes]:
     """The packets of H.264 or HEVC, those marked that bring along sets, all of which must be known to the index.
 

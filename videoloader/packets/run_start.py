@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from videoloader.indexing.bitstream.display_order import display_order
-from videoloader.indexing.bitstream.random_access import (
-    has_idr,
-    is_leading,
-    is_random_access,
-    is_skipped_leading,
-)
+from videoloader.indexing.bitstream.random_access import has_idr, is_leading, is_random_access, is_skipped_leading
 from videoloader.indexing.index import VideoIndex
 
 if TYPE_CHECKING:

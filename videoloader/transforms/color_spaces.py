@@ -100,9 +100,7 @@ def rgb_to_hsv(frames: torch.Tensor, params: Mapping[str, npt.NDArray[Any]]) -> 
         spread = value - torch.minimum(torch.minimum(red, green), blue)
         # In sixths of the circle, times spread. Where several channels are the largest, all give the same hue.
         sixths = torch.where(
-            value == red,
-            green - blue,
-            torch.where(value == green, blue - red + 2 * spread, red - green + 4 * spread),
+            value == red, green - blue, torch.where(value == green, blue - red + 2 * spread, red - green + 4 * spread)
         )
         hue = _divide(256 * sixths, 6 * spread) % 256
         return torch.stack([hue, _divide(255 * spread, value), value], 1).to(torch.uint8)

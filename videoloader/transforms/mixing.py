@@ -263,13 +263,7 @@ def _mix_labels(soft: torch.Tensor, share: float) -> torch.Tensor:
 
 
 def _cut_and_mix(
-    frames: torch.Tensor,
-    soft: torch.Tensor,
-    layout: Layout,
-    rng: np.random.Generator,
-    alpha: float,
-    p: float,
-    cut: Cut,
+    frames: torch.Tensor, soft: torch.Tensor, layout: Layout, rng: np.random.Generator, alpha: float, p: float, cut: Cut
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if rng.random() >= p:
         return frames, soft

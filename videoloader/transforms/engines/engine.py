@@ -52,10 +52,7 @@ class _Waiting(NamedTuple):
 
 
 def apply_operations(
-    frames: torch.Tensor,
-    programs: Sequence[Program],
-    output: OutputSpec | None = None,
-    layout: Layout = "TCHW",
+    frames: torch.Tensor, programs: Sequence[Program], output: OutputSpec | None = None, layout: Layout = "TCHW"
 ) -> torch.Tensor:
     """Carry out each clip's operations. CPU and CUDA give the same numbers, bit for bit.
 

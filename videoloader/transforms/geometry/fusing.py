@@ -39,9 +39,7 @@ def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geo
     if geometry.window is None and geometry.size == geometry.crop[2:]:
         # Nothing is resized yet: cutting the source is the same, and less to read.
         return replace(
-            geometry,
-            crop=(geometry.crop[0] + top, geometry.crop[1] + left, height, width),
-            size=(height, width),
+            geometry, crop=(geometry.crop[0] + top, geometry.crop[1] + left, height, width), size=(height, width)
         )
     window = geometry.window or (0, 0, *geometry.size)
     return replace(geometry, window=(window[0] + top, window[1] + left, height, width))
