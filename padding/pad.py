@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 
 CONSTANT_FRAME = -1
 """Frame number that stands for the fill value in mode ``constant``."""
@@ -27,7 +27,7 @@ def check_mode(mode: str) -> str:
     """
     name = _ALIASES.get(mode, mode) if isinstance(mode, str) else mode
     if name not in MODES:
-        raise ConfigurationError(f"pad must be one of {', '.join((*MODES, *_ALIASES))}, got {mode!r}")
+        check_choice("pad", mode, (*MODES, *_ALIASES))
     return name
 
 

@@ -1,6 +1,9 @@
-"""Every error this library raises. Each names the source and, where known, the frame or the byte offset."""
+"""Every error this library raises, and the checks of arguments. Errors name the source and, where known, the place."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral, Real
 
 
 class VideoLoaderError(Exception):
@@ -59,3 +62,58 @@ class FrameRangeError(VideoLoaderError, IndexError):
 
 class ConfigurationError(VideoLoaderError, ValueError):
     """An argument has a value that cannot work; raised where it was given, not where it would hurt."""
+
+
+def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
+    """Raise ConfigurationError unless an argument has one of its values.
+
+    Args:
+        name: of the argument, for the message: ``"layout"``, ``"Pad's position"``.
+        value: as the user gave it.
+        allowed: its values.
+    """
+    values = tuple(allowed)
+    if value not in values:
+        raise ConfigurationError(f"{name} must be one of {', '.join(map(str, values))}, got {value!r}")
+
+
+def check_whole(name: str, value: object, low: int = 1, high: int | None = None) -> None:
+    """Raise ConfigurationError unless an argument is an integer of at least ``low`` and at most ``high``."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= low:
+        if high is None or int(value) <= high:
+            return
+    if high is not None:
+        allowed = f"an integer in [{low}, {high}]"
+    else:
+        allowed = "a positive integer" if low == 1 else f"an integer of at least {low}"
+    raise ConfigurationError(f"{name} must be {allowed}, got {value!r}")
+
+
+def check_positive(**arguments: object) -> None:
+    """Raise ConfigurationError unless all arguments are positive integers."""
+    for name, value in arguments.items():
+        check_whole(name, value)
+
+
+def check_positive_or_none(**arguments: object) -> None:
+    """Raise ConfigurationError unless all arguments are None or positive integers."""
+    check_positive(**{name: value for name, value in arguments.items() if value is not None})
+
+
+def check_uint64(**arguments: int) -> None:
+    """Raise ConfigurationError unless all arguments are in [0, 2**64), as the keys of random numbers are."""
+    for name, value in arguments.items():
+        if not 0 <= value < 2**64:
+            raise ConfigurationError(f"{name} must be in [0, 2**64), got {value!r}")
+
+
+def check_probability(name: str, value: object) -> None:
+    """Raise ConfigurationError unless an argument is a number in [0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ConfigurationError(f"{name} must be a number in [0, 1], got {value!r}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise ConfigurationError unless an argument is True or False."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{name} must be True or False, got {value!r}")

@@ -15,7 +15,7 @@ import torch
 from videoloader.batching.batch import Batch
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.maker import BatchInMaking, BatchMaker, BatchPlan, OnError
-from videoloader.batching.options import DType, check_choices, plan_transforms
+from videoloader.batching.options import DType, plan_transforms
 from videoloader.batching.prefetch import prefetch
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
@@ -23,7 +23,7 @@ from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice, check_positive, check_whole
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table
@@ -164,13 +164,12 @@ class VideoLoader:
     ) -> None:
         self.device = resolve_device(device)
         plan = plan_transforms(transforms, dtype, color, fill_value)
-        check_choices(
-            layout=(layout, get_args(Layout)),
-            on_error=(on_error, get_args(OnError)),
-            on_corrupt=(on_corrupt, get_args(OnCorrupt)),
-            decode=(decode, get_args(Decode)),
-            collate=(collate, get_args(Collate)),
-        )
+        check_choice("layout", layout, get_args(Layout))
+        check_choice("on_error", on_error, get_args(OnError))
+        check_choice("on_corrupt", on_corrupt, get_args(OnCorrupt))
+        check_choice("decode", decode, get_args(Decode))
+        check_choice("collate", collate, get_args(Collate))
+        check_positive(batch_size=batch_size, repeats=repeats)
         if plan.mixing is not None and collate == "list":
             raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
         self._seed, self._collate = seed, collate
@@ -178,9 +177,6 @@ class VideoLoader:
         if (shard_id is None) != (num_shards is None):
             raise ConfigurationError("give both of shard_id and num_shards, or none")
         rank, ranks = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
-        for name, number in (("batch_size", batch_size), ("repeats", repeats)):
-            if number < 1:
-                raise ConfigurationError(f"{name} is {number}, not positive")
         # Kept from epoch to epoch, since its threads own open decoders.
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
         threads = self._workers.num_workers + self._workers.cpu_workers
@@ -189,8 +185,8 @@ class VideoLoader:
         self._prefetch = (2 * enough - 1 if keeps_videos else enough) if prefetch is None else prefetch
         # Batches planned at once: while they are, the other half is in the making.
         self._together = (self._prefetch + 1) // 2 if keeps_videos else 1
-        if self._prefetch < 1 or gop_cache < 0:
-            raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
+        check_positive(prefetch=self._prefetch)
+        check_whole("gop_cache", gop_cache, 0)
         self._maker = BatchMaker(
             self._workers,
             plan,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_uint64
 
 _ROUNDS = 12
 _MAX_SIZE = 2**48
@@ -78,9 +78,7 @@ def permute_within(
 
 
 def _key(seed: int, epoch: int) -> Words:
-    for name, value in (("seed", seed), ("epoch", epoch)):
-        if not 0 <= value < 2**64:
-            raise ConfigurationError(f"{name} must be in [0, 2**64), got {value!r}")
+    check_uint64(seed=seed, epoch=epoch)
     return _mix(_mix(np.array([seed], np.uint64)) + np.uint64(epoch))
 
 

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batching.options import check_choices
 from videoloader.convert import Geometry, OutputSpec, fill_color
 from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, hand_over, resolve_device
-from videoloader.errors import FrameRangeError, UnsupportedError
+from videoloader.errors import FrameRangeError, UnsupportedError, check_choice
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
@@ -97,7 +96,7 @@ class Video:
         fill_value: float | Sequence[float] = 0,
         on_corrupt: OnCorrupt = "warn",
     ) -> None:
-        check_choices(on_corrupt=(on_corrupt, get_args(OnCorrupt)))
+        check_choice("on_corrupt", on_corrupt, get_args(OnCorrupt))
         self._on_corrupt = on_corrupt
         self._output = OutputSpec(fill_value=fill_color(fill_value))
         self.device, self._decode = resolve_device(device), decode

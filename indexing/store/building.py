@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
 
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import SourceError, check_positive
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 from videoloader.indexing.store.processes import index_in_processes
@@ -88,8 +88,7 @@ def build_store(
         (240000, [('kinetics/broken.mp4', 'has no moov box: not an mp4 file, or cut off before its tables')])
     """
     count = os.cpu_count() or 1 if workers is None else workers
-    if count < 1:
-        raise ConfigurationError(f"workers is {workers}, not positive")
+    check_positive(workers=count)
     with StoreBuild(paths, store, root=root, progress=progress, retry=retry) as build:
         for answers in index_in_processes(build.chunks(), count):
             build.add(answers)

@@ -123,7 +123,7 @@ def test_a_stack_of_clips_that_differ_is_an_error_that_says_what_to_do(data: vl.
     for collate in ("stack", "pad"):
         with pytest.raises(vl.ConfigurationError, match=r"\(20, 64, 96\).*Letterbox"):
             list(make(sizes, vl.WholeVideo(), collate=collate))
-    with pytest.raises(vl.ConfigurationError, match="collate is 'ragged', not one of stack, pad, list"):
+    with pytest.raises(vl.ConfigurationError, match="collate must be one of stack, pad, list, got 'ragged'"):
         make(data, vl.WholeVideo(), collate="ragged")
 
 

@@ -129,8 +129,8 @@ def test_nothing_left_is_no_batch(last_batch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1], 1, 0, "drop"), "batch_size must be positive, got 0"),
-        (([1], -2, 1, "drop"), "ranks must be positive, got -2"),
+        (([1], 1, 0, "drop"), "batch_size must be a positive integer, got 0"),
+        (([1], -2, 1, "drop"), "ranks must be a positive integer, got -2"),
         (([1], 1, 1, "keep"), "last_batch must be one of partial, drop, fill, got 'keep'"),
         (([3], 4, 8, "partial"), "3 clips cannot be dealt once each to 4 ranks"),
     ],

@@ -334,9 +334,9 @@ def test_policies_can_be_pickled_compared_and_hashed_and_repeat_what_they_draw(t
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RandAugment(-1), r"RandAugment's n is -1, not a whole number of at least 0"),
+        (lambda: RandAugment(-1), r"RandAugment's n must be an integer of at least 0, got -1"),
         (lambda: RandAugment(1.5), r"RandAugment's n"),  # type: ignore[arg-type]
-        (lambda: RandAugment(2, 31), r"RandAugment's m is 31, not a whole number in \[0, 30\]"),
+        (lambda: RandAugment(2, 31), r"RandAugment's m must be an integer in \[0, 30\], got 31"),
         (lambda: RandAugment(2, 5, bins=5), r"RandAugment's m"),
         (lambda: RandAugment(2, True), r"RandAugment's m"),
         (lambda: RandAugment(2, 0, bins=0), r"RandAugment's bins"),
@@ -352,13 +352,16 @@ def test_policies_can_be_pickled_compared_and_hashed_and_repeat_what_they_draw(t
         (lambda: TrivialAugmentWide(operations=[3]), r"TrivialAugmentWide's operations is 3"),  # type: ignore[list-item]
         (
             lambda: AutoAugment("imagenet"),
-            r"AutoAugment's policy is 'imagenet', not one of image_net, reduced_image_net",
+            r"AutoAugment's policy must be one of image_net, reduced_image_net.*, got 'imagenet'",
         ),
         (lambda: AutoAugment([]), r"AutoAugment's policy"),
         (lambda: AutoAugment([["rotate"]]), r"AutoAugment's policy"),  # type: ignore[list-item]
         (lambda: AutoAugment(None), r"AutoAugment's policy"),  # type: ignore[arg-type]
-        (lambda: AutoAugment([[("rotate", 1.5, 3)]]), r"the probability of rotate .* is 1.5, not in \[0, 1\]"),
-        (lambda: AutoAugment([[("rotate", 0.5, 11)]]), r"the bin of rotate .* is 11, not a whole number in \[0, 10\]"),
+        (
+            lambda: AutoAugment([[("rotate", 1.5, 3)]]),
+            r"the probability of rotate .* must be a number in \[0, 1\], got 1.5",
+        ),
+        (lambda: AutoAugment([[("rotate", 0.5, 11)]]), r"the bin of rotate .* must be an integer in \[0, 10\], got 11"),
         (lambda: AutoAugment([[("rotate", 0.5, None)]]), r"the bin of rotate .* is None"),
         (lambda: AutoAugment([[("invert", 0.5, 3)]]), r"invert .* has no magnitude"),
         (lambda: AutoAugment([[("blur", 0.5, 3)]]), r"'blur', not one of"),

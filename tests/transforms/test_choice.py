@@ -121,7 +121,7 @@ def test_lists_that_change_later_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RandomApply(B, 1.5), r"RandomApply's p is 1.5, not in \[0, 1\]"),
+        (lambda: RandomApply(B, 1.5), r"RandomApply's p must be a number in \[0, 1\], got 1.5"),
         (lambda: RandomApply(B, float("nan")), r"RandomApply's p"),
         (lambda: RandomApply(B, "0.5"), r"RandomApply's p"),
         (lambda: RandomApply([B, "invert"]), r"RandomApply can hold .*'invert'"),

@@ -98,7 +98,7 @@ def test_a_static_clip_stays_static(chroma: Any) -> None:
 
 @pytest.mark.parametrize("quality", [0, 101, (0, 50), (50, 40), math.nan])
 def test_bad_qualities_are_refused(quality: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"JpegCompression's quality is .*, not in \[1, 100\]"):
+    with pytest.raises(ConfigurationError, match=r"JpegCompression's quality must be in \[1, 100\], .*got .*"):
         JpegCompression(quality)
 
 

@@ -176,7 +176,7 @@ def test_grids_with_different_colours_run_together() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RandomErasing(2), r"RandomErasing's p is 2, not in \[0, 1\]"),
+        (lambda: RandomErasing(2), r"RandomErasing's p must be a number in \[0, 1\], got 2"),
         (lambda: RandomErasing(scale=(0.3, 0.2)), r"RandomErasing's scale is \(0.3, 0.2\)"),
         (lambda: RandomErasing(scale=(0.3, 1.2)), r"RandomErasing's scale is \(0.3, 1.2\)"),
         (lambda: RandomErasing(ratio=(0, 1)), r"RandomErasing's ratio is \(0, 1\)"),
@@ -184,12 +184,12 @@ def test_grids_with_different_colours_run_together() -> None:
         (lambda: RandomErasing(value=(1, 2)), r"RandomErasing's value is \(1, 2\)"),
         (lambda: RandomErasing(value="noise"), "RandomErasing's value is 'noise'"),
         (lambda: Cutout(0), "Cutout's size is 0"),
-        (lambda: Cutout((3, 0)), "Cutout's size is 0, not a whole number of at least 1"),
-        (lambda: Cutout(0.5), "Cutout's size is 0.5, not a whole number"),  # type: ignore[arg-type]
+        (lambda: Cutout((3, 0)), "Cutout's size must be a positive integer, got 0"),
+        (lambda: Cutout(0.5), "Cutout's size must be a positive integer, got 0.5"),  # type: ignore[arg-type]
         (lambda: Cutout(3, holes=0), "Cutout's holes is 0"),
         (lambda: Cutout(3, fill=-1), "Cutout's fill is -1"),
-        (lambda: GridMask(1), "GridMask's d is 1, not at least 2"),
-        (lambda: GridMask(ratio=1.5), r"GridMask's ratio is 1.5, not in \[0, 1\]"),
+        (lambda: GridMask(1), "GridMask's d must be at least 2, .*got 1"),
+        (lambda: GridMask(ratio=1.5), r"GridMask's ratio must be a number in \[0, 1\], got 1.5"),
         (lambda: GridMask(angle=math.nan), "GridMask's angle is nan"),
         (lambda: GridMask(fill=300), "GridMask's fill is 300"),
     ],

@@ -228,9 +228,9 @@ def test_labels_that_cannot_be_mixed_are_refused(step: Mixing, labels: Any, mess
     [
         ({"alpha": 0}, "alpha is 0, not above 0"),
         ({"alpha": math.nan}, "alpha is nan"),
-        ({"num_classes": 0}, "num_classes is 0, not a whole number of at least 1"),
-        ({"num_classes": "ten"}, "num_classes is 'ten', not a whole number of at least 1"),
-        ({"p": 1.1}, r"p is 1.1, not in \[0, 1\]"),
+        ({"num_classes": 0}, "num_classes must be a positive integer, got 0"),
+        ({"num_classes": "ten"}, "num_classes must be a positive integer, got 'ten'"),
+        ({"p": 1.1}, r"p must be a number in \[0, 1\], got 1.1"),
         ({"label_smoothing": 1.0}, r"label_smoothing is 1.0, not in \[0, 1\)"),
     ],
 )
@@ -240,7 +240,7 @@ def test_bad_parameters_are_refused(make: Any, arguments: dict[str, Any], messag
 
 
 def test_bad_choices_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="VideoMix's cut is 'diagonal', not one of spatial"):
+    with pytest.raises(ConfigurationError, match="VideoMix's cut must be one of spatial.*, got 'diagonal'"):
         VideoMix(1.0, 3, cut="diagonal")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="MixChoice's choices are empty"):
         MixChoice([])

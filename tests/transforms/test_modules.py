@@ -196,10 +196,10 @@ def test_a_python_function_that_gives_something_else_is_refused(function: Any, m
     ("make", "message"),
     [
         (lambda: Module(3), "Module's module is 3, which cannot be called"),
-        (lambda: Module(abs, view="video"), "Module's view is 'video', not one of clip, batch, frames"),
-        (lambda: Module(abs, values="half"), "Module's values is 'half', not one of uint8, float"),
+        (lambda: Module(abs, view="video"), "Module's view must be one of clip, batch, frames, got 'video'"),
+        (lambda: Module(abs, values="half"), "Module's values must be one of uint8, float, got 'half'"),
         (lambda: PythonFunction(None), "PythonFunction's function is None"),
-        (lambda: PythonFunction(abs, per="frame"), "PythonFunction's per is 'frame', not one of clip, batch"),
+        (lambda: PythonFunction(abs, per="frame"), "PythonFunction's per must be one of clip, batch, got 'frame'"),
     ],
 )
 def test_bad_parameters_are_refused(make: Any, message: str) -> None:

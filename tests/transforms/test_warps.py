@@ -150,7 +150,7 @@ def test_a_curve_gives_each_frame_its_own_warp(transform: Any) -> None:
         (lambda: Affine(shear=90), r"Affine's shear .* in \[-89, 89\]"),
         (lambda: Affine(shear_y=(-90, 0)), "Affine's shear_y"),
         (lambda: Perspective(1.5), r"Perspective's distortion_scale .* in \[0, 1\]"),
-        (lambda: Perspective(0.5, p=2), r"Perspective's p is 2, not in \[0, 1\]"),
+        (lambda: Perspective(0.5, p=2), r"Perspective's p must be a number in \[0, 1\], got 2"),
     ],
 )
 def test_bad_parameters_are_refused_when_the_transform_is_made(make: Callable[[], object], message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 
 from videoloader.convert import Color, fill_color
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.planning.pipeline import TransformPlan, Transforms, arrange_transforms
 
 DType = Literal["uint8", "float16", "bfloat16", "float32"]
@@ -29,7 +29,7 @@ def plan_transforms(
         ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms``.
     """
     if isinstance(dtype, str):
-        check_choices(dtype=(dtype, get_args(DType)))
+        check_choice("dtype", dtype, get_args(DType))
     kind: torch.dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
     return arrange_transforms(transforms, kind, color, fill_color(fill_value))
 
@@ -41,10 +41,3 @@ def one_view(transforms: TransformPlan) -> TransformPlan:
     if transforms.views > 1:
         raise ConfigurationError(f"the transforms make {transforms.views} views of a clip, but it has one place only")
     return transforms
-
-
-def check_choices(**choices: tuple[object, tuple[object, ...]]) -> None:
-    """Raise ConfigurationError unless each argument is one of its values, given as (value, allowed values)."""
-    for name, (value, allowed) in choices.items():
-        if value not in allowed:
-            raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(map(str, allowed))}")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.border import Border
-from videoloader.errors import ConfigurationError, UnsupportedError
+from videoloader.errors import ConfigurationError, UnsupportedError, check_choice
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.index import StreamInfo
 
@@ -70,10 +70,8 @@ class ColorSpec:
     chroma_site: ChromaSite = "left"
 
     def __post_init__(self) -> None:
-        if self.matrix != "identity" and self.matrix not in _KR_KB:
-            raise ConfigurationError(f"matrix is {self.matrix!r}, not one of {['identity', *_KR_KB]}")
-        if self.chroma_site not in _SITES:
-            raise ConfigurationError(f"chroma_site is {self.chroma_site!r}, not one of {list(_SITES)}")
+        check_choice("matrix", self.matrix, ("identity", *_KR_KB))
+        check_choice("chroma_site", self.chroma_site, _SITES)
 
     def rgb_from_codes(self, bit_depth: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """float64[3, 3] ``m`` and float64[3] ``b``: RGB in [0, 1] before clamping is ``m @ (Y, Cb, Cr codes) + b``.
@@ -171,9 +169,7 @@ class Geometry:
     flip_vertical: bool = False
 
     def __post_init__(self) -> None:
-        if self.interpolation not in _INTERPOLATIONS:
-            allowed = ", ".join(get_args(Interpolation))
-            raise ConfigurationError(f"interpolation is {self.interpolation!r}, not one of {allowed}")
+        check_choice("interpolation", self.interpolation, _INTERPOLATIONS)
         top, left, height, width = self.crop
         if top < 0 or left < 0 or height < 1 or width < 1:
             raise ConfigurationError(f"crop is {self.crop}: it must have a positive size and start at 0 or later")
@@ -226,11 +222,8 @@ class OutputSpec:
     fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
-        if self.dtype not in (torch.uint8, torch.float16, torch.bfloat16, torch.float32):
-            allowed = "torch.uint8, torch.float16, torch.bfloat16 or torch.float32"
-            raise ConfigurationError(f"dtype is {self.dtype}, not {allowed}")
-        if self.color not in get_args(Color):
-            raise ConfigurationError(f"color is {self.color!r}, not one of {', '.join(get_args(Color))}")
+        check_choice("dtype", self.dtype, (torch.uint8, torch.float16, torch.bfloat16, torch.float32))
+        check_choice("color", self.color, get_args(Color))
         for name, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and self.dtype == torch.uint8:
                 raise ConfigurationError(f"{name} is given, but uint8 output cannot be normalised")
@@ -324,8 +317,7 @@ def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, 
     Raises:
         ConfigurationError: the rotation is none of these or the crop reaches outside the picture.
     """
-    if rotation not in (0, 90, 180, 270):
-        raise ConfigurationError(f"rotation is {rotation}, not 0, 90, 180 or 270")
+    check_choice("rotation", rotation, (0, 90, 180, 270))
     sideways = rotation in (90, 270)
     shown = (width, height) if sideways else (height, width)
     top, left, rows, columns = geometry.crop

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset.table import NONE, EntryTable
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_positive
 from videoloader.permutation import permute
 
 Rows = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Rows:
         raise ConfigurationError("has no label, so classes cannot be balanced", table.path[row])
     labels, number, counts = np.unique(table.label, return_inverse=True, return_counts=True)
     size = int(counts.max()) if rows_per_class is None else rows_per_class
-    _check_rows(rows_per_class=size)
+    check_positive(rows_per_class=size)
     of_class = np.split(np.argsort(number, kind="stable"), np.cumsum(counts)[:-1])
     # A class's own stream, so that its choice is the same whatever other classes there are.
     streams = [int(label) % 2**64 for label in labels]
@@ -50,7 +50,7 @@ def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Rows:
 
 def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: int, seed: int) -> Rows:
     """Row numbers, rising, in proportion to weights; arguments as of ``VideoDataset.weighted``."""
-    _check_rows(rows=rows)
+    check_positive(rows=rows)
     given = table.column(weights) if isinstance(weights, str) else weights
     if len(given) != len(table):
         raise ConfigurationError(f"weights must be one for each of {len(table)} rows, got {len(given)}")
@@ -87,7 +87,7 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
     whole = sum(shares)
     if rows is None:
         rows = max(math.ceil(length * whole / share) for length, share in zip(lengths, shares, strict=True))
-    _check_rows(rows=rows)
+    check_positive(rows=rows)
     exact = [rows * share / whole for share in shares]
     sizes = [math.floor(size) for size in exact]
     by_remainder = sorted(range(len(sizes)), key=lambda i: (sizes[i] - exact[i], i))
@@ -96,12 +96,6 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
     if not min(sizes):
         raise ConfigurationError(f"rows={rows} leave none for a share of {ratios[sizes.index(0)]} of {float(whole)}")
     return sizes
-
-
-def _check_rows(**arguments: int) -> None:
-    for name, value in arguments.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ConfigurationError(f"{name} must be a positive integer, got {value!r}")
 
 
 def _weight(value: object, table: EntryTable, row: int) -> float:

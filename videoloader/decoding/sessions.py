@@ -15,7 +15,7 @@ import torch
 from videoloader.decoding.capabilities import CODEC_NAMES, pynvvideocodec
 from videoloader.decoding.primer import PRIMER_PICTURE, can_begin_whole, may_interlace, primer
 from videoloader.device import own_stream, resolve_device
-from videoloader.errors import ConfigurationError, DecodeError
+from videoloader.errors import ConfigurationError, DecodeError, check_positive
 from videoloader.indexing.bitstream.picture import PictureFormat
 from videoloader.indexing.forks import after_fork
 
@@ -390,8 +390,7 @@ def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
     Example:
         >>> set_decoder_memory(1 << 30)
     """
-    if limit < 1:
-        raise ConfigurationError(f"limit is {limit} bytes, which is not positive")
+    check_positive(limit=limit)
     resolved = resolve_device(device)
     if resolved.type != "cuda":
         raise ConfigurationError(f"device is {device!r}; NVDEC sessions are on CUDA devices only")

@@ -6,7 +6,7 @@ import os
 
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.folders import list_folder
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.layouts.list_files import read_lines
 from videoloader.layouts.rows import Rows, videos_in
 
@@ -45,8 +45,7 @@ def hmdb51(
     Example:
         ``hmdb51("testTrainMulti_7030_splits", "hmdb51", split=1, part="test")``
     """
-    if part not in _PARTS:
-        raise ConfigurationError(f"part must be one of {', '.join(_PARTS)}, got {part!r}")
+    check_choice("part", part, _PARTS)
     source, ending = os.fspath(splits), f"_test_split{split}.txt"
     names = [name.removesuffix(ending) for name in list_folder(source)[0] if name.endswith(ending)]
     if not names:

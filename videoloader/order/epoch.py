@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_uint64
 from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
 from videoloader.order.clip_table import ClipTable
 from videoloader.order.sharding import MOST_LANES, Deal, LastBatch, Left, dealt, even_bounds, num_batches
@@ -56,8 +56,7 @@ class Epochs:
     settings: object = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**64:
-            raise ConfigurationError(f"seed is {self.seed}, not in [0, 2**64)")
+        check_uint64(seed=self.seed)
         if not 0 <= self.rank < self.ranks:
             raise ConfigurationError(f"shard_id is {self.rank}, not in [0, num_shards={self.ranks})")
         if not isinstance(self.sharding, ByColumn) and self.sharding not in DEALINGS:
@@ -100,8 +99,7 @@ class Epochs:
         Raises:
             ConfigurationError: the number is negative, or the clips cannot be dealt to the ranks.
         """
-        if number < 0:
-            raise ConfigurationError(f"epoch must not be negative, got {number}")
+        check_uint64(epoch=number)
         return EpochPlan(self, number, self.ranks if self.sharding == "stick_to_shard" else 1, (self._deal(),))
 
     def _deal(self) -> Deal:

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice, check_positive
 
 Integers = npt.NDArray[np.int64]
 
@@ -49,11 +49,8 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBa
         >>> [num_batches(np.array([10]), 2, 2, last_batch) for last_batch in LAST_BATCH]
         [3, 2, 3]
     """
-    for name, value in (("ranks", ranks), ("batch_size", batch_size)):
-        if value < 1:
-            raise ConfigurationError(f"{name} must be positive, got {value!r}")
-    if last_batch not in LAST_BATCH:
-        raise ConfigurationError(f"last_batch must be one of {', '.join(LAST_BATCH)}, got {last_batch!r}")
+    check_positive(ranks=ranks, batch_size=batch_size)
+    check_choice("last_batch", last_batch, LAST_BATCH)
     shortest, longest = int(sizes.min()), int(sizes.max())
     if last_batch == "drop":
         return shortest // (batch_size * ranks)

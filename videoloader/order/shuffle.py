@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_positive
 from videoloader.permutation import permute, permute_within
 
 Integers = npt.NDArray[np.int64]
@@ -93,8 +93,7 @@ class ShuffleBlocks(_Computed):
     window: int = 4096
 
     def __post_init__(self) -> None:
-        if min(self.block, self.window) < 1:
-            raise ConfigurationError(f"block and window must be positive, got {self.block!r} and {self.window!r}")
+        check_positive(block=self.block, window=self.window)
 
     def of_epoch(self, clips: int, videos: Callable[[], Integers], seed: int, epoch: int) -> OrderOfEpoch:
         """See ``Order``."""
@@ -142,8 +141,7 @@ class ShuffleVideos(_Computed):
     together: int = 1
 
     def __post_init__(self) -> None:
-        if self.together < 1:
-            raise ConfigurationError(f"together must be positive, got {self.together!r}")
+        check_positive(together=self.together)
 
     def of_epoch(self, clips: int, videos: Callable[[], Integers], seed: int, epoch: int) -> OrderOfEpoch:
         """See ``Order``."""

@@ -17,7 +17,7 @@ import torch
 
 from videoloader.decoding import INEXACT_CODECS, Decode, choose_engine, default_workers
 from videoloader.device import available_cores
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_positive, check_whole
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
@@ -93,8 +93,8 @@ class DecodeWorkers:
             num_workers = default_workers(device.index) if uses_nvdec else cores
         if cpu_workers is None:
             cpu_workers = cores // 2 // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        if num_workers < 1 or cpu_workers < 0:
-            raise ConfigurationError(f"num_workers is {num_workers} and cpu_workers {cpu_workers}: too few")
+        check_positive(num_workers=num_workers)
+        check_whole("cpu_workers", cpu_workers, 0)
         self.num_workers = num_workers
         self.cpu_workers = cpu_workers if uses_nvdec and decode == "auto" else 0
         self._start()

@@ -10,9 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_positive
 from videoloader.padding import check_mode
-from videoloader.sampling.arguments import check_positive
 from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
 from videoloader.sampling.exact_time import Time, as_times, exact_rate, in_units, last_at_or_before
 from videoloader.sampling.sampled_video import SampledVideo

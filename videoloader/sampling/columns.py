@@ -9,9 +9,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from videoloader import padding
 from videoloader.errors import ConfigurationError
-from videoloader.sampling.arguments import integer_tuple
 from videoloader.sampling.exact_time import Time, as_times
 from videoloader.sampling.sampled_video import SampledVideo
 
@@ -73,6 +74,22 @@ def column_of(video: SampledVideo, column: str) -> Any:
         known = ", ".join(map(repr, video.columns)) or "none"
         raise ConfigurationError(f"has no column {column!r}; its columns are {known}", video.index.source)
     return video.columns[column]
+
+
+def integer_tuple(name: str, values: Any) -> tuple[int, ...]:
+    """One or more integers as a tuple of Python's own, so that two equal modes are equal and have one hash.
+
+    Raises:
+        ConfigurationError: it is anything else.
+    """
+    try:
+        numbers = np.asarray(values)
+    except ValueError:  # a list of lists of different lengths
+        numbers = np.empty(0)
+    integers = np.issubdtype(numbers.dtype, np.integer) and np.can_cast(numbers.dtype, np.int64)
+    if numbers.ndim != 1 or not numbers.size or not integers:
+        raise ConfigurationError(f"{name} must be a list of one or more integers, got {values!r}")
+    return tuple(numbers.tolist())
 
 
 def integers_of(video: SampledVideo, column: str, *, least: int = 1) -> tuple[int, ...]:

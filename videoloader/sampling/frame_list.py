@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import FrameRangeError
-from videoloader.sampling.arguments import integer_tuple
-from videoloader.sampling.columns import Pad, check_pad, integers_of, pad_of
+from videoloader.sampling.columns import Pad, check_pad, integer_tuple, integers_of, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
 
 

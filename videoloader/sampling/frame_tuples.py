@@ -11,11 +11,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_flag, check_positive
 from videoloader.indexing.index import VideoIndex
 from videoloader.padding import check_mode
-from videoloader.sampling.arguments import check_flag, check_positive, integer_tuple
-from videoloader.sampling.columns import Pad, PadColumn, check_pad, integers_of, pad_of
+from videoloader.sampling.columns import Pad, PadColumn, check_pad, integer_tuple, integers_of, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
 
 # Timestamps that were rounded to milliseconds, as in Matroska, differ by so much from even ones.
@@ -215,6 +214,6 @@ def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[n
 
 
 def _check_conditions(even: bool, cuts: str | None) -> None:
-    check_flag(even=even)
+    check_flag("even", even)
     if cuts is not None and (not isinstance(cuts, str) or not cuts):
         raise ConfigurationError(f"cuts must be the name of a column, got {cuts!r}")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
-from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.errors import FrameRangeError, check_uint64
 from videoloader.sampling.columns import Pad, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
 
@@ -112,8 +112,6 @@ def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Genera
         >>> clip_rng(0, 3, 1_000_000).random() == clip_rng(0, 3, 1_000_000).random()
         True
     """
-    for name, value in (("seed", seed), ("epoch", epoch), ("clip", clip), ("use", use)):
-        if not 0 <= value < 2**64:
-            raise ConfigurationError(f"{name} must be in [0, 2**64), got {value!r}")
+    check_uint64(seed=seed, epoch=epoch, clip=clip, use=use)
     key, counter = np.array([seed, epoch], np.uint64), np.array([0, 0, use, clip], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))

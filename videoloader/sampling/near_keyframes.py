@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_whole
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling.columns import Pad
@@ -66,8 +66,7 @@ class NearKeyframes:
     within: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.within, bool) or not isinstance(self.within, int | np.integer) or self.within < 0:
-            raise ConfigurationError(f"within must be an integer of at least 0, got {self.within!r}")
+        check_whole("within", self.within, 0)
         if not isinstance(self.mode, FrameMode):
             raise ConfigurationError(f"mode must be a frame mode, got {self.mode!r}")
 

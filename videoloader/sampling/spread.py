@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.sampling.arguments import check_flag, check_positive
+from videoloader.errors import check_flag, check_positive
 from videoloader.sampling.columns import Pad, check_pad
 from videoloader.sampling.counting import CountedByLength, OneClip
 from videoloader.sampling.sampled_video import SampledVideo
@@ -48,7 +48,7 @@ class Segments(CountedByLength):
 
     def __post_init__(self) -> None:
         check_positive(segments=self.segments, frames_per_segment=self.frames_per_segment)
-        check_flag(jitter=self.jitter)
+        check_flag("jitter", self.jitter)
         check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

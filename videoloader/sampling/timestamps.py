@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.errors import FrameRangeError, check_choice
 from videoloader.sampling.columns import Pad, check_pad, pad_of, times_of
 from videoloader.sampling.counting import OneClip
 from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, in_units, last_at_or_before
@@ -55,8 +55,7 @@ class Timestamps(OneClip):
     def __post_init__(self) -> None:
         if not isinstance(self.seconds, str):
             object.__setattr__(self, "seconds", as_times("seconds", self.seconds))
-        if self.at not in get_args(At):
-            raise ConfigurationError(f"at must be one of {', '.join(get_args(At))}, got {self.at!r}")
+        check_choice("at", self.at, get_args(At))
         check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

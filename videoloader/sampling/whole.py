@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.sampling.arguments import check_positive
+from videoloader.errors import check_positive, check_positive_or_none
 from videoloader.sampling.columns import Pad, check_pad, pad_of
 from videoloader.sampling.counting import OneClip
 from videoloader.sampling.sampled_video import SampledVideo
@@ -39,7 +39,8 @@ class WholeVideo(OneClip):
     pad: Pad = "none"
 
     def __post_init__(self) -> None:
-        check_positive(stride=self.stride, max_frames=1 if self.max_frames is None else self.max_frames)
+        check_positive(stride=self.stride)
+        check_positive_or_none(max_frames=self.max_frames)
         check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -76,7 +77,7 @@ class Keyframes:
     pad: Pad = "none"
 
     def __post_init__(self) -> None:
-        check_positive(limit=1 if self.limit is None else self.limit)
+        check_positive_or_none(limit=self.limit)
         check_pad(self.pad)
 
     def num_clips(self, video: SampledVideo) -> int:

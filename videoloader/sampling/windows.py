@@ -7,8 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
-from videoloader.sampling.arguments import check_positive, check_probability
+from videoloader.errors import ConfigurationError, check_positive, check_positive_or_none, check_probability
 from videoloader.sampling.columns import Pad, check_pad
 from videoloader.sampling.counting import CountedByLength
 from videoloader.sampling.sampled_video import SampledVideo
@@ -48,7 +47,8 @@ class EveryWindow(CountedByLength):
     pad: Pad = "none"
 
     def __post_init__(self) -> None:
-        check_positive(length=self.length, stride=self.stride, step=1 if self.step is None else self.step)
+        check_positive(length=self.length, stride=self.stride)
+        check_positive_or_none(step=self.step)
         check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -107,7 +107,7 @@ class RandomWindow(CountedByLength):
         check_positive(stride=self._strides[1])
         if self._strides[0] > self._strides[1]:
             raise ConfigurationError(f"stride must be (least, largest), got {self.stride!r}")
-        check_probability(reverse=self.reverse)
+        check_probability("reverse", self.reverse)
         check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

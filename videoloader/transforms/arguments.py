@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, get_args
+from typing import get_args
 
 from videoloader import padding
 from videoloader.convert import Interpolation
-from videoloader.errors import ConfigurationError
-
-
-def check_probability(value: Any, name: str) -> None:
-    """Refuse a number outside [0, 1].
-
-    Args:
-        value: as the user gave it.
-        name: of transform and parameter for the message: ``"Reverse's p"``.
-
-    Raises:
-        ConfigurationError: as said.
-    """
-    if not (isinstance(value, Real) and 0 <= float(value) <= 1):
-        raise ConfigurationError(f"{name} is {value!r}, not in [0, 1]")
-
-
-def check_whole(value: Any, name: str, low: int, high: int | None = None) -> None:
-    """Refuse what is no whole number in [``low``, ``high``]; see ``check_probability``."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or int(value) < low or (high is not None and int(value) > high):
-        allowed = f"of at least {low}" if high is None else f"in [{low}, {high}]"
-        raise ConfigurationError(f"{name} is {value!r}, not a whole number {allowed}")
+from videoloader.errors import ConfigurationError, check_choice
 
 
 def check_interpolation(interpolation: str) -> None:
     """Raise ConfigurationError if there is no such interpolation."""
-    if interpolation not in get_args(Interpolation):
-        allowed = ", ".join(get_args(Interpolation))
-        raise ConfigurationError(f"interpolation is {interpolation!r}, not one of {allowed}")
+    check_choice("interpolation", interpolation, get_args(Interpolation))
 
 
 def check_border_mode(mode: str, name: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_whole
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Operation, PixelTransform
 from videoloader.transforms.policies import Strength
 
@@ -166,8 +166,7 @@ def augmentation(
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ConfigurationError(f"an augmentation's magnitudes are {magnitudes!r}, not two finite numbers")
         strength = Strength(low, high, signed)
-    if not isinstance(draws, int) or draws < 0:
-        raise ConfigurationError(f"an augmentation's draws are {draws!r}, not a whole number of at least 0")
+    check_whole("an augmentation's draws", draws, 0)
 
     def made(function: Function) -> Augmentation:
         return Augmentation(function, strength, to_param, draws, geometric)

@@ -14,8 +14,8 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from videoloader.convert import Interpolation, fill_color
-from videoloader.errors import ConfigurationError
-from videoloader.transforms.arguments import check_interpolation, check_probability, check_whole
+from videoloader.errors import ConfigurationError, check_choice, check_probability, check_whole
+from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
@@ -73,9 +73,9 @@ class RandAugment(PixelTransform):
     fill: float | Sequence[float] = 128
 
     def __post_init__(self) -> None:
-        check_whole(self.n, "RandAugment's n", 0)
-        check_whole(self.bins, "RandAugment's bins", 1)
-        check_whole(self.m, "RandAugment's m", 0, self.bins - 1)
+        check_whole("RandAugment's n", self.n, 0)
+        check_whole("RandAugment's bins", self.bins, 1)
+        check_whole("RandAugment's m", self.m, 0, self.bins - 1)
         _settle(self)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
@@ -119,7 +119,7 @@ class TrivialAugmentWide(PixelTransform):
     fill: float | Sequence[float] = 128
 
     def __post_init__(self) -> None:
-        check_whole(self.bins, "TrivialAugmentWide's bins", 1)
+        check_whole("TrivialAugmentWide's bins", self.bins, 1)
         _settle(self)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
@@ -169,8 +169,7 @@ class AutoAugment(PixelTransform):
     def __post_init__(self) -> None:
         _settle(self)
         if isinstance(self.policy, str):
-            if self.policy not in POLICIES:
-                raise ConfigurationError(f"AutoAugment's policy is {self.policy!r}, not one of {', '.join(POLICIES)}")
+            check_choice("AutoAugment's policy", self.policy, POLICIES)
             return
         object.__setattr__(self, "policy", _own_policy(self.policy))
 
@@ -247,13 +246,13 @@ def _own_policy(policy: OwnPolicy) -> OwnPolicy:
     for name, p, place in (step for row in rows for step in row):
         strength = _check_operation(name, "an operation of AutoAugment's policy")
         label = name if isinstance(name, str) else name.name
-        check_probability(p, f"the probability of {label} in AutoAugment's policy")
+        check_probability(f"the probability of {label} in AutoAugment's policy", p)
         if strength is None and place is not None:
             raise ConfigurationError(
                 f"{label} in AutoAugment's policy has no magnitude: its bin is {place!r}, not None"
             )
         if strength is not None:
-            check_whole(place, f"the bin of {label} in AutoAugment's policy", 0, AUTO_AUGMENT_BINS - 1)
+            check_whole(f"the bin of {label} in AutoAugment's policy", place, 0, AUTO_AUGMENT_BINS - 1)
     return rows
 
 

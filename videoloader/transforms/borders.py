@@ -14,7 +14,7 @@ import numpy as np
 
 from videoloader import padding
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
 from videoloader.transforms.geometry.fusing import pair
 from videoloader.transforms.planning.steps import GeometryStep
@@ -147,8 +147,7 @@ class PadToMultiple(GeometryStep):
 def _check_border(mode: str, fill: float | Sequence[float], position: str, name: str) -> None:
     check_border_mode(mode, name)
     fill_color(fill)
-    if position not in get_args(Position):
-        raise ConfigurationError(f"{name}'s position is {position!r}, not one of {', '.join(get_args(Position))}")
+    check_choice(f"{name}'s position", position, get_args(Position))
 
 
 def _surround(

@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from videoloader.errors import ConfigurationError
-from videoloader.transforms.arguments import check_probability
+from videoloader.errors import ConfigurationError, check_probability
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
 from videoloader.transforms.planning.composing import group_geometric
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step
@@ -62,7 +61,7 @@ class RandomApply(_Drawn):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transforms", _steps(self.transforms, "RandomApply"))
-        check_probability(self.p, "RandomApply's p")
+        check_probability("RandomApply's p", self.p)
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:

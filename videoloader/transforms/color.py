@@ -14,8 +14,8 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
+from videoloader.errors import check_probability
 from videoloader.transforms import color_operations as to
-from videoloader.transforms.arguments import check_probability
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
 
@@ -215,7 +215,7 @@ class RandomGrayscale(PixelTransform):
     p: float = 0.1
 
     def __post_init__(self) -> None:
-        check_probability(self.p, "RandomGrayscale's p")
+        check_probability("RandomGrayscale's p", self.p)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One matrix, or nothing."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import check_choice
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix, PixelTransform
 
@@ -55,9 +55,8 @@ class ConvertColor(PixelTransform):
     target: Space
 
     def __post_init__(self) -> None:
-        for name, space in (("source", self.source), ("target", self.target)):
-            if space not in get_args(Space):
-                raise ConfigurationError(f"ConvertColor's {name} is {space!r}, not one of {', '.join(get_args(Space))}")
+        check_choice("ConvertColor's source", self.source, get_args(Space))
+        check_choice("ConvertColor's target", self.target, get_args(Space))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[ColorMatrix | BatchFunction]:
         """At most one matrix, and a function where hue is needed."""

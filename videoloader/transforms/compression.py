@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import check_choice
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
@@ -81,8 +81,7 @@ class JpegCompression(PixelTransform):
 
     def __post_init__(self) -> None:
         check_range(self.quality, "JpegCompression's quality", 1, 100)
-        if self.chroma not in get_args(Chroma):
-            raise ConfigurationError(f"JpegCompression's chroma is {self.chroma!r}, not '4:2:0' or '4:4:4'")
+        check_choice("JpegCompression's chroma", self.chroma, get_args(Chroma))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One round trip, with a quality of the whole clip or of each frame."""

@@ -147,7 +147,7 @@ def check_range(value: Range, name: str, low: float = -math.inf, high: float = m
         (False, True): f"at most {high:g}",
         (True, True): f"in [{low:g}, {high:g}]",
     }[math.isfinite(low), math.isfinite(high)]
-    raise ConfigurationError(f"{name} is {value!r}, not {between}, nor a range (low, high) or a curve of such")
+    raise ConfigurationError(f"{name} must be {between}, or a range (low, high) or a curve of such, got {value!r}")
 
 
 def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import fill_color
-from videoloader.errors import ConfigurationError
-from videoloader.transforms.arguments import check_probability, check_whole
+from videoloader.errors import ConfigurationError, check_probability, check_whole
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
@@ -54,7 +53,7 @@ class RandomErasing(PixelTransform):
     per_frame: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_probability(self.p, "RandomErasing's p")
+        check_probability("RandomErasing's p", self.p)
         if not 0 <= self.scale[0] <= self.scale[1] <= 1:
             raise ConfigurationError(f"RandomErasing's scale is {self.scale!r}, not 0 <= low <= high <= 1")
         if not 0 < self.ratio[0] <= self.ratio[1] < math.inf:
@@ -128,8 +127,8 @@ class Cutout(PixelTransform):
 
     def __post_init__(self) -> None:
         for side in self._sides():
-            check_whole(side, "Cutout's size", 1)
-        check_whole(self.holes, "Cutout's holes", 1)
+            check_whole("Cutout's size", side, 1)
+        check_whole("Cutout's holes", self.holes, 1)
         _fill(self.fill, "Cutout's fill")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.transforms.arguments import check_probability
+from videoloader.errors import check_probability
 from videoloader.transforms.planning.steps import GeometryStep
 
 
@@ -42,7 +42,7 @@ class RandomHorizontalFlip(GeometryStep):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        check_probability(self.p, "RandomHorizontalFlip's p")
+        check_probability("RandomHorizontalFlip's p", self.p)
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -60,7 +60,7 @@ class RandomVerticalFlip(GeometryStep):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        check_probability(self.p, "RandomVerticalFlip's p")
+        check_probability("RandomVerticalFlip's p", self.p)
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""

@@ -18,8 +18,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Layout
-from videoloader.errors import ConfigurationError
-from videoloader.transforms.arguments import check_probability, check_whole
+from videoloader.errors import ConfigurationError, check_choice, check_probability, check_whole
 from videoloader.transforms.operations import Transform
 
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
@@ -164,8 +163,7 @@ class VideoMix(Mixing):
 
     def __post_init__(self) -> None:
         _check(self, self.alpha, self.num_classes, self.p, self.label_smoothing)
-        if self.cut not in get_args(Cut):
-            raise ConfigurationError(f"VideoMix's cut is {self.cut!r}, not one of {', '.join(get_args(Cut))}")
+        check_choice("VideoMix's cut", self.cut, get_args(Cut))
 
     def mix(
         self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
@@ -252,8 +250,8 @@ def _check(mixing: object, alpha: float, num_classes: int, p: float, label_smoot
     name = type(mixing).__name__
     if not 0 < alpha < math.inf:
         raise ConfigurationError(f"{name}'s alpha is {alpha!r}, not above 0")
-    check_whole(num_classes, f"{name}'s num_classes", 1)
-    check_probability(p, f"{name}'s p")
+    check_whole(f"{name}'s num_classes", num_classes, 1)
+    check_probability(f"{name}'s p", p)
     if not 0 <= label_smoothing < 1:
         raise ConfigurationError(f"{name}'s label_smoothing is {label_smoothing!r}, not in [0, 1)")
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
 
@@ -62,10 +62,10 @@ class Module(PixelTransform):
     def __post_init__(self) -> None:
         if not callable(self.module):
             raise ConfigurationError(f"Module's module is {self.module!r}, which cannot be called")
-        if self.view is not None and self.view not in get_args(View):
-            raise ConfigurationError(f"Module's view is {self.view!r}, not one of {', '.join(get_args(View))}")
-        if self.values is not None and self.values not in get_args(Values):
-            raise ConfigurationError(f"Module's values is {self.values!r}, not one of {', '.join(get_args(Values))}")
+        if self.view is not None:
+            check_choice("Module's view", self.view, get_args(View))
+        if self.values is not None:
+            check_choice("Module's values", self.values, get_args(Values))
         view, values = "frames", "uint8"
         if _comes_from("torchvision.transforms", self.module):
             view = "clip"
@@ -160,8 +160,7 @@ class PythonFunction(PixelTransform):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ConfigurationError(f"PythonFunction's function is {self.function!r}, which cannot be called")
-        if self.per not in get_args(Per):
-            raise ConfigurationError(f"PythonFunction's per is {self.per!r}, not one of {', '.join(get_args(Per))}")
+        check_choice("PythonFunction's per", self.per, get_args(Per))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """The seed of the clip's randomness."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.operations import Transform
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -47,5 +47,4 @@ class ToFloat(Transform):
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("float32", "float16", "bfloat16"):
-            raise ConfigurationError(f"ToFloat's dtype is {self.dtype!r}, not float32, float16 or bfloat16")
+        check_choice("ToFloat's dtype", self.dtype, ("float32", "float16", "bfloat16"))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from videoloader.convert import Geometry, Interpolation
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.geometry.coordinates import geometry_matrix, inverse, map_points, picture_box
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry
@@ -181,8 +181,7 @@ def replay(tensor: torch.Tensor, geometry: Geometry, operations: Operations, kin
     Raises:
         ConfigurationError: there is no such kind, or the tensor is none of it.
     """
-    if kind not in _REPLAYS:
-        raise ConfigurationError(f"kind is {kind!r}, not one of {', '.join(_REPLAYS)}")
+    check_choice("kind", kind, _REPLAYS)
     return _REPLAYS[kind](tensor, geometry, operations)
 
 

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
-from videoloader.errors import ConfigurationError
-from videoloader.transforms.arguments import check_probability, check_whole
+from videoloader.errors import ConfigurationError, check_probability, check_whole
 from videoloader.transforms.operations import Transform
 
 Positions = npt.NDArray[np.int64]
@@ -62,7 +61,7 @@ class Reverse(TimeTransform):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        check_probability(self.p, "Reverse's p")
+        check_probability("Reverse's p", self.p)
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """All frames, in either order."""
@@ -143,7 +142,7 @@ class TemporalJitter(TimeTransform):
     max_offset: int
 
     def __post_init__(self) -> None:
-        check_whole(self.max_offset, "TemporalJitter's max_offset", 0)
+        check_whole("TemporalJitter's max_offset", self.max_offset, 0)
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """Each position and its offset, inside the clip."""
@@ -204,9 +203,9 @@ def _check_amount(name: str, share: float | None, count: int | None) -> None:
     if (share is None) == (count is None):
         raise ConfigurationError(f"{name} needs either share or count, not both or neither of them")
     if share is not None:
-        check_probability(share, f"{name}'s share")
+        check_probability(f"{name}'s share", share)
     if count is not None:
-        check_whole(count, f"{name}'s count", 0)
+        check_whole(f"{name}'s count", count, 0)
 
 
 def _choose(rng: np.random.Generator, length: int, share: float | None, count: int | None) -> npt.NDArray[np.bool_]:

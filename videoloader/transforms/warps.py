@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.convert import Interpolation, fill_color
-from videoloader.errors import ConfigurationError
-from videoloader.transforms.arguments import check_interpolation, check_probability
+from videoloader.errors import ConfigurationError, check_probability
+from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
 from videoloader.transforms.geometry import warp_matrices
 from videoloader.transforms.geometry.resampling import Resampling
@@ -145,7 +145,7 @@ class Perspective(WarpStep):
 
     def __post_init__(self) -> None:
         check_range(self.distortion_scale, "Perspective's distortion_scale", 0.0, 1.0)
-        check_probability(self.p, "Perspective's p")
+        check_probability("Perspective's p", self.p)
         _check(None, self.interpolation, self.fill, "Perspective")
 
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling | None:

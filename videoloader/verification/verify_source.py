@@ -10,7 +10,7 @@ import torch
 
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import ConfigurationError, VideoLoaderError
+from videoloader.errors import VideoLoaderError, check_positive_or_none
 from videoloader.indexing import Openable, open_source
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
@@ -73,9 +73,7 @@ def verify(
         clip.mp4: ok: 300 frames, 12 keyframes, h264 in mp4
     """
     on = resolve_device(device)
-    for name, value in (("workers", workers), ("threads", threads)):
-        if value is not None and value < 1:
-            raise ConfigurationError(f"{name} is {value}, not positive")
+    check_positive_or_none(workers=workers, threads=threads)
     sources = _sources_of(source)
     count = min(workers or (min(available_cores(), 4) if on.type == "cuda" else available_cores()), len(sources))
     paths = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in sources]

@@ -125,7 +125,7 @@ def test_the_number_of_workers_changes_nothing(many, tmp_path):
     for workers in (1, 3):
         build_store(many, tmp_path / f"{workers}.db", workers=workers)
     assert contents(tmp_path / "1.db") == contents(tmp_path / "3.db")
-    with pytest.raises(ConfigurationError, match="workers is 0"):
+    with pytest.raises(ConfigurationError, match="workers must be a positive integer, got 0"):
         build_store(many, tmp_path / "0.db", workers=0)
 
 

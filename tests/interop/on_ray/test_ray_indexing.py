@@ -56,5 +56,5 @@ def test_a_build_that_was_stopped_is_gone_on_with(paths: list[Path], tmp_path: P
 def test_nothing_in_flight_is_refused(paths: list[Path], tmp_path: Path) -> None:
     from videoloader.interop.ray import build_index
 
-    with pytest.raises(ConfigurationError, match="max_in_flight is 0"):
+    with pytest.raises(ConfigurationError, match="max_in_flight must be a positive integer, got 0"):
         build_index(paths, tmp_path / "index.db", max_in_flight=0)

@@ -230,7 +230,7 @@ def test_wrong_arguments_are_refused(data: VideoDataset) -> None:
         read_clips(data, MODE, dtype="bfloat16")
     with pytest.raises(ConfigurationError, match="on_error is 'replace'"):
         read_clips(data, MODE, on_error="replace")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="batch_size is 0"):
+    with pytest.raises(ConfigurationError, match="batch_size must be a positive integer, got 0"):
         read_clips(data, MODE, batch_size=0)
     named = VideoDataset([VideoEntry(data[0].path, columns={"clip": 7})])
     with pytest.raises(ConfigurationError, match="columns clip have names"):

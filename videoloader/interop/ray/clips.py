@@ -18,7 +18,7 @@ from videoloader.batching.options import DType, RaiseOrSkip, one_view, plan_tran
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
-from videoloader.errors import ConfigurationError, DecodeError
+from videoloader.errors import ConfigurationError, DecodeError, check_choice, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.interop.ray.attempts import Attempts
 from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe, Column
@@ -102,11 +102,11 @@ def read_clips(
     plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
     if plan.output.dtype == torch.bfloat16:
         raise ConfigurationError("dtype is bfloat16, which NumPy does not have, and so neither Ray Data")
-    for name, value, allowed in (("layout", layout, get_args(Layout)), ("on_error", on_error, ("raise", "skip"))):
-        if value not in allowed:
-            raise ConfigurationError(f"{name} is {value!r}, not one of {', '.join(allowed)}")
-    if batch_size < 1 or num_cpus < 0 or num_gpus < 0:
-        raise ConfigurationError(f"batch_size is {batch_size}, num_cpus {num_cpus}, num_gpus {num_gpus}: too little")
+    check_choice("layout", layout, get_args(Layout))
+    check_choice("on_error", on_error, ("raise", "skip"))
+    check_positive(batch_size=batch_size)
+    if num_cpus < 0 or num_gpus < 0:
+        raise ConfigurationError(f"num_cpus and num_gpus must be at least 0, got {num_cpus} and {num_gpus}")
     if taken := sorted(set(_COLUMNS) & set(dataset.table.columns)):
         raise ConfigurationError(f"the data set's columns {', '.join(taken)} have names of columns that clips have")
     skip_unreadable = on_error == "skip"

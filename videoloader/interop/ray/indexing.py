@@ -8,7 +8,7 @@ from typing import Any
 
 import ray
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import check_positive_or_none
 from videoloader.indexing.store.building import BuildReport, StoreBuild
 from videoloader.indexing.store.tasks import Answer, Task, answer_task
 
@@ -46,8 +46,7 @@ def build_index(
         >>> ray.init("auto")
         >>> report = build_index(paths, "train.db")
     """
-    if max_in_flight is not None and max_in_flight < 1:
-        raise ConfigurationError(f"max_in_flight is {max_in_flight}, not positive")
+    check_positive_or_none(max_in_flight=max_in_flight)
     if not ray.is_initialized():
         ray.init()
     resources = ray.cluster_resources()  # type: ignore[no-untyped-call]

@@ -14,12 +14,12 @@ from videoloader.batching.batch import Batch, ListBatch, collate_rows
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
 from videoloader.batching.decode_jobs import decode_rows, learn, rows_jobs
-from videoloader.batching.options import DType, check_choices, one_view, plan_transforms
+from videoloader.batching.options import DType, one_view, plan_transforms
 from videoloader.batching.rows import decoding_memory, list_rows, stack_rows, transform_rows
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
-from videoloader.errors import FrameRangeError
+from videoloader.errors import FrameRangeError, check_choice
 from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
@@ -69,7 +69,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
-        check_choices(layout=(layout, get_args(Layout)))
+        check_choice("layout", layout, get_args(Layout))
         plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
         self._layout, self._transforms = layout, plan
         self._memory = decoding_memory(plan, layout, _CPU)

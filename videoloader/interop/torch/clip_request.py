@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from videoloader.dataset import VideoEntry
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_uint64
 from videoloader.sampling import FrameList, FrameMode
 from videoloader.transforms import Normalize, Transform
 from videoloader.transforms.planning.pipeline import Transforms
@@ -62,9 +61,7 @@ class ClipRequest:
         transforms: Transforms | None = None,
     ) -> None:
         entry = video if isinstance(video, VideoEntry) else VideoEntry(os.fspath(video))
-        for name, number in (("clip", clip), ("seed", 0 if seed is None else seed)):
-            if not isinstance(number, Integral) or not 0 <= number < 2**64:
-                raise ConfigurationError(f"{name} must be an integer in [0, 2**64), got {number!r}", entry.path)
+        check_uint64(clip=clip, seed=0 if seed is None else seed)
         if any(isinstance(transform, Normalize) for transform in transforms or ()):
             raise ConfigurationError("a request cannot have a Normalize of its own: give it to the loader", entry.path)
         values = {

@@ -18,14 +18,21 @@ import torch
 from videoloader.batching.batch import Batch
 from videoloader.batching.clip_plan import PlannedClip, plan_views
 from videoloader.batching.maker import BatchInMaking, BatchMaker, BatchPlan
-from videoloader.batching.options import DType, RaiseOrSkip, check_choices, one_view, plan_transforms
+from videoloader.batching.options import DType, RaiseOrSkip, one_view, plan_transforms
 from videoloader.batching.prefetch import prefetch as made_ahead
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import resolve_device
-from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError
+from videoloader.errors import (
+    ConfigurationError,
+    NotIndexedError,
+    VideoLoaderError,
+    check_choice,
+    check_positive_or_none,
+    check_whole,
+)
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.places import Place, fill_places, places_of
@@ -137,14 +144,12 @@ class DecodingLoader:
         replace_with: Callable[[Any], Any] = attrgetter("frames"),
     ) -> None:
         self.device = resolve_device(device)
-        check_choices(
-            layout=(layout, get_args(Layout)),
-            on_error=(on_error, get_args(RaiseOrSkip)),
-            decode=(decode, get_args(Decode)),
-            collate=(collate, get_args(Collate)),
-        )
-        if (prefetch is not None and prefetch < 1) or gop_cache < 0:
-            raise ConfigurationError(f"prefetch is {prefetch} and gop_cache {gop_cache}: too little")
+        check_choice("layout", layout, get_args(Layout))
+        check_choice("on_error", on_error, get_args(RaiseOrSkip))
+        check_choice("decode", decode, get_args(Decode))
+        check_choice("collate", collate, get_args(Collate))
+        check_positive_or_none(prefetch=prefetch)
+        check_whole("gop_cache", gop_cache, 0)
         self._loader, self._collate = torch_loader, collate
         self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
         self._seed, self._on_error, self._replace_with = seed, on_error, replace_with

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from videoloader.convert import Interpolation, Layout, OutputSpec
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.engines import cpu as cpu_operations
 from videoloader.transforms.engines import cuda as cuda_operations
 from videoloader.transforms.engines.work import ClipWork, Finish
@@ -155,10 +155,9 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
             size = operation.size
             if min(*size, *operation.samples) < 1 or size[0] * size[1] > _MOST_PIXELS:
                 raise ConfigurationError(f"Warp cannot make frames of {size} with samples {operation.samples}")
-            if operation.interpolation not in _INTERPOLATIONS:
-                raise ConfigurationError(f"interpolation is {operation.interpolation!r}, not one of {_INTERPOLATIONS}")
-        elif type(operation) is StatisticTable and operation.statistic not in _STATISTICS:
-            raise ConfigurationError(f"statistic is {operation.statistic!r}, not one of {_STATISTICS}")
+            check_choice("interpolation", operation.interpolation, _INTERPOLATIONS)
+        elif type(operation) is StatisticTable:
+            check_choice("statistic", operation.statistic, _STATISTICS)
     return size
 
 
