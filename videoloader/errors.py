@@ -79,9 +79,9 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
 
 def check_whole(name: str, value: object, low: int = 1, high: int | None = None) -> None:
     """Raise ConfigurationError unless an argument is an integer of at least ``low`` and at most ``high``."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= low:
-        if high is None or int(value) <= high:
-            return
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if whole and low <= int(value) and (high is None or int(value) <= high):  # type: ignore[call-overload]
+        return
     if high is not None:
         allowed = f"an integer in [{low}, {high}]"
     else:

@@ -106,7 +106,7 @@ def test_a_function_that_changes_shape_or_type_is_told_of() -> None:
         (lambda: augmentation(magnitudes="ab"), "magnitudes"),  # type: ignore[arg-type]
         (lambda: augmentation(signed=True), "without magnitudes"),
         (lambda: augmentation(to_param=lambda magnitude: magnitude), "without magnitudes"),
-        (lambda: augmentation(draws=-1), "draws are -1"),
+        (lambda: augmentation(draws=-1), "draws must be an integer of at least 0, got -1"),
         (lambda: augmentation(draws=1.5), "draws"),  # type: ignore[arg-type]
         (lambda: cutout.at(0.6), r"cutout's magnitude is 0.6, not in \[0, 0.5\]"),
         (lambda: cutout.at(), r"cutout's magnitude is None"),

@@ -357,12 +357,9 @@ def test_policies_can_be_pickled_compared_and_hashed_and_repeat_what_they_draw(t
         (lambda: AutoAugment([]), r"AutoAugment's policy"),
         (lambda: AutoAugment([["rotate"]]), r"AutoAugment's policy"),  # type: ignore[list-item]
         (lambda: AutoAugment(None), r"AutoAugment's policy"),  # type: ignore[arg-type]
-        (
-            lambda: AutoAugment([[("rotate", 1.5, 3)]]),
-            r"the probability of rotate .* must be a number in \[0, 1\], got 1.5",
-        ),
+        (lambda: AutoAugment([[("rotate", 1.5, 3)]]), r"the probability of rotate .* must be .* \[0, 1\], got 1.5"),
         (lambda: AutoAugment([[("rotate", 0.5, 11)]]), r"the bin of rotate .* must be an integer in \[0, 10\], got 11"),
-        (lambda: AutoAugment([[("rotate", 0.5, None)]]), r"the bin of rotate .* is None"),
+        (lambda: AutoAugment([[("rotate", 0.5, None)]]), r"the bin of rotate .* must be an integer .*, got None"),
         (lambda: AutoAugment([[("invert", 0.5, 3)]]), r"invert .* has no magnitude"),
         (lambda: AutoAugment([[("blur", 0.5, 3)]]), r"'blur', not one of"),
     ],

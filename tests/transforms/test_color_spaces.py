@@ -88,7 +88,7 @@ def test_a_conversion_to_the_same_space_is_none() -> None:
 
 
 def test_spaces_that_there_are_not_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="ConvertColor's source must be one of rgb, bgr.*, got 'cmyk'"):
+    with pytest.raises(ConfigurationError, match=r"ConvertColor's source must be one of rgb, bgr.*, got 'cmyk'"):
         ConvertColor("cmyk", "rgb")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="ConvertColor's target must be one of rgb, bgr.*, got 'lab'"):
+    with pytest.raises(ConfigurationError, match=r"ConvertColor's target must be one of rgb, bgr.*, got 'lab'"):
         ConvertColor("rgb", "lab")  # type: ignore[arg-type]

@@ -103,5 +103,5 @@ def test_bad_qualities_are_refused(quality: Any) -> None:
 
 
 def test_bad_chroma_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="JpegCompression's chroma is '4:2:2'"):
+    with pytest.raises(ConfigurationError, match="JpegCompression's chroma must be one of 4:2:0, 4:4:4, got '4:2:2'"):
         JpegCompression(50, chroma="4:2:2")  # type: ignore[arg-type]

@@ -183,14 +183,14 @@ def test_grids_with_different_colours_run_together() -> None:
         (lambda: RandomErasing(value=256), r"RandomErasing's value is 256, not one or three numbers in \[0, 255\]"),
         (lambda: RandomErasing(value=(1, 2)), r"RandomErasing's value is \(1, 2\)"),
         (lambda: RandomErasing(value="noise"), "RandomErasing's value is 'noise'"),
-        (lambda: Cutout(0), "Cutout's size is 0"),
+        (lambda: Cutout(0), "Cutout's size must be a positive integer, got 0"),
         (lambda: Cutout((3, 0)), "Cutout's size must be a positive integer, got 0"),
         (lambda: Cutout(0.5), "Cutout's size must be a positive integer, got 0.5"),  # type: ignore[arg-type]
-        (lambda: Cutout(3, holes=0), "Cutout's holes is 0"),
+        (lambda: Cutout(3, holes=0), "Cutout's holes must be a positive integer, got 0"),
         (lambda: Cutout(3, fill=-1), "Cutout's fill is -1"),
         (lambda: GridMask(1), "GridMask's d must be at least 2, .*got 1"),
-        (lambda: GridMask(ratio=1.5), r"GridMask's ratio must be a number in \[0, 1\], got 1.5"),
-        (lambda: GridMask(angle=math.nan), "GridMask's angle is nan"),
+        (lambda: GridMask(ratio=1.5), r"GridMask's ratio must be in \[0, 1\], .*got 1.5"),
+        (lambda: GridMask(angle=math.nan), "GridMask's angle must be a finite number, .*got nan"),
         (lambda: GridMask(fill=300), "GridMask's fill is 300"),
     ],
 )

@@ -240,7 +240,7 @@ def test_bad_parameters_are_refused(make: Any, arguments: dict[str, Any], messag
 
 
 def test_bad_choices_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="VideoMix's cut must be one of spatial.*, got 'diagonal'"):
+    with pytest.raises(ConfigurationError, match=r"VideoMix's cut must be one of spatial.*, got 'diagonal'"):
         VideoMix(1.0, 3, cut="diagonal")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="MixChoice's choices are empty"):
         MixChoice([])

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from videoloader.errors import ConfigurationError, check_whole
-from videoloader.transforms.operations import BatchFunction, ClipInfo, Operation, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Function, Operation, Params, PixelTransform
 from videoloader.transforms.policies import Strength
-
-Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
-Function: TypeAlias = Callable[[torch.Tensor, Params], torch.Tensor]
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ import torch
 
 from videoloader.errors import check_choice
 from videoloader.transforms.engines.parts import for_all_frames
-from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix, Params, PixelTransform
 
 Space: TypeAlias = Literal["rgb", "bgr", "gray", "ycbcr_601", "ycbcr_709", "hsv"]
 Matrix = npt.NDArray[np.float64]
@@ -90,7 +89,7 @@ def _from_rgb(space: Space) -> Matrix:
     return matrix
 
 
-def rgb_to_hsv(frames: torch.Tensor, params: Mapping[str, npt.NDArray[Any]]) -> torch.Tensor:
+def rgb_to_hsv(frames: torch.Tensor, params: Params) -> torch.Tensor:
     """uint8[N, T, 3, H, W] of R, G, B as hue, saturation and value; see ``ConvertColor``."""
 
     def convert(part: torch.Tensor, which: slice) -> torch.Tensor:
@@ -107,7 +106,7 @@ def rgb_to_hsv(frames: torch.Tensor, params: Mapping[str, npt.NDArray[Any]]) -> 
     return for_all_frames(frames, convert)
 
 
-def hsv_to_rgb(frames: torch.Tensor, params: Mapping[str, npt.NDArray[Any]]) -> torch.Tensor:
+def hsv_to_rgb(frames: torch.Tensor, params: Params) -> torch.Tensor:
     """uint8[N, T, 3, H, W] of hue, saturation and value as R, G, B; see ``ConvertColor``."""
 
     def convert(part: torch.Tensor, which: slice) -> torch.Tensor:

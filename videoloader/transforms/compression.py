@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,8 @@ import torch
 from videoloader.errors import check_choice
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames
-from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
-Params = Mapping[str, npt.NDArray[Any]]
 Chroma: TypeAlias = Literal["4:2:0", "4:4:4"]
 
 # ITU-T T.81 (1992), tables K.1 and K.2: quantisation of luminance and chrominance, in rows.

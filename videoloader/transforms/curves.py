@@ -163,11 +163,8 @@ def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:
     """
     if isinstance(value, int | float):
         return np.array([float(value)])
-    if isinstance(value, Sequence):
-        low, high = value
-        return np.array([_between(low, high, rng.random())])
-    values: Values = value.values(rng, frames)
-    return values
+    curve = Uniform(*value) if isinstance(value, Sequence) else value
+    return curve.values(rng, frames)
 
 
 def _bounds(value: Range) -> tuple[float, float]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from videoloader.convert import fill_color
@@ -16,9 +15,8 @@ from videoloader.errors import ConfigurationError, check_probability, check_whol
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
-from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase, Params, PixelTransform
 
-Params = Mapping[str, npt.NDArray[Any]]
 _TRIES = 10
 
 

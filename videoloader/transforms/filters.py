@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -16,9 +16,8 @@ from videoloader import padding
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
-from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
-Params = Mapping[str, npt.NDArray[Any]]
 _WIDEST = 255
 _WIDEST_LAPLACIAN = 23
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -14,9 +14,8 @@ import torch
 
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.engines.parts import to_pixels
-from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
-Params = Mapping[str, npt.NDArray[Any]]
 View: TypeAlias = Literal["clip", "batch", "frames"]
 Values: TypeAlias = Literal["uint8", "float"]
 Per: TypeAlias = Literal["clip", "batch"]

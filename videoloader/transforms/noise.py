@@ -6,7 +6,6 @@ So there is nothing random in what an engine does: the CPU and CUDA make the sam
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +15,8 @@ import torch
 
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
-from videoloader.transforms.operations import BatchFunction, ClipInfo, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
-Params = Mapping[str, npt.NDArray[Any]]
 # Uniform numbers are whole ones below this: float32 holds them exactly.
 _UNIT = 1 << 24
 

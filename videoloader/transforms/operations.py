@@ -20,6 +20,9 @@ import torch
 
 from videoloader.convert import Interpolation
 
+# What a function of a batch is told of its clips, by name.
+Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
+Function: TypeAlias = Callable[[torch.Tensor, Params], torch.Tensor]
 Statistic = Literal["contrast", "auto_contrast", "equalize"]
 
 
@@ -162,9 +165,9 @@ class BatchFunction:
             none.
     """
 
-    function: Callable[[torch.Tensor, Mapping[str, npt.NDArray[Any]]], torch.Tensor]
-    params: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
-    geometric: Callable[[torch.Tensor, Mapping[str, npt.NDArray[Any]]], torch.Tensor] | None = None
+    function: Function
+    params: Params = field(default_factory=dict)
+    geometric: Function | None = None
 
 
 Operation: TypeAlias = Table | StatisticTable | ColorMatrix | HueShift | Sharpen | Warp | Erase | BatchFunction
