@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import av
 import av.codec.context
@@ -45,19 +45,37 @@ class NothingDecodesError(DecodeError):
     """All packets of a video were decoded without an error, and no frame came out."""
 
 
-class _Packets(NamedTuple):
+class _Packets:
     """Columns of the packets, and (packet, timestamp) of those that are shown once more by an empty one after them."""
 
-    pts: list[int | None]
-    dts: list[int | None]
-    size: list[int]
-    key: list[bool]
-    starts: list[bool | None]
-    hidden: list[bool]
-    offset: list[int] | None
-    places: Places | None
-    repeats: list[tuple[int, int]]
-    setups: Setups
+    def __init__(self, stream: av.video.stream.VideoStream, source: ByteSource) -> None:
+        context = stream.codec_context
+        self.codec, self.config = context.codec.canonical_name, context.extradata or b""
+        self.setups = Setups(self.codec, self.config)
+        self.places: Places | None = None
+        self.pts: list[int | None] = []
+        self.dts: list[int | None] = []
+        self.size: list[int] = []
+        self.key: list[bool] = []
+        self.starts: list[bool | None] = []
+        self.hidden: list[bool] = []
+        self.offset: list[int] | None = []
+        self.repeats: list[tuple[int, int]] = []
+        self._source = source
+
+    def add(self, packet: av.packet.Packet[Any], payload: bytes) -> None:
+        """Take in a packet, all but whether it is a keyframe and whether it is hidden."""
+        self.pts.append(packet.pts)
+        self.dts.append(packet.dts)
+        self.size.append(packet.size)
+        self.setups.add(packet, payload)
+        self.starts.append(is_random_access(self.codec, self.config, payload))
+        if self.offset is not None:
+            offset = _find_payload(payload, packet.pos, self._source)
+            if offset is None:
+                self.offset = None
+            else:
+                self.offset.append(offset)
 
 
 @contextmanager
@@ -129,31 +147,18 @@ def best_video_stream(source: ByteSource) -> int:
 def _read_packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
 ) -> _Packets:
-    codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
-    places = Places(codec, config)
-    packets = _Packets([], [], [], [], [], [], [], places, [], Setups(codec, config))
-    offsets = packets.offset
+    packets = _Packets(stream, source)
+    packets.places = places = Places(packets.codec, packets.config)
     for packet in container.demux(stream):
-        if _repeats_the_last(packet, codec) and packets.pts:
+        if _repeats_the_last(packet, packets.codec) and packets.pts:
             packets.repeats.append((len(packets.pts) - 1, packet.pts))  # type: ignore[arg-type]
-        if not packet.size:
-            continue
-        packets.pts.append(packet.pts)
-        packets.dts.append(packet.dts)
-        packets.size.append(packet.size)
-        packets.key.append(packet.is_keyframe)
-        payload = bytes(packet)
-        packets.setups.add(packet, payload)
-        packets.starts.append(is_random_access(codec, config, payload))
-        packets.hidden.append(packet.is_discard or hides_frame(codec, payload[0], payload[-1]))
-        if offsets is not None:
-            offset = _find_payload(payload, packet.pos, source)
-            if offset is None:
-                offsets = None
-            else:
-                offsets.append(offset)
-        places.add(payload, goes_on=not packet.has_sidedata("new_extradata"))
-    return packets._replace(offset=offsets)
+        if packet.size:
+            payload = bytes(packet)
+            packets.add(packet, payload)
+            packets.key.append(packet.is_keyframe)
+            packets.hidden.append(packet.is_discard or hides_frame(packets.codec, payload[0], payload[-1]))
+            places.add(payload, goes_on=not packet.has_sidedata("new_extradata"))
+    return packets
 
 
 def _are_wrong(packets: _Packets, index: VideoIndex, source: ByteSource) -> bool:
@@ -336,35 +341,21 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         NothingDecodesError: all do, to no frame.
     """
     with open_video(source) as (container, stream):
-        codec, config = stream.codec_context.codec.canonical_name, stream.codec_context.extradata or b""
-        packets = _Packets([], [], [], [], [], [], [], None, [], Setups(codec, config))
-        offsets = packets.offset
+        packets = _Packets(stream, source)
         frames: list[int] = []
         times: list[int | None] = []
-        marked = codec in WELL_KNOWN_CODECS or codec in MARKED_BY_DECODER
+        marked = packets.codec in WELL_KNOWN_CODECS or packets.codec in MARKED_BY_DECODER
         sizes: dict[tuple[int, int], int] = {}
         for packet in container.demux(stream):
             number = len(packets.pts)
-            if _repeats_the_last(packet, codec):
+            if _repeats_the_last(packet, packets.codec):
                 frames += frames[-1:]
                 times += [packet.pts] * bool(times)
                 continue
             if packet.size:
-                packets.pts.append(packet.pts)
-                packets.dts.append(packet.dts)
-                packets.size.append(packet.size)
-                payload = bytes(packet)
-                packets.setups.add(packet, payload)
+                packets.add(packet, bytes(packet))
                 packets.hidden.append(packet.is_discard)
-                start = is_random_access(codec, config, payload)
-                packets.starts.append(start)
-                packets.key.append(not marked and (packet.is_keyframe or start is True))
-                if offsets is not None:
-                    offset = _find_payload(payload, packet.pos, source)
-                    if offset is None:
-                        offsets = None
-                    else:
-                        offsets.append(offset)
+                packets.key.append(not marked and (packet.is_keyframe or packets.starts[-1] is True))
                 packet.pts = number
             try:
                 for frame in packet.decode():
@@ -381,7 +372,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         frame_packet = np.array(frames, np.int64)
         frame_pts = _presentation_times(times, container, stream)
         index = _assemble(
-            packets._replace(offset=offsets),
+            packets,
             stream,
             source,
             container,
