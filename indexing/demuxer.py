@@ -20,22 +20,10 @@ from videoloader.indexing.sources import ByteSource
 _BUFFER_SIZE = 64 << 10
 # Lists of other files, what comes from the network, and what runs scripts. Those that open their input themselves
 # (devices, patterns of image files) are told by a flag.
-_OPEN_OTHERS = frozenset(
-    (
-        "concat",
-        "dash",
-        "hls",
-        "imf",
-        "image2",
-        "rtp",
-        "rtsp",
-        "sap",
-        "sdp",
-        "vapoursynth",
-        "vobsub",
-        "webm_dash_manifest",
-    )
-)
+_OPEN_OTHERS = frozenset([
+    "concat", "dash", "hls", "imf", "image2", "rtp", "rtsp", "sap", "sdp", "vapoursynth", "vobsub",
+    "webm_dash_manifest",
+])  # fmt: skip
 _EXTENSION = re.compile(r".\.([a-z0-9]{1,12})", re.IGNORECASE)
 _HEAD_SIZE = 64 << 10
 _LISTS = {

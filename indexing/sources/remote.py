@@ -23,26 +23,10 @@ if TYPE_CHECKING:
 
 # What file systems call the things that change with the content of a file.
 _MARKS_OF_VERSION = {
-    "content-md5",
-    "crc",
-    "crc32c",
-    "created",
-    "date_time",
-    "digest",
-    "etag",
-    "generation",
-    "last-modified",
-    "last_modified",
-    "lastmodified",
-    "md5",
-    "md5hash",
-    "modified",
-    "mtime",
-    "updated",
-    "version",
-    "versionid",
+    "content-md5", "crc", "crc32c", "created", "date_time", "digest", "etag", "generation", "last-modified",
+    "last_modified", "lastmodified", "md5", "md5hash", "modified", "mtime", "updated", "version", "versionid",
     "version_id",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import os
 import platform
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 from videoloader.errors import StaleIndexError
 from videoloader.indexing.sources.base import ByteSource
@@ -47,34 +46,22 @@ class SourceState:
         return None
 
 
-class VersionedSource(Protocol):
-    """A source that knows whether its bytes have changed. Those of this library all do."""
-
-    @property
-    def state(self) -> SourceState | None:
-        """As it was when the source was opened; None while nothing was read of a remote one."""
-
-    def check_unchanged(self, known: SourceState | None = None) -> None:
-        """Make sure that what was read so far is of one version.
-
-        Args:
-            known: the state that it should have; default: that when it was opened.
-
-        Raises:
-            StaleIndexError: the bytes are others, or may be.
-        """
-        ...
-
-
 def state_of(source: ByteSource) -> SourceState | None:
-    """The state of a source as it was opened; None where it is not known."""
-    # Asking whether it is a VersionedSource takes longer than opening a file.
+    """The state of a source as it was opened; None where it is not known, as of a remote one that was not read yet."""
     state: SourceState | None = getattr(source, "state", None)
     return state
 
 
 def check_unchanged(source: ByteSource, known: SourceState | None = None) -> None:
-    """See ``VersionedSource.check_unchanged``. A source of another making is believed."""
+    """Make sure that what was read of a source so far is of one version. A source of another making is believed.
+
+    Args:
+        source: of this library, or any other.
+        known: the state that it should have; default: that when it was opened.
+
+    Raises:
+        StaleIndexError: the bytes are others, or may be.
+    """
     if check := getattr(source, "check_unchanged", None):
         check(known)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from videoloader.dataset.columns import Column, PackedStrings, join
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, lines
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -26,22 +26,18 @@ def read_delimited(source: str) -> RawTable:
         ConfigurationError: it is no such table, with the line.
     """
     line_of = array("q")
+    first = next(lines(source), "")
     try:
-        with open(source, encoding="utf-8-sig", newline="") as file:
-            first = next(lines(file, source), "")
-            file.seek(0)
-            reader = csv.reader(lines(file, source), delimiter=max(_SEPARATORS, key=first.count), strict=True)
-            header = [name.strip() for name in next(filter(None, reader), [])]
-            if len(set(header)) < len(header):
-                raise ConfigurationError(f"the header has a name twice: {header}", source)
-            parts: list[list[Column]] = [[] for _ in header]
-            rows = _rows(reader, line_of, len(header), source)
-            while chunk := list(islice(rows, ROWS_AT_ONCE)):
-                for part, values in zip(parts, zip(*chunk, strict=True), strict=True):
-                    part.append(PackedStrings(values))
-    except OSError as error:
-        raise SourceError(f"the table cannot be read ({error.strerror})", source) from error
-    except (UnicodeDecodeError, csv.Error) as error:
+        reader = csv.reader(lines(source), delimiter=max(_SEPARATORS, key=first.count), strict=True)
+        header = [name.strip() for name in next(filter(None, reader), [])]
+        if len(set(header)) < len(header):
+            raise ConfigurationError(f"the header has a name twice: {header}", source)
+        parts: list[list[Column]] = [[] for _ in header]
+        rows = _rows(reader, line_of, len(header), source)
+        while chunk := list(islice(rows, ROWS_AT_ONCE)):
+            for part, values in zip(parts, zip(*chunk, strict=True), strict=True):
+                part.append(PackedStrings(values))
+    except csv.Error as error:
         raise ConfigurationError(f"after line {line_of[-1] if line_of else 0}: {error}", source) from None
     if not line_of:
         raise ConfigurationError("the table has no rows under a header", source)

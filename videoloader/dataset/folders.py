@@ -15,22 +15,8 @@ from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.sources.folder import is_image_name, natural_order
 
 VIDEO_EXTENSIONS = (
-    "3gp",
-    "avi",
-    "flv",
-    "m2ts",
-    "m4v",
-    "mkv",
-    "mov",
-    "mp4",
-    "mpeg",
-    "mpg",
-    "mts",
-    "ogv",
-    "ts",
-    "webm",
-    "wmv",
-)
+    "3gp", "avi", "flv", "m2ts", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts", "ogv", "ts", "webm", "wmv",
+)  # fmt: skip
 
 Labelled = tuple[EntryTable, Sequence[str]]
 

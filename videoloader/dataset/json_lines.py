@@ -10,7 +10,7 @@ from typing import Any
 
 from videoloader.dataset.columns import ABSENT, Column, absent, join, pack
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, lines
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError
 
 
 def read_json_lines(source: str) -> RawTable:
@@ -22,19 +22,13 @@ def read_json_lines(source: str) -> RawTable:
     """
     line_of = array("q")
     parts: dict[str, list[Column]] = {}
-    try:
-        with open(source, encoding="utf-8-sig") as file:
-            rows = _objects(lines(file, source), line_of, source)
-            while chunk := list(islice(rows, ROWS_AT_ONCE)):
-                before = len(line_of) - len(chunk)
-                for name in dict.fromkeys(name for row in chunk for name in row if name not in parts):
-                    parts[name] = [absent(before)] if before else []
-                for name, part in parts.items():
-                    part.append(pack([row.get(name, ABSENT) for row in chunk]))
-    except OSError as error:
-        raise SourceError(f"the table cannot be read ({error.strerror})", source) from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"after line {line_of[-1] if line_of else 0}: {error}", source) from None
+    rows = _objects(lines(source), line_of, source)
+    while chunk := list(islice(rows, ROWS_AT_ONCE)):
+        before = len(line_of) - len(chunk)
+        for name in dict.fromkeys(name for row in chunk for name in row if name not in parts):
+            parts[name] = [absent(before)] if before else []
+        for name, part in parts.items():
+            part.append(pack([row.get(name, ABSENT) for row in chunk]))
     if not line_of:
         raise ConfigurationError("the table has no rows", source)
     return RawTable(source, {name: join(part) for name, part in parts.items()}, lambda row: f"line {line_of[row]}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from videoloader.dataset.columns import Column
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, SourceError
 
 ROWS_AT_ONCE = 1 << 14
 # Characters; a longer line is none of a table.
@@ -27,15 +27,24 @@ class RawTable(NamedTuple):
     where: Callable[[int], str]
 
 
-def lines(file: IO[str], source: str) -> Iterator[str]:
-    """The lines of a text file, none of them longer than a table's may be.
+def lines(source: str, what: str = "table") -> Iterator[str]:
+    """The lines of a UTF-8 file, each with its end, none of them longer than a table's may be.
 
     Raises:
-        ConfigurationError: there is a longer one.
+        SourceError: the file cannot be read; the message calls it ``what``.
+        ConfigurationError: it is no text, or none of a table.
     """
     number = 0
-    while line := file.readline(_LONGEST_LINE):
-        number += 1
-        if len(line) == _LONGEST_LINE:
-            raise ConfigurationError(f"line {number} is longer than {_LONGEST_LINE} characters: no table", source)
-        yield line
+    try:
+        with open(source, encoding="utf-8-sig", newline="") as file:
+            while line := file.readline(_LONGEST_LINE):
+                number += 1
+                if len(line) == _LONGEST_LINE:
+                    raise ConfigurationError(
+                        f"line {number} is longer than {_LONGEST_LINE} characters: no table", source
+                    )
+                yield line
+    except OSError as error:
+        raise SourceError(f"the {what} cannot be read ({error.strerror})", source) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"after line {number}: {error}", source) from None

@@ -21,18 +21,8 @@ def read_lines(path: str) -> list[tuple[int, str]]:
         SourceError: the file cannot be read.
         ConfigurationError: it is no text.
     """
-    number = 0
-    found = []
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            for number, line in enumerate(lines(file, path), 1):
-                if text := line.strip():
-                    found.append((number, text))
-    except OSError as error:
-        raise SourceError(f"the list cannot be read ({error.strerror})", path) from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"after line {number}: {error}", path) from None
-    return found
+    texts = enumerate(map(str.strip, lines(path, "list")), 1)
+    return [(number, text) for number, text in texts if text]
 
 
 def read_json(path: str, kind: type) -> Any:
