@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +27,9 @@ except ImportError:
 _LISTED = 20
 _LIST_ENDINGS = (".txt", ".lst")
 
+_SOURCES = "folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet) or lists of paths (.txt), any number"
+_Sources = Annotated[list[str], typer.Argument(help=_SOURCES)]
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 # Tables are for people: wide enough for a reason even where nobody looks.
 _out = Console(width=None if sys.stdout.isatty() else 160, soft_wrap=False)
@@ -40,12 +43,7 @@ def _describe() -> None:
 
 @app.command()
 def index(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            help="folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet) or lists of paths (.txt), any number"
-        ),
-    ],
+    sources: _Sources,
     output: Annotated[Path, typer.Option("--output", "-o", help="the index store, made or brought up to date")],
     workers: Annotated[int | None, typer.Option(min=1, help="processes; one for each core unless given")] = None,
     root: Annotated[
@@ -58,17 +56,8 @@ def index(
     """Index videos into a store. Only new and changed files are read, so run it again whenever you like."""
     with _errors_told():
         paths = list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
-        with _progress("indexing") as bar:
-            task = bar.add_task("", total=len(paths))
-            report = build_store(
-                paths,
-                output,
-                root=root,
-                workers=workers,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
-                retry=retry,
-                prune=prune,
-            )
+        with _progress("indexing", len(paths)) as tell:
+            report = build_store(paths, output, root=root, workers=workers, progress=tell, retry=retry, prune=prune)
         _print_build(report)
         _print_store(IndexStore(output, root=root))
     if strict and report.unreadable:
@@ -101,12 +90,7 @@ def describe(
 
 @app.command()
 def verify(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            help="folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet) or lists of paths (.txt), any number"
-        ),
-    ],
+    sources: _Sources,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto: whether NVDEC is asked, too")] = "auto",
     workers: Annotated[int | None, typer.Option(min=1, help="processes; one for each core unless given")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="where the report goes, as JSON")] = None,
@@ -114,14 +98,8 @@ def verify(
     """Decode videos from start to end and read them in every other way; exit with 1 if anything is wrong with one."""
     with _errors_told():
         paths = list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
-        with _progress("verifying") as bar:
-            task = bar.add_task("", total=len(paths))
-            report = verify_videos(
-                paths,
-                device=device,
-                workers=workers,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
-            )
+        with _progress("verifying", len(paths)) as tell:
+            report = verify_videos(paths, device=device, workers=workers, progress=tell)
         if output is not None:
             output.write_text(report.to_json(indent=1))
         # A line each, never folded: for grep, and for paths to be copied.
@@ -131,9 +109,13 @@ def verify(
         raise typer.Exit(1)
 
 
-def _progress(what: str) -> Progress:
+@contextmanager
+def _progress(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar in the terminal, and what is told how many are done, and of how many."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal)
+    with Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager
