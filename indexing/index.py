@@ -92,6 +92,12 @@ class TransportLayout:
     first: int
 
 
+_ARRAYS = (
+    "packet_offset", "packet_size", "packet_pts", "packet_key", "packet_disposable", "packet_config",
+    "frame_packet", "frame_pts",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
     """Where every packet and every frame of a video is. Immutable, plain numpy arrays.
@@ -146,9 +152,8 @@ class VideoIndex:
     other_starts: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
+        for name in _ARRAYS:
+            getattr(self, name).setflags(write=False)
 
     def __len__(self) -> int:
         """Number of frames."""
@@ -238,11 +243,13 @@ class VideoIndex:
     @property
     def first_keyframe(self) -> int:
         """The first packet that decoding can start at; the number of packets if there is none."""
-        return int(self._key_packets[0]) if len(self._key_packets) else len(self.packet_key)
+        count = len(self.packet_key)
+        first = int(self.packet_key.argmax()) if count else 0
+        return first if count and self.packet_key[first] else count
 
     @cached_property
     def _key_packets(self) -> npt.NDArray[np.int64]:
-        return np.flatnonzero(self.packet_key)
+        return self.packet_key.nonzero()[0]
 
     def packet_range(self, packet: int) -> tuple[int, int]:
         """(offset, size) of a packet, bytes."""

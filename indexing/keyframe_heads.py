@@ -42,6 +42,10 @@ class Head(NamedTuple):
     units: list[bytes]
 
 
+# Of most keyframes of H.264: no parameter sets stand before the picture.
+_IDR_FIRST = Head(True, [])
+
+
 def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]]]:
     """What the keyframes themselves say: which of them are some, and the parameter sets from each on.
 
@@ -56,7 +60,7 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
         SourceError: the source cannot be read.
     """
     codec, configs = index.stream.codec, index.stream.codec_configs
-    keys = index.packet_key.nonzero()[0].tolist()
+    keys = index.packet_key.nonzero()[0]
     most = _MOST_NEAR if source.read_through <= _NEAR else _MOST_FAR
     if codec not in _WITH_KEYFRAME_HEADERS or index.stream.encrypted or len(keys) > most:
         return index, {}
@@ -64,8 +68,11 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     brought: dict[int, list[bytes]] = {}
     headers = b""
     sizes: set[tuple[int, int]] = set()
-    for packet in keys:
-        head = _head(source, codec, configs[index.packet_config[packet]], index.packet_range(packet))
+    columns = (keys, index.packet_config[keys], index.packet_offset[keys], index.packet_size[keys])
+    for packet, config, offset, size in zip(*(column.tolist() for column in columns), strict=True):
+        head = _head(source, codec, configs[config], offset, size)
+        if head is _IDR_FIRST:
+            continue
         if not head.starts:
             false.append(packet)
         elif codec in WITH_PARAMETER_SETS:
@@ -105,14 +112,13 @@ def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: l
     following = index.packet_key.nonzero()[0]
     for number in following[following > packet].tolist() if index.byte_ranges else []:
         record = configs[index.packet_config[number]]
-        if found := _head(source, index.stream.codec, record, index.packet_range(number)).units:
+        if found := _head(source, index.stream.codec, record, *index.packet_range(number)).units:
             brought[number] = found
     return with_configurations(index, brought, since=packet)
 
 
-def _head(source: ByteSource, codec: str, record: bytes, packet: tuple[int, int]) -> Head:
+def _head(source: ByteSource, codec: str, record: bytes, offset: int, size: int) -> Head:
     """What the first bytes of a packet say, which lies at this offset and has this size."""
-    offset, size = packet
     for most in (_HEAD, _LONG_HEAD, size):
         if head := read_head(codec, record, source.read(offset, min(size, most)), size):
             return head
@@ -139,7 +145,7 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
         return Head(starts, units_of(codec, record, start) if codec in WITH_HEADERS else [])
     length_size = nal_length_size(codec, record)
     if codec == "h264" and 0 < length_size < len(start) and start[length_size] & 31 == _IDR:
-        return Head(True, [])
+        return _IDR_FIRST
     units: list[bytes] = []
     messages: list[bytes] = []
     for begin, end in iterate_nals(start, length_size):

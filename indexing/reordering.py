@@ -19,4 +19,5 @@ def reorder_depth(packet_pts: npt.NDArray[np.int64]) -> int:
 
 def depth_of(order: npt.NDArray[np.int64]) -> int:
     """The same of packet numbers in display order, int64[P]; one at least."""
-    return int((order - np.arange(len(order))).max())
+    late = order - np.arange(len(order))
+    return int(late[late.argmax()])

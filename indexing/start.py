@@ -75,7 +75,7 @@ def _is_keyframe(index: VideoIndex, packet: int, source: ByteSource, most: int |
 
 def _shown_first(index: VideoIndex, keyframe: int) -> bool:
     pts, first = index.packet_pts, index.packet_pts[keyframe]
-    return bool(pts.min() == first or (pts[index.frame_packet] >= first).all())
+    return bool(pts[pts.argmin()] == first or (pts[index.frame_packet] >= first).all())
 
 
 def _shown_leading(index: VideoIndex, source: ByteSource, pts: int) -> set[int]:

@@ -123,7 +123,8 @@ def _shown_in_spans(
             gap += duration if first_span else 0
             continue
         first_span = False
-        first, stop = ordered_pts.searchsorted((media_time, min(media_time + duration, _LATEST)))
+        first = int(ordered_pts.searchsorted(media_time))
+        stop = int(ordered_pts.searchsorted(min(media_time + duration, _LATEST)))
         in_span, times = order[first:stop], ordered_pts[first:stop]
         fits = key[ready <= media_time]
         start = int(fits[-1]) if len(fits) else 0
@@ -140,7 +141,7 @@ def _shown_in_spans(
         if frames > max(_MOST_FRAMES, len(pts)):
             raise ValueError(f"the edit list shows more than {_MOST_FRAMES} frames")
         # The span's first sample in decode order starts the span's decode clock.
-        parts.append((in_span, times + (start_clock - int(samples.dts[in_span.min()]))))
+        parts.append((in_span, times + (start_clock - int(samples.dts[in_span[in_span.argmin()]]))))
     if not parts:
         none = np.empty(0, np.int64)
         return Shown(none, none, tuple(starts), uncertain)

@@ -210,7 +210,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     count = len(samples.offset)
     # Subtracted, not added: offsets may be so large that a sum would wrap around.
     room = source.size - samples.offset - samples.size
-    if samples.offset.min() < 0 or room.min() < 0:
+    if samples.offset[samples.offset.argmin()] < 0 or room[room.argmin()] < 0:
         beyond = (samples.offset < 0) | (room < 0)
         raise IndexingError(
             f"is cut off: {int(beyond.sum())} of {count} packets lie beyond its end at byte {source.size} "
@@ -249,7 +249,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     # libavformat goes by the last description's size.
     stream = cut_by_container(stream, track.descriptions[-1].width, track.descriptions[-1].height)
     # With an edit list the first frame that it shows, else the first packet.
-    begin = int(packet_pts[0]) if not track.edits else int(shown.pts.min(initial=_LATEST))
+    begin = int(packet_pts[0] if not track.edits else shown.pts[shown.pts.argmin()] if len(shown.pts) else _LATEST)
     starts = [StreamStart(begin, stream.time_base)]
     if begin > 0 or track.fragmented:
         starts += others  # elsewhere no track begins before zero

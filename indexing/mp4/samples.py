@@ -66,14 +66,16 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
             raise IndexingError(f"stz2 has a field size of {bits} bits", name)
     else:
         return np.empty(0, np.int32)
-    if sizes.size and np.maximum.reduce(sizes) > min(file_size, 2**31 - 1):
+    if sizes.size and sizes[sizes.argmax()] > min(file_size, 2**31 - 1):
         raise IndexingError(f"sample {int(sizes.argmax())} has {int(sizes.max())} bytes, more than the file", name)
     return sizes.astype(np.int32, copy=False)
 
 
-def _expand(runs: npt.NDArray[np.int64], value: npt.NDArray[np.int64], count: int, rest: int) -> npt.NDArray[np.int64]:
-    """A run-length table as one value a sample; ``rest`` is that of samples after the last run."""
-    if runs.sum() != count:
+def _expand(
+    runs: npt.NDArray[np.int64], value: npt.NDArray[np.int64], total: int, count: int, rest: int
+) -> npt.NDArray[np.int64]:
+    """A run-length table of a total length as one value a sample; ``rest`` is that of samples after the last run."""
+    if total != count:
         # Runs are clipped to what is left, so that a wild count cannot ask for more than the samples there are.
         ends = np.minimum(np.cumsum(np.minimum(runs, count)), count)
         runs, value = np.diff(ends, prepend=0, append=count), np.append(value, rest)
@@ -90,14 +92,15 @@ def _decode_times(data: bytes, box: Box | None, count: int, composed: int) -> np
     delta: npt.NDArray[np.int64] = table["value"].astype(np.int64)
     runs = table["count"].astype(np.int64)
     # libavformat joins both tables: where only the other one has rows left, time stands still from there on.
-    goes_on = int(runs.sum()) >= min(composed, count)
+    total = int(np.add.reduce(runs))
+    goes_on = total >= min(composed, count)
     if len(delta) == 1 and delta[0] >= 0 and goes_on:
         regular: npt.NDArray[np.int64] = np.arange(count) * delta[0]
         return regular
-    if delta.min() < 0:
+    if delta[delta.argmin()] < 0:
         delta = _correct_negative_deltas(runs, delta)
     dts = np.zeros(count, np.int64)
-    np.cumsum(_expand(runs, delta, count, int(delta[-1]) if goes_on else 0)[:-1], out=dts[1:])
+    np.cumsum(_expand(runs, delta, total, count, int(delta[-1]) if goes_on else 0)[:-1], out=dts[1:])
     return dts
 
 
@@ -135,9 +138,10 @@ def _composition_offsets(data: bytes, box: Box | None, count: int) -> tuple[npt.
     # real count, needs the top bit.
     table = _entries(data, box, _COMPOSITION_OFFSET)
     runs, value = table["count"].astype(np.int64), table["value"].astype(np.int64)
-    if len(runs) and np.minimum.reduce(runs) <= 0:
+    if len(runs) and runs[runs.argmin()] <= 0:
         runs, value = runs[runs > 0], value[runs > 0]
-    return _expand(runs, value, count, 0), int(runs.sum())
+    total = int(np.add.reduce(runs))
+    return _expand(runs, value, total, count, 0), total
 
 
 def _chunk_layout(
@@ -155,15 +159,16 @@ def _chunk_layout(
         raise IndexingError("samples with empty chunk tables (stco/co64, stsc)", name)
     first, in_chunk, description = to_chunk.T
     before = np.zeros(count + 1, np.int64)
-    sizes.cumsum(out=before[1:])
+    before[1:] = sizes
+    before = before.cumsum()
     if len(to_chunk) == 1 and first[0] == 1 and in_chunk[0] * len(chunks) == count:
         # Chunks of as many samples each, as most files without sound have.
         offsets = (chunks - before[: -1 : int(in_chunk[0])]).repeat(int(in_chunk[0])) + before[:-1]
-        return offsets, np.full(count, min(max(int(description[0]) - 1, 0), 255), np.uint8)
+        return offsets, _all_alike(count, description)
     run_chunks = np.empty_like(first)
     np.subtract(first[1:], first[:-1], out=run_chunks[:-1])
     run_chunks[-1] = len(chunks) + 1 - first[-1]
-    if first[0] != 1 or np.minimum.reduce(run_chunks) <= 0:
+    if first[0] != 1 or run_chunks[run_chunks.argmin()] <= 0:
         raise IndexingError("the sample-to-chunk table (stsc) contradicts the chunk offsets", name)
     in_chunk = np.minimum(in_chunk, count).repeat(run_chunks)
     stop = in_chunk.cumsum()
@@ -174,9 +179,16 @@ def _chunk_layout(
         in_chunk = np.diff(stop, prepend=0)
     offsets = (chunks - before[stop - in_chunk]).repeat(in_chunk) + before[:-1]
     if len(description) == 1 or (description == description[0]).all():
-        return offsets, np.full(count, min(max(int(description[0]) - 1, 0), 255), np.uint8)
+        return offsets, _all_alike(count, description)
     numbers = np.clip(description - 1, 0, 255).astype(np.uint8)
     return offsets, numbers.repeat(run_chunks).repeat(in_chunk)
+
+
+def _all_alike(count: int, description: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """The column of samples that all have the first of these descriptions, which count from one."""
+    column = np.empty(count, np.uint8)
+    column.fill(min(max(int(description[0]) - 1, 0), 255))
+    return column
 
 
 def _key_mask(data: bytes, stbl: dict[bytes, Box], count: int) -> npt.NDArray[np.bool_]:
@@ -186,9 +198,9 @@ def _key_mask(data: bytes, stbl: dict[bytes, Box], count: int) -> npt.NDArray[np
     key = np.zeros(count + 2, np.bool_)
     for kind in (b"stss", b"stps"):  # stps: QuickTime's partial sync samples, the open-GOP keyframes
         if kind in stbl:
-            key[np.minimum(_entries(data, stbl[kind], _UINT32), count + 1)] = True
+            key.put(_entries(data, stbl[kind], _UINT32).astype(np.int64), True, mode="clip")
     key = key[1:-1]
-    if not key.any():
+    if not key[key.argmax()]:
         key[0] = True
     return key
 

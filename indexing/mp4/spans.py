@@ -39,6 +39,8 @@ def spans_need_decoding(index: VideoIndex, source: ByteSource, shown: Shown) -> 
     if shown.uncertain:
         return True
     first, *others = shown.starts
+    if not first and not others:
+        return False
     if is_intra_only(index.stream.codec):
         return False
     # A video's own start is looked at elsewhere, with or without an edit list.
