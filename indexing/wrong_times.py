@@ -6,6 +6,7 @@ and only if their pictures come in another order than their times say, the whole
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import av.error
@@ -59,10 +60,13 @@ def times_are_wrong(
     if index.stream.encrypted:
         return False
     if not index.stream.reorder_depth:
-        return _may_be_reordered(index, source) and _comes_in_another_order(index, source, 0, _LOOKED_AT - 1)
-    if _is_plainly_sound(index, index.packet_pts.argsort(kind="stable") if order is None else order):
+        run = _run_around(index, source, 0, _LOOKED_AT - 1)
+        return _may_be_reordered(index, source) and _comes_in_another_order(index, source, *run)
+    order = index.packet_pts.argsort(kind="stable") if order is None else order
+    if _is_plainly_sound(index, order):
         return False
-    return any(_comes_in_another_order(index, source, first, last) for first, last in _signs(index, source, dts))
+    runs = [_run_around(index, source, *sign) for sign in _signs(index, source, dts, order)]
+    return any(_comes_in_another_order(index, source, *run) for run in _merged(runs))
 
 
 def _is_plainly_sound(index: VideoIndex, order: npt.NDArray[np.int64]) -> bool:
@@ -99,18 +103,23 @@ def _may_be_reordered(index: VideoIndex, source: ByteSource) -> bool:
     return any(is_b_picture(codec, config, head) for head in heads)
 
 
-def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | None) -> Signs:
+def _signs(
+    index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | None, order: npt.NDArray[np.int64]
+) -> Signs:
     """(first, last packet) where something is strange about the order of times."""
     pts = index.packet_pts
-    # Of other codecs all packets have a picture, also those that an edit list leaves out.
-    shown = (index.packet_has_frame if index.stream.codec in _WITH_HIDDEN else np.ones(len(pts), np.bool_)).nonzero()[0]
-    order = shown[np.argsort(pts[shown], kind="stable")]
-    steps = np.diff(pts[order])
+    shown = np.arange(len(pts))
+    if index.stream.codec in _WITH_HIDDEN:
+        # Of other codecs all packets have a picture, also those that an edit list leaves out.
+        shown, order = index.packet_has_frame.nonzero()[0], order[index.packet_has_frame[order]]
+    times = pts[order]
+    steps = times[1:] - times[:-1]
     strange = (steps == 0) | _out_of_step(steps)
     if dts is not None and len(steps):
-        strange |= _breaks_the_rhythm(pts[order], dts)
+        strange |= _breaks_the_rhythm(steps, dts[1:] - dts[:-1])
     places = strange.nonzero()[0]
-    places = places[np.unique(np.linspace(0, len(places) - 1, min(len(places), _MOST_PLACES)).astype(np.int64))]
+    if len(places) > _MOST_PLACES:
+        places = places[np.linspace(0, len(places) - 1, _MOST_PLACES).astype(np.int64)]
     signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
     excess = _excess(shown, order, deepest_reordering(index.stream))
     signs += [] if excess is None else [excess]
@@ -125,7 +134,7 @@ def _signs(index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | N
 
 def _excess(shown: npt.NDArray[np.int64], order: npt.NDArray[np.int64], deepest: int) -> tuple[int, int] | None:
     """(first, last packet) where a picture waits for more others than a decoder holds back."""
-    late = np.searchsorted(shown, order) - np.arange(len(order))
+    late = shown.searchsorted(order) - np.arange(len(order))
     if late.max(initial=0) <= deepest:
         return None
     last = int(order[late.argmax()])
@@ -149,34 +158,43 @@ def _out_of_step(steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         return np.zeros(0, np.bool_)
     usual = int(np.partition(steps, len(steps) // 2)[len(steps) // 2])
     away = np.abs(steps - usual)
-    if (away > _ROUNDING).mean() < _FEW and usual > 2 * _ROUNDING:
+    if _share(away > _ROUNDING) < _FEW and usual > 2 * _ROUNDING:
         return np.abs((steps + usual // 2) % usual - usual // 2) > _ROUNDING
-    if (away > usual // 4).mean() < _FEW:
+    if _share(away > usual // 4) < _FEW:
         return 2 * steps < usual
     return np.zeros(len(steps), np.bool_)
 
 
-def _breaks_the_rhythm(times: npt.NDArray[np.int64], dts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _share(those: npt.NDArray[np.bool_]) -> float:
+    return np.count_nonzero(those) / len(those)
+
+
+def _breaks_the_rhythm(steps: npt.NDArray[np.int64], decode_steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """bool[N - 1]: which steps from frame to frame in display order do not fit to the steps from packet to packet.
 
     Packets are decoded in the rhythm in which frames are shown, which may lag a few frames behind. A picture whose time
     is wrong leaves a hole where it should be. Where no lag makes most steps fit, nothing is known, unless most packets
     are decoded evenly.
     """
-    steps, decode_steps = np.diff(times), np.diff(dts)
     odd = np.zeros(len(steps), np.bool_)
     # To a quarter of the usual step: containers round times, and cameras measure them.
-    usual = int(np.median(decode_steps))
+    lower, upper = (len(decode_steps) - 1) // 2, len(decode_steps) // 2
+    ordered = np.partition(decode_steps, (lower, upper))
+    usual = int((ordered[lower] + ordered[upper]) / 2)
     slack = max(usual // 4, 1)
-    even = np.abs(decode_steps - usual) <= slack
-    if even.all():
+    even = _share(np.abs(decode_steps - usual) <= slack)
+    if even == 1:
         # The first and the last frame may be shown for longer.
         odd[1:-1] = np.abs(steps[1:-1] - usual) > slack
-    elif len(times) == len(dts):
-        lags = range(min(_LONGEST_LAG + 1, len(steps)))
-        misfits = [np.abs(steps[: len(steps) - lag] - decode_steps[lag:]) > slack for lag in lags]
-        best = min(misfits, key=lambda each: float(each.mean()))
-        if best.mean() < _FEW or even.mean() > 1 - _FEW:
+    elif len(steps) == len(decode_steps):
+        best, fewest = odd, math.inf
+        for lag in range(min(_LONGEST_LAG + 1, len(steps))):
+            misfits = np.abs(steps[: len(steps) - lag] - decode_steps[lag:]) > slack
+            if (share := _share(misfits)) < fewest:
+                best, fewest = misfits, share
+            if not share:
+                break
+        if fewest < _FEW or even > 1 - _FEW:
             odd[: len(best)] = best
     return odd
 
@@ -203,11 +221,26 @@ def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
     return any(unit >> 1 & 63 == _HEVC_IDR_WITHOUT_LEADING for unit in units)
 
 
-def _comes_in_another_order(index: VideoIndex, source: ByteSource, first: int, last: int) -> bool:
-    """Whether pictures around these packets come out of a decoder in another order than that of their times."""
+def _run_around(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple[int, int]:
+    """(first packet, the one after the last) of what must be decoded to see in which order these packets come."""
     # Pictures that are decoded after a keyframe and shown before it need the one before that.
     start = _start_before(index, source, max(first - _HELD_BACK, 0))
-    stop = min(last + 1 + _HELD_BACK, len(index.packet_size))
+    return start, min(last + 1 + _HELD_BACK, len(index.packet_size))
+
+
+def _merged(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Runs of packets in their order, those that have packets in common as one."""
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(runs):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(stop, merged[-1][1])
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def _comes_in_another_order(index: VideoIndex, source: ByteSource, start: int, stop: int) -> bool:
+    """Whether the pictures of a run of packets come out of a decoder in another order than that of their times."""
     order = _order_by_headers(index, source, start, stop) or _order_by_decoding(index, source, start, stop)
     times = index.packet_pts[order]
     return bool((np.diff(order)[np.diff(times) == 0] < 0).any() or (np.diff(times) < 0).any())
@@ -221,7 +254,9 @@ def _order_by_headers(index: VideoIndex, source: ByteSource, start: int, stop: i
     if order is None or any(configs[number] != record for number in np.unique(used)):
         return []
     try:
-        keys = [(order.key(_read(index, source, number, _HEAD)), number) for number in range(start, stop)]
+        places = zip(index.packet_offset[start:stop].tolist(), index.packet_size[start:stop].tolist(), strict=True)
+        heads = (source.read(offset, min(size, _HEAD)) for offset, size in places)
+        keys = [(order.key(head), number) for number, head in enumerate(heads, start)]
     except ValueError:
         return []
     return [number for _, number in sorted(keys)]
