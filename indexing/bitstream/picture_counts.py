@@ -153,7 +153,7 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
     """
     by_count, before, length = told
     places = np.arange(len(bits))
-    if np.any(by_count):
+    if by_count.any():
         bits = bits << _bits(before)
         starts = restarts.nonzero()[0]
         if len(starts) > _FEW:
@@ -163,7 +163,7 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
                 value = int(bits[start])
                 bits[start] = value << 2 * (64 - value.bit_length()) + 1 & _ALL_BITS
         counts = _whole_counts(_top(bits, length), 1 << length, anchor | restarts)
-        places = counts if np.all(by_count) else np.where(by_count, counts, places)
+        places = counts if by_count.all() else np.where(by_count, counts, places)
     places += restarts.cumsum() * _LONGEST_SEQUENCE
     return places
 

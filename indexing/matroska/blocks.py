@@ -227,23 +227,25 @@ class _Collected:
         self._source, self._wanted, self._tracks, self._frame_duration = source, wanted, tracks, frame_duration
         self._rows = array("q")
         self._kinds = track_kinds(wanted, tracks)
-        self._dense = DenseBlocks(bytes(_ENOUGH), 0, 0, self._kinds)
+        # Of the window's bytes, and before that of earlier ones; files without such blocks have none.
+        self._dense: DenseBlocks | None = None
         self._dense_columns: list[npt.NDArray[np.int64]] = []
 
     def add_dense_blocks(self, window: _Window, start: int, stop: int, limit: int) -> int:
         """Take the plain blocks that follow each other in the window from one on; where the last one taken ends."""
         if self.cluster_time is None or self._unseen:
             return start
-        if self._dense.data is not window.data:
+        if self._dense is None or self._dense.data is not window.data:
             if stop - start > _DENSE_BLOCK:
                 return start
-            self._dense_columns.append(self._dense.columns())
+            if self._dense is not None:
+                self._dense_columns.append(self._dense.columns())
             self._dense = DenseBlocks(window.data, window.base, start - window.base, self._kinds)
         return window.base + self._dense.take(start - window.base, limit - window.base, self.cluster_time)
 
     def add_dense_clusters(self, window: _Window, start: int, limit: int) -> int:
         """Take the clusters of plain blocks that follow each other in the window; where the last one taken ends."""
-        if self._dense.data is not window.data or self._unseen:
+        if self._dense is None or self._dense.data is not window.data or self._unseen:
             return start
         return window.base + self._dense.take_clusters(start - window.base, limit - window.base)
 
@@ -304,10 +306,11 @@ class _Collected:
             self._rows.extend((at, sizes[number], pts + time, key and not number, head, more))
 
     def packets(self) -> Packets:
-        others = np.frombuffer(self._rows, np.int64).reshape(-1, len(Packets._fields)).T
-        columns = np.concatenate([others, *self._dense_columns, self._dense.columns()], axis=1)
-        order = np.argsort(columns[0], kind="stable")
-        offset, size, pts, key, head, more = columns[:, order]
+        columns = np.frombuffer(self._rows, np.int64).reshape(-1, len(Packets._fields)).T.copy()
+        if self._dense is not None:
+            columns = np.concatenate([columns, *self._dense_columns, self._dense.columns()], axis=1)
+            columns = columns[:, columns[0].argsort(kind="stable")]
+        offset, size, pts, key, head, more = columns
         return Packets(offset, size, pts, key.astype(np.bool_), head, more)
 
 

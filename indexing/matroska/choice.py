@@ -73,7 +73,7 @@ def _first_has_most_frames(tracks: list[Packets]) -> bool:
 def start_of(headers: Headers, taken: Track, walk: Walk) -> int:
     """Microseconds, when the earliest track begins."""
     base = Fraction(headers.time_scale, _NANOSECONDS)
-    first = int(walk.packets.pts[0]) - round(Fraction(taken.codec_delay, _NANOSECONDS) / base)
+    first = int(walk.packets.pts[0]) - taken.delay_in(base)
     starts = [
         StreamStart(walk.first_times[track.number], base, track.type not in _MEDIA_TYPES)
         for track in headers.tracks

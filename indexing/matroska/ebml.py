@@ -6,8 +6,6 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from videoloader.indexing.sources import ByteSource
-
 EBML, SEGMENT = 0x1A45DFA3, 0x18538067
 VOID, CRC32 = 0xEC, 0xBF
 # An id has at most four bytes, a size eight.
@@ -15,8 +13,6 @@ LONGEST_HEADER = 12
 # Bytes of a variable-size integer by its first byte; 9 stands for none.
 VINT_LENGTH = bytes(9 - first.bit_length() for first in range(256))
 VINT_MASK = (0, *((1 << 7 * length) - 1 for length in range(1, 9)))
-# What is read at once into memory: more than any description of tracks needs.
-_LARGEST_MASTER = 16 << 20
 
 
 class MalformedError(ValueError):
@@ -77,17 +73,6 @@ def iterate_elements(data: bytes) -> Iterator[tuple[int, bytes]]:
         if identifier not in (VOID, CRC32):
             yield identifier, data[start:stop]
         position = stop
-
-
-def read_master(source: ByteSource, element: Element) -> bytes:
-    """The payload of a master element that is small enough to be one.
-
-    Raises:
-        MalformedError: it is not all there, or too large.
-    """
-    if element.stop is None or element.stop > source.size or element.stop - element.start > _LARGEST_MASTER:
-        raise MalformedError(f"element {element.id:X} at byte {element.start} has no size that can be")
-    return source.read(element.start, element.stop - element.start)
 
 
 def read_uint(payload: bytes) -> int:

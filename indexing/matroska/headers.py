@@ -14,7 +14,6 @@ from videoloader.indexing.matroska.ebml import (
     MalformedError,
     iterate_elements,
     read_header,
-    read_master,
     read_string,
     read_uint,
 )
@@ -24,6 +23,22 @@ from videoloader.indexing.sources import ByteSource
 _READ_VERSION, _MAX_ID_LENGTH, _MAX_SIZE_LENGTH = 0x42F7, 0x42F2, 0x42F3
 _DOC_TYPE, _DOC_TYPE_READ_VERSION = 0x4282, 0x4285
 _TIMESTAMP_SCALE, _SEEK_ID, _SEEK_POSITION = 0x2AD7B1, 0x53AB, 0x53AC
+# What is read at once into memory: more than any description of tracks needs.
+_LARGEST_MASTER = 16 << 20
+# Bytes that mostly hold all that stands before the first cluster.
+_START = 4 << 10
+
+
+class _Start:
+    """A file of which the first bytes are read once, since much is read there a few bytes at a time."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self.size = source.size
+        self._source, self._head = source, source.read(0, _START)
+
+    def read(self, offset: int, size: int) -> bytes:
+        data = self._head[offset : offset + size]
+        return data if len(data) == size else self._source.read(offset, size)
 
 
 class Headers(NamedTuple):
@@ -42,34 +57,35 @@ def read_headers(source: ByteSource) -> Headers:
     Raises:
         MalformedError: something is missing, twice there, or out of place.
     """
-    ebml = _read_element(source, 0)
-    _check_version(dict(iterate_elements(read_master(source, ebml))))
-    segment = _read_element(source, ebml.stop or 0)
+    start = _Start(source)
+    ebml = _read_element(start, 0)
+    _check_version(dict(iterate_elements(_read_master(start, ebml))))
+    segment = _read_element(start, ebml.stop or 0)
     if segment.id != SEGMENT or (segment.stop is not None and segment.stop < source.size):
         raise MalformedError("no segment, or something after it")
     masters: dict[int, bytes] = {}
     seek_heads = b""
     has_attachments = False
     position = segment.start
-    while (element := _read_element(source, position)).id != CLUSTER:
+    while (element := _read_element(start, position)).id != CLUSTER:
         if element.id in (INFO, TRACKS):
             if element.id in masters:
                 raise MalformedError(f"a second element {element.id:X} at byte {position}")
-            masters[element.id] = read_master(source, element)
+            masters[element.id] = _read_master(start, element)
         elif element.id not in (*TOP_LEVEL, VOID, CRC32):
             raise MalformedError(f"element {element.id:X} at byte {position} is no part of a segment")
         elif element.id == SEEK_HEAD:
-            seek_heads += read_master(source, element)
+            seek_heads += _read_master(start, element)
         has_attachments |= element.id == ATTACHMENTS
         if element.stop is None:
             raise MalformedError(f"element {element.id:X} at byte {position} has no size")
         position = element.stop
     for kind in {INFO, TRACKS} - masters.keys():
         # After the clusters: only the seek head leads there.
-        element = _read_element(source, segment.start + _read_seek_head(seek_heads).get(kind, source.size))
+        element = _read_element(start, segment.start + _read_seek_head(seek_heads).get(kind, source.size))
         if element.id != kind:
             raise MalformedError(f"element {kind:X} is not where the seek head says")
-        masters[kind] = read_master(source, element)
+        masters[kind] = _read_master(start, element)
     scale = read_uint(dict(iterate_elements(masters[INFO])).get(_TIMESTAMP_SCALE, b"")) or 1_000_000
     if scale >= 1 << 31:
         raise MalformedError(f"a time scale of {scale} ns")
@@ -85,7 +101,18 @@ def _read_seek_head(data: bytes) -> dict[int, int]:
     return positions
 
 
-def _read_element(source: ByteSource, position: int) -> Element:
+def _read_master(source: _Start, element: Element) -> bytes:
+    """The payload of a master element that is small enough to be one.
+
+    Raises:
+        MalformedError: it is not all there, or too large.
+    """
+    if element.stop is None or element.stop > source.size or element.stop - element.start > _LARGEST_MASTER:
+        raise MalformedError(f"element {element.id:X} at byte {element.start} has no size that can be")
+    return source.read(element.start, element.stop - element.start)
+
+
+def _read_element(source: _Start, position: int) -> Element:
     return Element(*read_header(source.read(position, LONGEST_HEADER), 0, position))
 
 

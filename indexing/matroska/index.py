@@ -140,9 +140,8 @@ def _describe_picture(stream: StreamInfo, picture: PictureFormat) -> StreamInfo:
 def _assemble(
     source: ByteSource, track: Track, packets: Packets, stream: StreamInfo, start_time: int
 ) -> VideoIndex | None:
-    delay = round(Fraction(track.codec_delay, _NANOSECONDS) / stream.time_base)
-    pts = packets.pts - delay
-    shown = np.flatnonzero(~_hidden(source, track.codec, packets))
+    pts = packets.pts - track.delay_in(stream.time_base)
+    shown = (~_hidden(source, track.codec, packets)).nonzero()[0]
     order = shown[np.argsort(pts[shown], kind="stable")]
     if not (np.diff(pts[order]) > 0).all():
         return None  # two frames at one time: only a decode tells what comes of them

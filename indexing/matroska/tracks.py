@@ -61,6 +61,10 @@ class Track(NamedTuple):
     height: int
     facts: dict[str, Any]
 
+    def delay_in(self, base: Fraction) -> int:
+        """What the codec's delay takes off times, in units of ``base`` seconds."""
+        return round(Fraction(self.codec_delay, _NANOSECONDS) / base) if self.codec_delay else 0
+
 
 def read_tracks(data: bytes) -> list[Track]:
     """The entries of a Tracks element."""
