@@ -45,8 +45,10 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
     if codec not in WITH_HEADERS or (not brought and len(records) == 1):
         return index
     first = since or 0
-    switched = set((first + 1 + np.flatnonzero(np.diff(index.packet_config[first:]))).tolist())
-    if since is None and not switched and all(_are_known(codec, records[0], each) for each in brought.values()):
+    changes = np.flatnonzero(np.diff(index.packet_config[first:])) if len(records) > 1 else np.empty(0, np.int64)
+    switched = set((first + 1 + changes).tolist())
+    distinct = set(map(tuple, brought.values()))  # most keyframes bring the same
+    if since is None and not switched and all(_are_known(codec, records[0], each) for each in distinct):
         return index
     configs: dict[bytes, int] = {} if since is None else {record: number for number, record in enumerate(records)}
     palettes = dict(zip(records, index.stream.palettes, strict=False))

@@ -17,7 +17,7 @@ from videoloader.indexing.bitstream.picture_counts import slice_bits as slice_bi
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.bitstream.sei import iterate_messages
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
-from videoloader.indexing.mpegts.packets import OddStreamError
+from videoloader.indexing.mpegts.packets import OddStreamError, following, led_by
 from videoloader.indexing.mpegts.pieces import Piece
 
 Positions = npt.NDArray[np.int64]
@@ -120,13 +120,15 @@ def _starts(piece: Piece, begin: int, mark: Positions) -> tuple[Positions, Posit
     """(start, mark) of the units: a zero byte before the start code belongs to the unit that it opens."""
     before = piece.bytes_at(np.maximum(mark - 1, 0))
     start = mark - ((before == 0) & (mark > 0))
-    return np.append(begin, start), np.append(begin, mark)
+    return led_by(begin, start), led_by(begin, mark)
 
 
 def _first_in_unit(start: Positions, position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
     """(number in ``position``, number in ``start``) of the first position in each unit that has one."""
     unit = start.searchsorted(position, "right") - 1
-    first = np.append(True, unit[1:] != unit[:-1])[: len(unit)].nonzero()[0]
+    is_first = np.ones(len(unit), np.bool_)
+    is_first[1:] = unit[1:] != unit[:-1]
+    first = is_first.nonzero()[0]
     return first, unit[first]
 
 
@@ -141,11 +143,11 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     is_picture = is_slice[relevant]
     bits = _windows(piece, position[slices] + 4)
     longest = np.where(bits >> np.uint64(63) == 1, 1, _LONGEST_FIRST_BLOCK)
-    if (np.append(position[1:], piece.end)[slices] - position[slices] < 4 + longest).any():
+    if (following(position, piece.end)[slices] - position[slices] < 4 + longest).any():
         raise OddStreamError("has slices without a header")
     first_block, bits = read_ue(bits)
     opens = np.ones(len(relevant), np.bool_)
-    opens[is_picture] = first_block <= np.append(0, first_block[:-1])
+    opens[is_picture] = first_block <= led_by(0, first_block[:-1])[: len(first_block)]
     cut = _borders(is_picture, opens)
     start, mark = _starts(piece, begin, position[relevant[cut]])
     first, unit = _first_in_unit(start, position[slices])
@@ -209,7 +211,7 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     coding = extensions[piece.bytes_at(position[extensions] + 4) >> 4 == 8]  # picture coding extensions
     structure = np.full(len(code), 3)
     structure[coding] = piece.bytes_at(position[coding] + 6) & 3
-    start = np.append(begin, mark)
+    start = led_by(begin, mark)
     if (structure != 3).any():
         is_coding = np.zeros(len(code), np.bool_)
         is_coding[coding] = True
@@ -285,7 +287,7 @@ def _blank(
 def _cut_headers(piece: Piece, position: Positions, chosen: npt.NDArray[np.bool_]) -> dict[int, bytes]:
     number = chosen.nonzero()[0]
     start = position[number]
-    return dict(zip(start.tolist(), piece.cut(start, np.append(position, piece.end)[number + 1]), strict=True))
+    return dict(zip(start.tolist(), piece.cut(start, following(position, piece.end)[number]), strict=True))
 
 
 def _first_is_turned(
@@ -294,7 +296,7 @@ def _first_is_turned(
     """Whether the first unit has a message on display orientation (ITU-T H.264, D.1.27; ITU-T H.265, D.2.17)."""
     within = position.searchsorted(start[1]) if len(start) > 1 else len(position)
     number = is_message[:within].nonzero()[0]
-    begins, ends = position[number] + 3 + header_size, np.append(position, piece.end)[number + 1]
+    begins, ends = position[number] + 3 + header_size, following(position, piece.end)[number]
     return any(
         kind == _DISPLAY_ORIENTATION for message in piece.cut(begins, ends) for kind, _ in iterate_messages(message)
     )

@@ -77,6 +77,21 @@ def gather(data: bytes, start: npt.NDArray[np.int64], size: int) -> npt.NDArray[
     return items[start]
 
 
+def following(position: npt.NDArray[np.int64], end: int) -> npt.NDArray[np.int64]:
+    """int64[N]: where the next one of some positions lies; ``end`` after the last."""
+    # What np.append gives, in a tenth of its time.
+    after = np.empty(len(position), np.int64)
+    after[:-1], after[-1:] = position[1:], end
+    return after
+
+
+def led_by(first: int, position: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """int64[N + 1]: some positions with another one before them."""
+    led = np.empty(len(position) + 1, np.int64)
+    led[0], led[1:] = first, position
+    return led
+
+
 def packets_of(headers: npt.NDArray[np.uint32], pid: int) -> npt.NDArray[np.int64]:
     """int64[R]: the numbers of the packets with this pid."""
     found: npt.NDArray[np.int64] = (headers & 0x00FF1F00 == (pid & 0x1F00) | (pid & 0xFF) << 16).nonzero()[0]
@@ -97,7 +112,7 @@ def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid
     """
     packet = packets_of(headers, pid)
     header = headers[packet]
-    if header.max(initial=0) >= 0x40000000:  # the upper two bits say how
+    if len(header) and header[header.argmax()] >= 0x40000000:  # the upper two bits say how
         raise OddStreamError("is scrambled")
     start = packet * stride
     stop = start + PACKET_SIZE
@@ -107,4 +122,4 @@ def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid
     unit_start = (header & 0x4000) != 0
     carries = ((header & 0x10000000) != 0) & (start < stop)
     payloads = Payloads(packet, start, stop, unit_start)
-    return payloads if carries.all() else payloads.rows(carries)
+    return payloads if np.count_nonzero(carries) == len(carries) else payloads.rows(carries)

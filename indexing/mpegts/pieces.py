@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from videoloader.errors import SourceError
 from videoloader.indexing.index import TransportLayout
-from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads, gather
+from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads, gather, led_by
 from videoloader.indexing.mpegts.pes import PesHeaders, read_pes_headers, without_headers
 from videoloader.indexing.sources import ByteSource
 
@@ -209,7 +209,7 @@ def make_piece(
     pes = read_pes_headers(data, payloads)
     stripped = without_headers(payloads, pes.row, pes.size)
     size = stripped.stop - stripped.start
-    positions = np.append(0, np.cumsum(size)) + position
+    positions = led_by(0, size.cumsum()) + position
     filled = size.nonzero()[0]
     return Piece(
         data=data,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from videoloader.indexing.index import TransportLayout
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units, join_units
-from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, packet_headers
+from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, following, packet_headers
 from videoloader.indexing.mpegts.pes import NO_TIME, first_time
 from videoloader.indexing.mpegts.pieces import Piece, count_packets, make_piece, read_transport
 from videoloader.indexing.mpegts.stream import TIME_BASE
@@ -192,14 +192,14 @@ def _assemble(
 ) -> Scan:
     units = join_units(parts)
     pes = _Pes(*map(np.concatenate, zip(*pes_parts, strict=True))) if len(pes_parts) > 1 else pes_parts[0]
-    present = np.append(pes.position[1:], end) - pes.position
+    present = following(pes.position, end) - pes.position
     filled = present > 0
     if not filled.all():
         pes, present = _Pes(*(each[filled] for each in pes)), present[filled]
     if ((pes.declared > 0) & (present > pes.declared)).any():
         raise OddStreamError("PES packets are longer than they say")
     pts, dts = _unit_times(codec, units, pes, end)
-    size = np.append(units.start[1:], end) - units.start
+    size = following(units.start, end) - units.start
     if int(size.max()) > np.iinfo(np.int32).max:
         raise OddStreamError("an access unit does not end")
     return Scan(layout, codec, 0, alone, (), units, np.concatenate(offsets), size, pts, dts)
@@ -212,6 +212,6 @@ def _unit_times(codec: str, units: AccessUnits, pes: _Pes, end: int) -> tuple[Po
     first[1:] = pes.position[own[1:]] > units.start[:-1]
     # libavcodec's parser asks for the time where it sees a unit begin: in MPEG-2 at the picture header.
     seen = np.maximum(units.picture, units.mark) if codec == "mpeg2video" else units.mark
-    stop = np.append(pes.position[1:], end)[own]
+    stop = following(pes.position, end)[own]
     plain = ((seen + _SEEN_AFTER <= stop) | (stop == end)) & (units.mark - pes.position[own] < _PES_PART)
     return np.where(first & plain, pes.pts[own], NO_TIME), np.where(first & plain, pes.dts[own], NO_TIME)

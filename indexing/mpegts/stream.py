@@ -119,7 +119,7 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
         with_headers = np.zeros(len(key), np.bool_)
         with_headers[np.searchsorted(units.start, list(units.headers), "right") - 1] = True
         key &= with_headers | (units.start < changed_at)
-    return replace(stream, size_varies=len(formats) > 1), key
+    return replace(stream, size_varies=True) if len(formats) > 1 else stream, key
 
 
 def bare(header: bytes) -> bytes:
