@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,7 @@ from videoloader.errors import UnsupportedError
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS, FreshDecoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.pictures import digest_of
+from videoloader.indexing.pictures import are_same
 from videoloader.indexing.sources import ByteSource
 
 _CHECKED_PACKETS = 16
@@ -37,12 +38,7 @@ def check_decoder(index: VideoIndex, source: ByteSource) -> None:
     """
     if index.stream.codec in _PLAIN or index.container == "images" or not len(index):
         return
-    payloads, expected = _head_by_libavformat(source)
-    decoder = FreshDecoder(index, 0)
-    pictures = [picture for number, data in enumerate(payloads) for picture in decoder.frames(number, data) or ()]
-    ours = iter([digest_of(picture) for picture in [*pictures, *(decoder.rest() or ())]])
-    # Libavformat may leave some out at the start.
-    if not all(digest in ours for digest in expected):
+    if not _gives_the_same(index, source):
         raise UnsupportedError(
             f"{index.stream.codec} of this kind needs more than its packets and what describes them: "
             "a decoder that is set up by them gives other pictures than libavformat's",
@@ -50,22 +46,33 @@ def check_decoder(index: VideoIndex, source: ByteSource) -> None:
         )
 
 
-def _head_by_libavformat(source: ByteSource) -> tuple[list[bytes], list[bytes]]:
-    """(the first packets, digests of the pictures that libavformat's own decoder makes of them)."""
-    payloads: list[bytes] = []
-    digests: list[bytes] = []
+def _gives_the_same(index: VideoIndex, source: ByteSource) -> bool:
+    """Whether a decoder that is set up by an index gives all pictures that libavformat's gives of the first packets."""
+    ours: deque[av.VideoFrame] = deque()
+    expected: deque[av.VideoFrame] = deque()
     pixels = 0
     with open_video(source) as (container, stream):
+        decoder = FreshDecoder(index, 0)
         packets = (packet for packet in container.demux(stream) if packet.size)
-        for packet in islice(packets, _CHECKED_PACKETS):
-            payloads.append(bytes(packet))
+        for number, packet in enumerate(islice(packets, _CHECKED_PACKETS)):
+            ours += decoder.frames(number, bytes(packet)) or ()
             frames = _decode(stream.codec_context, packet)
-            digests += map(digest_of, frames)
+            expected += frames
+            _take_same(expected, ours)
             pixels += sum(frame.width * frame.height for frame in frames)
             if pixels >= _CHECKED_PIXELS:
                 break
-        digests += map(digest_of, _decode(stream.codec_context, None))
-    return payloads, digests
+        expected += _decode(stream.codec_context, None)
+    ours += decoder.rest() or ()
+    _take_same(expected, ours)
+    return not expected
+
+
+def _take_same(expected: deque[av.VideoFrame], ours: deque[av.VideoFrame]) -> None:
+    """Take the same pictures off both, and of ours what comes before them: libavformat may leave some out."""
+    while expected and ours:
+        if are_same(expected[0], ours.popleft()):
+            expected.popleft()
 
 
 def _decode(context: VideoCodecContext, packet: Packet[Any] | None) -> list[av.VideoFrame]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import UnsupportedError
+from videoloader.indexing.bitstream.intra_pictures import has_own_tables
 from videoloader.indexing.bitstream.random_access import (
     MARKED_BY_DECODER,
     is_intra_only,
@@ -80,10 +81,10 @@ def _with_jpeg_tables(index: VideoIndex, source: ByteSource) -> VideoIndex:
 
 def _has_tables(index: VideoIndex, source: ByteSource, packet: int) -> bool:
     offset, size = int(index.packet_offset[packet]), int(index.packet_size[packet])
-    head = source.read(offset, min(size, _JPEG_HEAD))
-    return is_random_access("mjpeg", b"", head) is True or (
-        size > len(head) and is_random_access("mjpeg", b"", source.read(offset, size)) is True
-    )
+    told = has_own_tables(source.read(offset, min(size, _JPEG_HEAD)))
+    if told is None and size > _JPEG_HEAD:
+        told = has_own_tables(source.read(offset, size))
+    return bool(told)
 
 
 def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:

@@ -17,8 +17,13 @@ _QUANTIZATION, _HUFFMAN, _SCAN, _END, _LOSSLESS = 0xDB, 0xC4, 0xDA, 0xD9, 0xC3
 _WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
 
 
-def has_own_tables(payload: bytes | memoryview) -> bool:
-    """Whether a JPEG picture brings tables along, instead of using those of an earlier one or libavcodec's own."""
+def has_own_tables(payload: bytes | memoryview) -> bool | None:
+    """Whether a JPEG picture brings tables along, instead of using those of an earlier one or libavcodec's own.
+
+    Returns:
+        None where these bytes have no tables, and end before the picture's samples begin.
+    """
+    ended = False
     found: set[int] = set()
     position = 0
     while position < len(payload) - 3:
@@ -28,11 +33,13 @@ def has_own_tables(payload: bytes | memoryview) -> bool:
         elif kind in _WITHOUT_LENGTH:
             position += 2
         elif kind in (_SCAN, _END):
+            ended = True
             break
         else:
             found.add(kind)
             position += 2 + int.from_bytes(payload[position + 2 : position + 4], "big")
-    return _HUFFMAN in found and (_QUANTIZATION in found or _LOSSLESS in found)
+    has_tables = _HUFFMAN in found and (_QUANTIZATION in found or _LOSSLESS in found)
+    return has_tables if has_tables or ended else None
 
 
 def _h263(head: bytes) -> bool:

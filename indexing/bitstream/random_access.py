@@ -167,6 +167,6 @@ def recovers_at_once(sei: bytes) -> bool:
 _READERS: dict[str, Callable[[bytes, bytes | memoryview], bool]] = {
     "h264": _h264, "hevc": _hevc, "vvc": _vvc, "vp8": _vp8, "vp9": _vp9, "av1": _av1,
     "mpeg1video": _mpeg2, "mpeg2video": _mpeg2, "mpeg4": _mpeg4,
-    "mjpeg": lambda _, payload: has_own_tables(payload),
+    "mjpeg": lambda _, payload: bool(has_own_tables(payload)),
     **{codec: partial(_by_head, reader) for codec, reader in HEAD_READERS.items()},
 }  # fmt: skip
