@@ -70,7 +70,8 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     sizes: set[tuple[int, int]] = set()
     columns = (keys, index.packet_config[keys], index.packet_offset[keys], index.packet_size[keys])
     for packet, config, offset, size in zip(*(column.tolist() for column in columns), strict=True):
-        head = _head(source, codec, configs[config], offset, size)
+        start = source.read(offset, min(size, _HEAD))
+        head = read_head(codec, configs[config], start, size) or _head(source, codec, configs[config], offset, size)
         if head is _IDR_FIRST:
             continue
         if not head.starts:

@@ -60,8 +60,9 @@ def times_are_wrong(
     if index.stream.encrypted:
         return False
     if not index.stream.reorder_depth:
-        run = _run_around(index, source, 0, _LOOKED_AT - 1)
-        return _may_be_reordered(index, source) and _comes_in_another_order(index, source, *run)
+        if not _may_be_reordered(index, source):
+            return False
+        return _comes_in_another_order(index, source, *_run_around(index, source, 0, _LOOKED_AT - 1))
     order = index.packet_pts.argsort(kind="stable") if order is None else order
     if _is_plainly_sound(index, order):
         return False

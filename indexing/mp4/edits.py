@@ -65,6 +65,19 @@ class Shown(NamedTuple):
     uncertain: bool = False
 
 
+class _Part(NamedTuple):
+    """The samples of one span in display order, their media times, and what is added to these."""
+
+    samples: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+    shift: int
+
+    def moved(self, further: int) -> npt.NDArray[np.int64]:
+        """When the samples are shown; memory is not taken for nothing."""
+        shift = self.shift + further
+        return self.times + shift if shift else self.times
+
+
 def leading_offset(edits: list[Edit]) -> int:
     """What a fragmented track's list takes off its times: the first span's start less the gap before it.
 
@@ -113,7 +126,7 @@ def _shown_in_spans(
     key = samples.key.nonzero()[0]
     # When each keyframe is both decoded and presented: a span is decoded from the last that is at its start.
     ready = np.maximum(pts[key], samples.dts[key])
-    parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
+    parts: list[_Part] = []
     starts: list[int] = []
     clock, gap, first_span, frames, uncertain = 0, 0, True, 0, False
     for media_time, duration in edits:
@@ -141,16 +154,17 @@ def _shown_in_spans(
         if frames > max(_MOST_FRAMES, len(pts)):
             raise ValueError(f"the edit list shows more than {_MOST_FRAMES} frames")
         # The span's first sample in decode order starts the span's decode clock.
-        parts.append((in_span, times + (start_clock - int(samples.dts[in_span[in_span.argmin()]]))))
+        parts.append(_Part(in_span, times, start_clock - int(samples.dts[in_span[in_span.argmin()]])))
     if not parts:
         none = np.empty(0, np.int64)
         return Shown(none, none, tuple(starts), uncertain)
-    shown, shown_at = parts[0]
-    if len(parts) > 1:
-        shown = np.concatenate([in_span for in_span, _ in parts])
-        shown_at = np.concatenate([times for _, times in parts])
     # A composition delay must not look like a late start: without a gap the first frame lies at zero.
-    return Shown(shown, shown_at - max(_earliest(parts) - gap, 0), tuple(starts), uncertain)
+    late = max(_earliest(parts) - gap, 0)
+    shown, shown_at = parts[0].samples, parts[0].moved(-late)
+    if len(parts) > 1:
+        shown = np.concatenate([part.samples for part in parts])
+        shown_at = np.concatenate([part.moved(-late) for part in parts])
+    return Shown(shown, shown_at, tuple(starts), uncertain)
 
 
 def _goes_on_after_its_end(
@@ -165,14 +179,14 @@ def _goes_on_after_its_end(
     return len(ends) > 1 and last > int(ends[1])
 
 
-def _earliest(parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]) -> int:
+def _earliest(parts: list[_Part]) -> int:
     """When the first frame is shown, as libavformat counts it.
 
     Times before zero come from negative composition offsets; its minimum forgets all up to the last of them.
     """
-    earliest = min(int(times[0]) for _, times in parts)
+    earliest = min(int(part.times[0]) + part.shift for part in parts)
     if earliest >= 0:
         return earliest
-    decoded = np.concatenate([times[np.argsort(in_span)] for in_span, times in parts])
+    decoded = np.concatenate([part.moved(0)[np.argsort(part.samples)] for part in parts])
     later = decoded[np.flatnonzero(decoded < 0)[-1] + 1 :]
     return int(later.min()) if len(later) else 0

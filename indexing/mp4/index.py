@@ -209,7 +209,8 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     samples = track.samples
     count = len(samples.offset)
     # Subtracted, not added: offsets may be so large that a sum would wrap around.
-    room = source.size - samples.offset - samples.size
+    room = source.size - samples.offset
+    room -= samples.size
     if samples.offset[samples.offset.argmin()] < 0 or room[room.argmin()] < 0:
         beyond = (samples.offset < 0) | (room < 0)
         raise IndexingError(

@@ -158,9 +158,9 @@ def _chunk_layout(
     if not len(chunks) or not len(to_chunk):
         raise IndexingError("samples with empty chunk tables (stco/co64, stsc)", name)
     first, in_chunk, description = to_chunk.T
-    before = np.zeros(count + 1, np.int64)
-    before[1:] = sizes
-    before = before.cumsum()
+    before = np.empty(count + 1, np.int64)
+    before[0], before[1:] = 0, sizes
+    np.add.accumulate(before, out=before)
     if len(to_chunk) == 1 and first[0] == 1 and in_chunk[0] * len(chunks) == count:
         # Chunks of as many samples each, as most files without sound have.
         offsets = (chunks - before[: -1 : int(in_chunk[0])]).repeat(int(in_chunk[0])) + before[:-1]
@@ -177,7 +177,8 @@ def _chunk_layout(
             raise IndexingError(f"the chunks hold {int(stop[-1])} samples of {count}", name)
         stop = np.minimum(stop, count)
         in_chunk = np.diff(stop, prepend=0)
-    offsets = (chunks - before[stop - in_chunk]).repeat(in_chunk) + before[:-1]
+    offsets = (chunks - before[stop - in_chunk]).repeat(in_chunk)
+    offsets += before[:-1]
     if len(description) == 1 or (description == description[0]).all():
         return offsets, _all_alike(count, description)
     numbers = np.clip(description - 1, 0, 255).astype(np.uint8)
