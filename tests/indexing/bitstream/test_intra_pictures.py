@@ -102,6 +102,14 @@ def test_a_jpeg_picture_starts_with_tables_of_its_own():
     assert has_own_tables(start + thumbnail + b"\xff\xff" + quantization + huffman + frame + scan)
 
 
+def test_a_jpeg_picture_that_ends_before_its_samples_may_still_bring_tables():
+    start, scan = b"\xff\xd8", segment(0xDA)
+    quantization, huffman, frame = segment(0xDB, b"q"), segment(0xC4, b"h"), segment(0xC0)
+    assert has_own_tables(start + quantization + frame) is None
+    assert has_own_tables(start + quantization + frame + scan) is False
+    assert has_own_tables(start + quantization + huffman) is True
+
+
 def test_libavcodec_knows_which_codecs_are_nothing_but_keyframes():
     assert all(map(is_intra_only, ["mjpeg", "rawvideo", "huffyuv", "prores", "dvvideo"]))
     assert not any(map(is_intra_only, ["h264", "qtrle", "png", "ffv1", "mss2", "no codec at all"]))
