@@ -96,6 +96,7 @@ def read_fragments(
     head: Samples,
     time_offset: int,
     opened: int,
+    lowest: int,
 ) -> Samples:
     """The samples of a track from the tables in moov and from all movie fragments after it.
 
@@ -107,6 +108,7 @@ def read_fragments(
         head: the samples that moov itself tells of; often none.
         time_offset: what the edit list takes off all decode times.
         opened: how many of the fragments libavformat knows before it reads any packet.
+        lowest: negative composition offset of the head, or 0 (``lowest_offset``).
 
     Raises:
         IndexingError: a run tells of more samples than it has bytes for, or of empty ones.
@@ -115,7 +117,7 @@ def read_fragments(
     runs = [run for number, moof in enumerate(moofs) for run in _read_fragment(walk, number, moof)]
     if not any(run.samples for run in runs):
         return head
-    parts = [head, _samples_of(runs, head, time_offset, opened, source)]
+    parts = _parts_of(runs, head, time_offset, opened, lowest, source)
     return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -189,7 +191,10 @@ def _read_run(walk: _Fragments, data: bytes, trun: Box, number: int, of_track: b
     return _Run(of_track, number, fields, count, table, defaults, first_flags, None, data_offset, False, None)
 
 
-def _samples_of(runs: list[_Run], head: Samples, time_offset: int, opened: int, source: ByteSource) -> Samples:
+def _parts_of(
+    runs: list[_Run], head: Samples, time_offset: int, opened: int, lowest: int, source: ByteSource
+) -> tuple[Samples, Samples]:
+    """The head and the samples of the runs, with times on one timeline."""
     counts = np.array([run.samples for run in runs], np.int64)
     stops = np.cumsum(counts)
     firsts = stops - counts
@@ -206,18 +211,22 @@ def _samples_of(runs: list[_Run], head: Samples, time_offset: int, opened: int, 
     if wrong.any():
         raise IndexingError(f"a fragment's sample has {int(size[wrong.argmax()])} bytes", source.name)
     dts = time[run_of] + time_before[:-1] - time_before[firsts][run_of]
+    moof_of = np.array([run.moof for run in runs])[run_of]
+    shifts = _shifts(moof_of, np.where(of_track, composition, 0), opened, lowest)
+    if opened:
+        head = head._replace(composition=head.composition + (shifts[0] + lowest))
     description = np.array([min(max(run.defaults.description - 1, 0), 255) for run in runs], np.uint8)
     samples = Samples(
         position[run_of] + before[:-1] - before[firsts][run_of],
         size.astype(np.int32),
         dts,
-        composition + _shifts(runs, run_of, np.where(of_track, composition, 0), opened),
+        composition + shifts[moof_of],
         (sample_flags & (_NOT_SYNC | _DEPENDS_ON_OTHERS)) == 0,
         description[run_of],
         # A fragment that goes back in time repeats what was shown already.
         dts <= last_time[run_of],
     )
-    return Samples(*(column[of_track] for column in samples))
+    return head, Samples(*(column[of_track] for column in samples))
 
 
 def _read_columns(runs: list[_Run], counts: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
@@ -279,17 +288,16 @@ def _place_runs(
 
 
 def _shifts(
-    runs: list[_Run], run_of: npt.NDArray[np.int64], composition: npt.NDArray[np.int64], opened: int
+    moof_of: npt.NDArray[np.int64], composition: npt.NDArray[np.int64], opened: int, lowest: int
 ) -> npt.NDArray[np.int64]:
-    """What each sample's composition offset is moved up by.
+    """What the composition offsets of each fragment's samples are moved up by.
 
     Decode times of fragments are absolute, so unlike in moov the shift that keeps pts >= dts moves the pts:
     libavformat's timeline, and the one its users' annotations are made on. It moves by the lowest offset that it has
     met so far: of all fragments where no index tells of them, as it looks for them when it opens the file.
     """
-    moof_of = np.array([run.moof for run in runs])
-    lowest = np.zeros(moof_of[-1] + 1, np.int64)
-    np.minimum.at(lowest, moof_of[run_of], composition)
-    lowest[:1] = lowest[: max(opened, 1)].min()
-    shifts: npt.NDArray[np.int64] = np.maximum.accumulate(-lowest)
-    return np.take(shifts, moof_of[run_of])
+    lows = np.zeros(moof_of[-1] + 1, np.int64)
+    np.minimum.at(lows, moof_of, composition)
+    lows[0] = min(lowest, lows[: max(opened, 1)].min())
+    shifts: npt.NDArray[np.int64] = np.maximum.accumulate(-lows)
+    return shifts

@@ -18,7 +18,7 @@ from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
 from videoloader.indexing.mp4.fragments import reaches_the_end, read_defaults, read_fragments
-from videoloader.indexing.mp4.samples import Samples, read_samples
+from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_samples
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
 from videoloader.indexing.reordering import depth_of
@@ -89,6 +89,8 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         return None
     if len({each.kind for each in track.descriptions} - {b"encv"}) > 1:
         return None  # libavformat leaves out samples of other types than the first description's, by rules of its own
+    if track.edits and track.fragmented:
+        return None  # libavformat applies the list to moov's samples, and leaves out fragments that fall behind them
     dts = track.samples.dts
     if not len(dts):
         raise IndexingError("the video track has no samples", source.name)
@@ -179,9 +181,9 @@ def _read_track(
     samples = read_samples(data, trak.tables, source.size, source.name)
     has_head = len(samples.offset) > 0
     if mvex is not None and moofs:
-        offset = 0 if has_head else leading_offset(head.edits)
         defaults = read_defaults(data, mvex, head.track_id)
-        samples = read_fragments(source, moofs, head.track_id, defaults, samples, offset, opened)
+        offset, lowest = leading_offset(head.edits), lowest_offset(data, trak.tables.get(b"ctts"))
+        samples = read_fragments(source, moofs, head.track_id, defaults, samples, offset, opened, lowest)
     return _Track(
         trak,
         bool(data[tkhd + 3] & 1),

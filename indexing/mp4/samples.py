@@ -144,6 +144,11 @@ def _composition_offsets(data: bytes, box: Box | None, count: int) -> tuple[npt.
     return _expand(runs, value, total, count, 0), total
 
 
+def lowest_offset(data: bytes, ctts: Box | None) -> int:
+    """The lowest composition offset, at most 0, of those that libavformat looks at: all rows but the last two."""
+    return 0 if ctts is None else int(_entries(data, ctts, _COMPOSITION_OFFSET)["value"][:-2].min(initial=0))
+
+
 def _chunk_layout(
     data: bytes, stbl: dict[bytes, Box], sizes: npt.NDArray[np.int32], name: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

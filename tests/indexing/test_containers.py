@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lies import LIES
 from mp4_writing import TABLES, TRACK, box, replace_box, table
 from remuxing import remux, unchanged
 from sample_videos import RECIPES
@@ -144,8 +145,8 @@ def test_a_file_that_is_plain_first_and_fragmented_then_has_both_parts(sample, t
     assert build_index(path).frame_pts.tolist() == truth.pts
 
 
-@pytest.mark.parametrize("flags", ["empty_moov", "empty_moov+dash", "empty_moov+dash+global_sidx"])
-@pytest.mark.parametrize("fragment", range(5))
+@pytest.mark.parametrize("flags", ["empty_moov", "empty_moov+dash", "empty_moov+dash+global_sidx", "default_base_moof"])
+@pytest.mark.parametrize("fragment", range(4))
 def test_negative_offsets_in_fragments_move_all_that_libav_reads_after_it_knows_of_them(
     sample, tmp_path, flags, fragment
 ):
@@ -166,6 +167,25 @@ def test_negative_offsets_in_fragments_move_all_that_libav_reads_after_it_knows_
     index = build_index(path)
     assert index.frame_pts.tolist() == full_decode(path).pts
     assert index.method == "tables"
+
+
+def test_negative_offsets_in_moov_move_the_fragments_after_it(sample, tmp_path):
+    path = tmp_path / "both.mp4"
+    remux(sample("h264_mp4"), path, unchanged, {"movflags": "frag_keyframe+default_base_moof"})
+    data = bytearray(path.read_bytes())
+    rows = data.index(b"ctts") + 12
+    zero = next(at for at in range(rows, len(data), 8) if not any(data[at + 4 : at + 8]))
+    data[zero + 4 : zero + 8] = (-100 & 0xFFFFFFFF).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert build_index(path).frame_pts.tolist() == full_decode(path).pts
+
+
+@pytest.mark.parametrize("lie", ["edits_repeat", "edits_wait", "edits_skip_the_start"])
+def test_an_edit_list_cuts_only_the_samples_before_the_fragments(sample, tmp_path, lie):
+    path = tmp_path / "both.mp4"
+    remux(sample("h264_mp4"), path, unchanged, {"movflags": "frag_keyframe+default_base_moof"})
+    path.write_bytes(LIES[lie].tell(path.read_bytes(), 0))
+    assert build_index(path).frame_pts.tolist() == full_decode(path).pts
 
 
 # Counted without a sign, a delta is negative from 480,000 below the highest number on.

@@ -55,8 +55,8 @@ def with_child(data: bytes, path: tuple[bytes, ...], payload: bytes | None) -> b
 def change_track(data: bytes, change: Callable[[bytes], bytes | None]) -> bytes | None:
     """The file with the payload of its video's trak changed.
 
-    The new moov goes to the end and the old one becomes free space, so that no chunk moves; in a fragmented file,
-    whose moov must stay in front, chunks are found from their moof. None where there is no such track.
+    The new moov goes to the end and the old one becomes free space, so that no chunk moves; in a fragmented file, whose
+    moov must stay in front, what tells where chunks are moves with them. None where there is no such track.
     """
     moov = next(((start, begin, stop) for kind, start, begin, stop in boxes(data) if kind == b"moov"), None)
     if moov is None:
@@ -77,8 +77,33 @@ def change_track(data: bytes, change: Callable[[bytes], bytes | None]) -> bytes 
         return None
     new_moov = box(b"moov", b"".join(parts))
     if any(kind == b"moof" for kind, *_ in boxes(data)):
-        return data[:start] + new_moov + data[stop:]
+        moved = bytearray(data[:start] + new_moov + data[stop:])
+        for number, wide in _positions(bytes(moved)):
+            value = int.from_bytes(moved[number : number + wide], "big")
+            moved[number : number + wide] = (value + len(new_moov) - (stop - start)).to_bytes(wide, "big")
+        return bytes(moved)
     return data[: start + 4] + b"free" + data[start + 8 :] + new_moov
+
+
+def _positions(data: bytes) -> Iterator[tuple[int, int]]:
+    """(where it stands, its bytes) of each number that says where chunks are, counted from the file's first byte."""
+    for kind, _, begin, stop in boxes(data):
+        for name, _, inside, end in boxes(data, begin, stop) if kind in (b"moov", b"moof") else ():
+            if kind == b"moof" and name == b"traf":
+                headers = (at for each, _, at, _ in boxes(data, inside, end) if each == b"tfhd")
+                yield from ((at + 8, 8) for at in headers if data[at + 3] & 1)
+            elif name == b"trak":
+                for table, at, last in _inside(data, inside, end, TABLES):
+                    yield from ((each, 4) for each in range(at + 8, last, 4) if table == b"stco")
+
+
+def _inside(data: bytes, start: int, stop: int, path: tuple[bytes, ...]) -> Iterator[tuple[bytes, int, int]]:
+    """(kind, start of the payload, stop) of the boxes at the end of a path."""
+    for kind, _, begin, end in boxes(data, start, stop):
+        if not path:
+            yield kind, begin, end
+        elif kind == path[0]:
+            yield from _inside(data, begin, end, path[1:])
 
 
 def change_table(
