@@ -32,6 +32,24 @@ def test_a_lie_is_another_file_and_the_same_one_for_the_same_seed(name: str, fol
         assert LIES[lie].tell(data, 3) == changed, lie
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("part", [0.02, 0.1, 0.5])
+def test_of_what_is_left_of_a_file_no_lie_fails(name: str, part: float, folder: Path) -> None:
+    data = write_base(folder, name).read_bytes()
+    rest = data[: round(len(data) * part)]
+    assert all(each.tell(rest, 3) != rest for each in lies_of(rest))
+
+
+@pytest.mark.parametrize("name", ["h264_fragmented_mp4", "h264_fragmented_open_mp4"])
+def test_a_moov_that_grows_before_fragments_moves_no_picture(name: str, folder: Path) -> None:
+    data = write_base(folder, name).read_bytes()
+    for lie in ("edits_wait", "edits_repeat", "stsd_twice"):
+        changed = LIES[lie].tell(data, 0)
+        assert changed is None or {packet.data for packet in demuxed(changed).packets} <= {
+            packet.data for packet in demuxed(data).packets
+        }, lie
+
+
 def test_tables_lie_where_pictures_do_not(folder: Path) -> None:
     data = write_base(folder, "h264_mp4").read_bytes()
     pictures = [packet.data for packet in demuxed(data).packets]

@@ -80,6 +80,6 @@ _MAGIC = (
 
 
 def few(rng: Rng, count: int, most: int = 4) -> list[int]:
-    """A few different numbers below ``count``, rising; mostly one."""
-    number = min(int(rng.choice([1, 1, 1, 2, 3, most])), count)
-    return sorted(rng.choice(count, number, replace=False).tolist())
+    """A few different numbers below ``count``, rising; mostly one, and none where there are none to choose from."""
+    number = min(int(rng.choice([1, 1, 1, 2, 3, most])), max(count, 0))
+    return sorted(rng.choice(max(count, 0), number, replace=False).tolist())

@@ -44,11 +44,11 @@ class Packets:
 
 
 def demuxed(data: bytes) -> Packets | None:
-    """The packets of the best video stream; None where libavformat finds none."""
+    """The packets of the best video stream; None where libavformat finds none, or one packet only."""
     try:
         with av.open(io.BytesIO(data), metadata_errors="ignore") as container:
             stream = container.streams.best("video")
-            if stream is None:
+            if stream is None or stream.codec_context is None:
                 return None
             packets = [
                 Packet(bytes(packet), packet.pts, packet.dts, packet.duration or 0, packet.is_keyframe)
@@ -57,7 +57,9 @@ def demuxed(data: bytes) -> Packets | None:
             ]
             context = stream.codec_context
             codec, config = context.codec.canonical_name, bytes(context.extradata or b"")
-            return Packets(data, Fraction(stream.time_base or 1), packets, codec, config) if packets else None
+            if len(packets) < 2:
+                return None
+            return Packets(data, Fraction(stream.time_base or 1), packets, codec, config)
     except (av.error.FFmpegError, ValueError, IndexError):
         return None
 
