@@ -18,6 +18,7 @@ from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.mpegts import index_mpegts
 from videoloader.indexing.sources import ByteSource, FolderSource, Openable, check_unchanged, open_source
 from videoloader.indexing.start import without_lost_frames
+from videoloader.indexing.true_order import with_true_order
 
 # Raised with every change that gives some file another index: stores then index their videos again.
 INDEXER_VERSION = 4
@@ -71,7 +72,10 @@ def build_index(source: Openable) -> VideoIndex:
         switches = config_switches(index)
         brought: dict[int, list[bytes]] = {}
         if index.byte_ranges and index.keys_from == "container":
+            known = index.stream.codec_configs
             index, brought = with_keyframes_read(index, opened)
+            if index.method == "tables" and index.stream.codec_configs != known:
+                index = with_true_order(index, opened)  # which was asked of the container's configurations only
         if may_lose_pictures(index, switches, brought):
             index = with_pictures_that_come(index, opened)
         index = with_sure_keyframes(index, opened)

@@ -6,6 +6,7 @@ and only if their pictures come in another order than their times say, the whole
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -22,8 +23,9 @@ from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.sources import ByteSource
 
-# Packets whose slices are looked at where nothing is reordered, and how many bytes of each.
-_LOOKED_AT, _SLICE_HEAD = 8, 256
+# Packets whose slices are looked at where nothing is reordered, of the first and of the smallest; bytes of each.
+_LOOKED_AT, _SLICE_HEAD = 4, 256
+_WITH_B_PICTURES = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
 # So many packets after the last in doubt are decoded too: more than any decoder holds back.
 _HELD_BACK = 16
 # Strange places that are looked into, spread over the video, and keyframes of open GOPs whose kind is looked at.
@@ -60,13 +62,13 @@ def times_are_wrong(
     if index.stream.encrypted:
         return False
     if not index.stream.reorder_depth:
-        if not _may_be_reordered(index, source):
+        signs = _reordered(index, source)
+    else:
+        order = index.packet_pts.argsort(kind="stable") if order is None else order
+        if _is_plainly_sound(index, order):
             return False
-        return _comes_in_another_order(index, source, *_run_around(index, source, 0, _LOOKED_AT - 1))
-    order = index.packet_pts.argsort(kind="stable") if order is None else order
-    if _is_plainly_sound(index, order):
-        return False
-    runs = [_run_around(index, source, *sign) for sign in _signs(index, source, dts, order)]
+        signs = _signs(index, source, dts, order)
+    runs = [_run_around(index, source, *sign) for sign in signs]
     return any(_comes_in_another_order(index, source, *run) for run in _merged(runs))
 
 
@@ -87,21 +89,29 @@ def _is_plainly_sound(index: VideoIndex, order: npt.NDArray[np.int64]) -> bool:
     return closed and index.stream.reorder_depth <= deepest_reordering(index.stream)
 
 
-def _may_be_reordered(index: VideoIndex, source: ByteSource) -> bool:
-    """Whether pictures may be reordered where times are not: decode times, from containers that have no others."""
-    codec = index.stream.codec
-    if codec not in ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4"):
-        return False
-    config = index.stream.codec_configs[0]
-    if codec == "h264" and config[:1] == b"\1" and config[1:2] == _H264_BASELINE:
-        return False
-    picture = picture_format(index.stream)
-    stated = picture.reordered if picture else None
-    if codec == "hevc" or stated == 0:
-        return bool(stated)
-    packets = zip(index.packet_offset[:_LOOKED_AT].tolist(), index.packet_size[:_LOOKED_AT].tolist(), strict=True)
-    heads = (source.read(at, min(size, _SLICE_HEAD)) for at, size in packets)
-    return any(is_b_picture(codec, config, head) for head in heads)
+def _reordered(index: VideoIndex, source: ByteSource) -> Signs:
+    """(first, last packet) where pictures may be reordered though times are not: one place of each configuration."""
+    codec, configs = index.stream.codec, index.stream.codec_configs
+    signs: Signs = []
+    for number in range(len(configs) if codec in _WITH_B_PICTURES else 0):
+        config, packets = configs[number], np.flatnonzero(index.packet_config == number)
+        if not len(packets) or (codec == "h264" and config[:1] == b"\1" and config[1:2] == _H264_BASELINE):
+            continue
+        picture = picture_format(replace(index.stream, codec_configs=(config,)))
+        stated = picture.reordered if picture else None
+        if stated == 0 or (codec == "hevc" and stated is None):
+            continue
+        # Where there are B pictures, they are among the first packets, and mostly the smallest.
+        order = np.argpartition(index.packet_size[packets], min(_LOOKED_AT, len(packets)) - 1)
+        smallest = packets[order[:_LOOKED_AT]].tolist()
+        if codec == "hevc":
+            signs.append((smallest[0], smallest[0]))
+            continue
+        looked_at = dict.fromkeys([*packets[:_LOOKED_AT].tolist(), *smallest])
+        heads = ((each, _read(index, source, each, _SLICE_HEAD)) for each in looked_at)
+        found = (each for each, head in heads if is_b_picture(codec, config, head))
+        signs += [(packet, packet) for packet in itertools.islice(found, 1)]
+    return signs
 
 
 def _signs(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lies.joined import joined
 from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
 from sample_videos import RECIPES, Recipe, write_video
 from truth import full_decode, hash_of
@@ -108,6 +109,33 @@ def test_two_packets_whose_times_change_places_but_for_a_little(film, patched, n
 def test_decode_times_in_place_of_presentation_times(film, patched, name):
     index = assert_is_as_decoded(with_offsets(film[name], [0] * FRAMES), patched)
     assert index.method == "decoded"
+
+
+def test_decode_times_where_reordering_begins_late(tmp_path, patched):
+    path = tmp_path / "late.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25, options={"g": "100", "b-pyramid": "none", "b_strategy": "0"})
+        stream.width, stream.height = 128, 96
+        for number in range(60):
+            pixels = np.full((96, 128, 3), 3 * number, np.uint8)
+            pixels[number : number + 20, number : number + 20] = 255
+            frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+            if number < 30:
+                frame.pict_type = av.video.frame.PictureType.P
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    values = offsets(path.read_bytes())
+    assert len(set(values[:28])) == 1 and len(set(values)) > 1
+    # Without this the stream tells by itself how deep it is reordered.
+    with patch.object(wrong_times, "picture_format", return_value=None):
+        index = assert_is_as_decoded(with_offsets(path.read_bytes(), [0] * 60), patched)
+    assert index.method == "decoded"
+
+
+@pytest.mark.parametrize("members", [[2, 0], [2, 2, 3, 2]])
+def test_decode_times_where_a_later_parameter_set_reorders(tmp_path, patched, members):
+    data = joined(tmp_path, "h264_sps", members, "once", "mp4")
+    assert assert_is_as_decoded(with_offsets(data, [0] * 24 * len(members)), patched).method == "decoded"
 
 
 @each_film
