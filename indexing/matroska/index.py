@@ -20,7 +20,7 @@ from videoloader.indexing.matroska.blocks import Packets
 from videoloader.indexing.matroska.choice import read_best_track, start_of
 from videoloader.indexing.matroska.ebml import EBML, MalformedError
 from videoloader.indexing.matroska.headers import read_headers
-from videoloader.indexing.matroska.picture_order import comes_in_order
+from videoloader.indexing.matroska.picture_order import comes_in_order, with_sets_told
 from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
@@ -80,7 +80,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
         return index_by_decoding(source)
     in_order = comes_in_order(index, source, packets)
     if in_order is None:
-        index = with_true_order(index, source)
+        index = with_true_order(with_sets_told(index, source, packets), source)
     elif not in_order:
         index = with_decoded_frames(index, source)
     if index.method == "tables" and (track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only)):

@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.nal import nal_length_size
-from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, sets_of_record
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, is_set, sets_of_record, units_of
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.picture_counts import first_slice, places_by_count, places_by_kind, without_slice
+from videoloader.indexing.configurations import with_configurations
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.matroska.blocks import Packets
 from videoloader.indexing.matroska.dense_blocks import FRAME_HEAD
@@ -17,7 +18,7 @@ from videoloader.indexing.wrong_times import deepest_reordering
 
 Numbers = npt.NDArray[np.int64]
 
-_LENGTH_SIZE = 4  # bytes before each NAL unit, in all files but rare ones
+_WORD, _LENGTH_SIZE = 8, 4  # of what ``Packets.head`` holds; bytes before each NAL unit, in all files but rare ones
 # The start code of a picture, last bytes of those of headers, and where in the first eight bytes of a picture its kind
 # stands: how far from their end, which bits, and their value for B pictures.
 _MPEG12 = (0x100, (0xB3, 0xB8), 19, 7, 3)
@@ -48,6 +49,25 @@ def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets) -> b
     in_order = places[index.frame_packet]
     rises = bool((in_order[1:] > in_order[:-1]).all())
     return rises and index.stream.reorder_depth <= deepest_reordering(index.stream)
+
+
+def with_sets_told(index: VideoIndex, source: ByteSource, packets: Packets) -> VideoIndex:
+    """The index with the parameter sets that packets begin with, keyframes or not, in all but rare files.
+
+    Args:
+        index, source, packets: as for ``comes_in_order``.
+    """
+    codec, record = index.stream.codec, index.stream.codec_configs[0]
+    if codec not in WITH_PARAMETER_SETS or nal_length_size(codec, record) != _LENGTH_SIZE:
+        return index
+    first = packets.head >> 8 * (_WORD - 1 - _LENGTH_SIZE) & 0xFF
+    with_sets = [packet for packet, unit in enumerate(first.tolist()) if is_set(codec, unit)]
+    brought = {packet: units_of(codec, record, _head(source, packets, packet)) for packet in with_sets}
+    return with_configurations(index, brought)
+
+
+def _head(source: ByteSource, packets: Packets, number: int) -> bytes:
+    return source.read(int(packets.offset[number]), min(int(packets.size[number]), _LONG_HEAD))
 
 
 def _places_by_kind(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
@@ -83,6 +103,5 @@ def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) ->
         raise ValueError("too many packets begin with other units")
     sets = sets_of_record(codec, record)
     for number in others:
-        data = source.read(int(packets.offset[number]), min(int(packets.size[number]), _LONG_HEAD))
-        heads[number] = first_slice(codec, sets, _LENGTH_SIZE, data, heads.shape[1])
+        heads[number] = first_slice(codec, sets, _LENGTH_SIZE, _head(source, packets, number), heads.shape[1])
     return places_by_count(codec, sets, heads)

@@ -153,9 +153,9 @@ def _sets(record: bytes) -> list[bytes]:
 
 
 def test_a_video_remembers_what_its_packets_told(tmp_path):
-    data = joined(tmp_path, "h264_pps", (0, 1), "late", "mkv")
+    data = joined(tmp_path, "h264_pps", (0, 1), "late", "mp4")
     assert data is not None
-    path = tmp_path / "joined.mkv"
+    path = tmp_path / "joined.mp4"
     path.write_bytes(data)
     video = Video(path, device="cpu")
     before = video.index
@@ -167,9 +167,9 @@ def test_a_video_remembers_what_its_packets_told(tmp_path):
 @pytest.mark.parametrize("members", [(0, 1, 1, 1, 1), (0, 2, 0, 2, 0, 0)])
 @pytest.mark.parametrize("family", ["h264_pps", "hevc_closed"])
 def test_what_one_job_finds_counts_for_those_decoded_beside_it(tmp_path, family, members):
-    data = joined(tmp_path, family, members, "late", "mkv")
+    data = joined(tmp_path, family, members, "late", "mp4")
     assert data is not None
-    path = tmp_path / "joined.mkv"
+    path = tmp_path / "joined.mp4"
     path.write_bytes(data)
     video = Video(path, device="cpu")
     at_once = video[:]
@@ -182,9 +182,9 @@ def test_what_one_job_finds_counts_for_those_decoded_beside_it(tmp_path, family,
 
 
 def test_corrections_add_up_in_any_order(tmp_path):
-    data = joined(tmp_path, "h264_pps", (0, 1, 2), "late", "mkv")
+    data = joined(tmp_path, "h264_pps", (0, 1, 2), "late", "mp4")
     assert data is not None
-    path = tmp_path / "joined.mkv"
+    path = tmp_path / "joined.mp4"
     path.write_bytes(data)
     source, plain = open_source(path), build_index(path)
     corrections = []

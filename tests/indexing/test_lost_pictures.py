@@ -36,6 +36,7 @@ def write(folder, base, lies=()):
         (("hevc_sps", (3, 2, 3), "always", "mp4"), [("stsd_twice", 213)], 8),
         # Another sequence parameter set one packet behind its keyframe.
         (("hevc_sps", (0, 2), "late", "ts"), (), None),
+        (("hevc_sps", (2, 1), "late", "mkv"), (), 7),
         # Muxers for start codes put the record's sets before those that a keyframe brings along.
         (("hevc_sps", (0, 1, 2), "always", "ts"), (), 8),
         (("hevc_sps", (0, 1, 2, 2), "always", "hevc"), (), None),
