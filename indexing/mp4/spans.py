@@ -17,6 +17,7 @@ from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.random_access import has_idr, is_intra_only, is_random_access
 from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.libav import NothingDecodesError, index_by_decoding
 from videoloader.indexing.mp4.edits import Shown
 from videoloader.indexing.sources import ByteSource
@@ -46,7 +47,10 @@ def spans_need_decoding(index: VideoIndex, source: ByteSource, shown: Shown) -> 
     # A video's own start is looked at elsewhere, with or without an edit list.
     if first and not _starts_at(index, source, first):
         return True
-    return not all(_starts_anew_at(index, source, packet) for packet in sorted(set(others)))
+    if not all(_starts_anew_at(index, source, packet) for packet in sorted(set(others))):
+        return True
+    # Parameter sets of one span's packets stay in force in the next.
+    return bool(others) and len(with_keyframes_read(index, source)[0].stream.codec_configs) > 1
 
 
 def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
@@ -75,11 +79,14 @@ def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
         packet_pts=decoded.packet_pts,
         packet_key=decoded.packet_key,
         packet_disposable=decoded.packet_disposable,
-        packet_config=index.packet_config[packets],
+        packet_config=decoded.packet_config,
         frame_packet=decoded.frame_packet,
         frame_pts=decoded.frame_pts,
         stream=replace(
             index.stream,
+            # All packets were looked at for parameter sets, which stay in force from one span to the next.
+            codec_configs=decoded.stream.codec_configs,
+            palettes=decoded.stream.palettes,
             # Packets that show nothing are reordered, too.
             reorder_depth=max(index.stream.reorder_depth, decoded.stream.reorder_depth),
             size_varies=decoded.stream.size_varies,

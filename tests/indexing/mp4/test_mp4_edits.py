@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lies import LIES
 from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
 from truth import full_decode, hash_of
 
@@ -145,6 +146,15 @@ def test_a_span_that_begins_at_a_false_keyframe_shows_what_a_decoder_gives(sampl
     data = with_keyframes(sample(name).read_bytes(), keyframes)
     data = with_edits(data, [(FIRST + 18 * FRAME, 1200)])
     assert assert_is_as_decoded(data, patched).method == "decoded"
+
+
+@pytest.mark.parametrize("name", CLOSED_GOP)
+def test_parameter_sets_of_one_span_stay_in_force_in_the_next(sample, name):
+    data = LIES["pps_altered_at_a_keyframe"].tell(sample(name).read_bytes(), 1)
+    index = build_index(with_edits(data, [(FIRST + 36 * FRAME, 800), (FIRST, 1600)]))
+    (jump,) = np.flatnonzero(np.diff(index.packet_offset) < 0).tolist()
+    assert len(index.stream.codec_configs) == 2
+    assert index.packet_config[jump] == index.packet_config[jump + 1]
 
 
 def test_a_span_that_ends_at_false_keyframes_shows_what_libavformat_reads(sample, patched):
