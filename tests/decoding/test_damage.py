@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from corpus_files import CORPUS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lies.remuxed import demuxed, muxed
 from truth import full_decode, hash_of
 
 import videoloader as vl
@@ -275,3 +277,20 @@ def test_damage_that_was_not_marked_once(name):
         assert clip.corrupt.tolist() == everything.corrupt[frames].tolist()
         for frame in np.array(frames)[~clip.corrupt].tolist():
             assert torch.equal(truth[frame], everything.frames[frame])
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_what_refers_to_a_picture_that_the_decoder_makes_up_is_corrupt(sample, first):
+    found = demuxed(sample("mpeg4_mkv").read_bytes())
+    data = muxed(replace(found, packets=found.packets[first:]), "mkv")
+    video = vl.Video(data, device="cpu")
+    # Packet and frame of the first keyframe.
+    packet = next(number for number, each in enumerate(found.packets[first:]) if each.key)
+    frame = video.index.frame_packet.tolist().index(packet)
+    together = video.read(range(len(video)))
+    assert together.corrupt[: frame - 2].all()
+    assert not together.corrupt[frame:].any()
+    for number in (0, 3, frame + 1):
+        alone = video.read([number])
+        assert bool(alone.corrupt[0]) == bool(together.corrupt[number])
+        assert torch.equal(alone.frames[0], together.frames[number])

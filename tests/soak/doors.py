@@ -74,6 +74,7 @@ class Truth:
         corrupt: likewise.
         error: what ended the decode early.
         undefined: frames that hold what was in memory before, of which libav says nothing.
+        made_up: whether the first frame is one that libav's decoder made up for a picture that is not there.
     """
 
     shown: list[bytes]
@@ -81,10 +82,11 @@ class Truth:
     corrupt: list[bool]
     error: str
     undefined: frozenset[int]
+    made_up: bool
 
     @property
     def sound(self) -> bool:
-        return not self.error and not any(self.corrupt) and not self.undefined
+        return not self.error and not any(self.corrupt) and not self.undefined and not self.made_up
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
     geometry = Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
     most = min(_MOST_PIXELS // (index.stream.width * index.stream.height) + 1, _MOST_FRAMES)
     shown, pts, corrupt, error = [], [], [], ""
+    starts = False
     try:
         with open_video(FileSource(path)) as (container, stream):
             frame = None
@@ -125,6 +128,7 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
                 for frame in frames:
                     assert isinstance(frame, av.VideoFrame)
                     number = len(pts)
+                    starts = starts or bool(frame.key_frame and not pts)
                     pts.append(frame.pts)
                     corrupt.append(frame.is_corrupt)
                     if number < min(len(index), most):
@@ -134,7 +138,9 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
                         shown.append(hash_of(pixels[0]))
     except (av.error.FFmpegError, VideoLoaderError, ValueError) as raised:
         error = f"{type(raised).__name__}: {raised}"
-    return Truth(shown, pts, corrupt, error, _undefined_frames(path))
+    # It has the time of the first picture that refers to it.
+    made_up = not starts and pts.count(pts[0]) > 1 if pts else False
+    return Truth(shown, pts, corrupt, error, _undefined_frames(path), made_up)
 
 
 def _undefined_frames(path: Path) -> frozenset[int]:

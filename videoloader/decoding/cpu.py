@@ -135,11 +135,18 @@ class CpuDecoder:
         previous: int | None = None
         came = number = 0
         config = -1
+        # Where a run begins with no keyframe, of the packets whose pictures came out. Decoders of MPEG-4 make up the
+        # picture that is missing there, and give it out as that of the packet which refers to it.
+        given: set[int | None] | None = None
 
         def take(frames: list[av.VideoFrame]) -> None:
             nonlocal came
             came += len(frames)
             for frame in frames:
+                if given is not None:
+                    if frame.pts in given:
+                        outcome.concealed.add(number if frame.pts is None else frame.pts)
+                    given.add(frame.pts)
                 if frame.is_corrupt:
                     outcome.concealed.add(number if frame.pts is None else frame.pts)
                 if frame.pts in expected:
@@ -151,6 +158,7 @@ class CpuDecoder:
                 opened = self._take(index, number, data, strict=strict, fresh=fresh)
                 context, config = opened.context, int(configs[number])
                 lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
+                given = None if index.packet_key[number] else set()
             if wanted:
                 expected.add(number)
             if configs[number] != config or (headers and _brings_others(index, number, data)):
@@ -170,7 +178,7 @@ class CpuDecoder:
                 if not fresh:
                     break
             previous = number
-        if opened is not None and (expected or came < outcome.fed):
+        if opened is not None and (expected or came < outcome.fed or given is not None):
             # What is held back may be damaged, and what has come refer to it.
             try:
                 take(context.decode(None))

@@ -80,6 +80,7 @@ def decode_in_threads(
     if (first := next(coming, None)) is None:
         return
     expected: set[int] = set()
+    given: set[int | None] | None = None if index.packet_key[first.number] else set()  # see ``CpuDecoder.run``
     previous: int | None = None
     config = int(index.packet_config[first.number])
     codec = index.stream.codec
@@ -88,8 +89,10 @@ def decode_in_threads(
 
     def wanted(frames: list[av.VideoFrame]) -> Iterator[tuple[int, av.VideoFrame]]:
         for frame in frames:
-            if frame.is_corrupt:
+            if frame.is_corrupt or (given is not None and frame.pts in given):
                 raise UnsureError
+            if given is not None:
+                given.add(frame.pts)
             if frame.pts in expected:
                 expected.remove(frame.pts)
                 yield frame.pts, frame
