@@ -117,7 +117,7 @@ def read_fragments(
     runs = [run for number, moof in enumerate(moofs) for run in _read_fragment(walk, number, moof)]
     if not any(run.samples for run in runs):
         return head
-    parts = _parts_of(runs, head, time_offset, opened, lowest, source)
+    parts = [*_parts_of(runs, head, time_offset, opened, lowest, source)]
     return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
