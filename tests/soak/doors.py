@@ -332,6 +332,13 @@ def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False
     if not most:
         return account
     streams = {threads: stream_hashes(path, threads, most, account) for threads in THREADS}
+    if inside_gops:
+        torch.set_num_threads(1)
+        try:
+            for _ in video.stream(slice(0, most)):
+                pass
+        except VideoLoaderError as error:
+            account.refused(error)
     compare_stream(streams[1], video, truth, account, damaged=damaged)
     fails = streams[1] is None or _fails(video, range(most, min(len(video), most + _MOST_EXTRA)))
     if fails and len(video) > len(truth.pts) and "count" in account.faults:
@@ -341,13 +348,6 @@ def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False
         if _without(streams[threads], truth.undefined) != _without(streams[1], truth.undefined):
             account.found("threads", f"stream() with {threads} threads is another than with one")
     expected = streams[1] or (truth.shown if not truth.error and len(truth.pts) == len(video) else None)
-    if inside_gops:
-        torch.set_num_threads(1)
-        try:
-            for _ in video.stream(slice(0, most)):
-                pass
-        except VideoLoaderError as error:
-            account.refused(error)
     reader = Reader(path, video, expected, account, truth.undefined)
     rng = np.random.default_rng(seed)
     asked = [Request(each.frames, each.threads, each.new and not inside_gops) for each in requests(rng, most, clips)]
