@@ -21,7 +21,7 @@ from videoloader.indexing.start import without_lost_frames
 from videoloader.indexing.true_order import with_true_order
 
 # Raised with every change that gives some file another index: stores then index their videos again.
-INDEXER_VERSION = 4
+INDEXER_VERSION = 5
 
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}

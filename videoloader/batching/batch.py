@@ -152,7 +152,7 @@ class ListBatch(Batch):
             ``Batch``.
 
     Example:
-        >>> for batch in VideoLoader(data, WholeVideo(), batch_size=8, collate="list"):  # doctest: +SKIP
+        >>> for batch in VideoLoader(data, WholeVideo(), batch_size=8, collate="list"):
         ...     assert isinstance(batch, ListBatch)  # tells type checkers, too
         ...     lengths = [len(clip) for clip in batch.frames]
     """
