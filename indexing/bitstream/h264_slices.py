@@ -11,6 +11,7 @@ import numpy.typing as npt
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Pps, Sps, read_pps, read_sps
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.picture_counts import read_ue
 from videoloader.indexing.bitstream.picture_order import PacketHeads, alike
 from videoloader.indexing.bitstream.random_access import is_random_access
 
@@ -23,7 +24,7 @@ _LAYOUTS_TRIED = 8
 _MOST_NUMBER_BITS = 16  # of frame_num and pic_order_cnt_lsb (7.4.2.1.1)
 _LARGEST_DELTA = (1 << 31) - 1  # of picture order counts (7.4.3)
 _WINDOW = 8  # bytes of a slice header that are read at once
-_LONGEST_CODE = 9  # bits of an Exp-Golomb code that is read by table
+_SHORT = 31  # numbers below have codes of so few bits that all that is read at once stands in the window
 
 
 class Slices(NamedTuple):
@@ -217,31 +218,23 @@ class _SliceReader:
         sps = self.sets.active
         assert sps is not None
         rows = self._packets.rows[numbers, start : start + 1 + _WINDOW]
-        kind, reference, value = rows[:, 0] & 31, rows[:, 0] & 0x60 != 0, _as_numbers(rows[:, 1:])
+        kind, reference, window = rows[:, 0] & 31, rows[:, 0] & 0x60 != 0, rows[:, 1:]
         idr = kind == _IDR_SLICE
-        usual = (idr | (kind == _SLICE)) & (value >= 1 << 63)  # first_mb_in_slice is 0
-        used = np.ones(len(value), np.uint64)
-        _, used, is_short = _code(value, used)
-        usual &= is_short
-        pps, used, is_short = _code(value, used)
-        is_known = np.zeros(1 << _LONGEST_CODE, np.bool_)
-        is_known[[number for number in self.sets.pps if number < len(is_known)]] = True
-        usual &= is_short & is_known[pps]
-        frame_num, used = _field(value, used, sps.frame_num_bits)
-        if idr.any():
-            _, after, is_short = _code(value, used)
-            used = np.where(idr, after, used)
-            usual &= is_short | ~idr
-        order_lsb = np.zeros(len(value), np.uint64)
-        if sps.order_type == 0:
-            order_lsb, used = _field(value, used, sps.order_bits)
-        last = int(used.max(where=usual, initial=8) - 1) // 8
-        usual &= self._packets.size[numbers] > start + 1 + last
+        usual = (idr | (kind == _SLICE)) & (window[:, 0] >> 7 == 1)  # first_mb_in_slice is 0
+        usual &= self._packets.size[numbers] > start + 1 + _WINDOW
         # Two zero bytes may belong to the next start code, and what is behind them be no part of the header.
-        for byte in range(1, min(last, _WINDOW - 2) + 1):
-            usual &= value >> np.uint64(8 * (_WINDOW - 2 - byte)) & np.uint64(0xFFFF) != 0
-        if last > _WINDOW - 2:
-            usual &= value & np.uint64(0xFF) != 0
+        zero = window == 0
+        usual &= ~(zero[:, 1:] & zero[:, :-1]).any(1) & ~zero[:, -1]
+        bits = np.ascontiguousarray(window).view(">u8")[:, 0].astype(np.uint64) << np.uint64(1)
+        slice_type, bits = read_ue(bits)
+        pps, bits = read_ue(bits)
+        frame_num, bits = _field(bits, sps.frame_num_bits)
+        idr_pic_id, behind_id = read_ue(bits)
+        usual &= (slice_type < _SHORT) & (pps < _SHORT) & np.isin(pps, [*self.sets.pps])
+        usual &= ~idr | (idr_pic_id < _SHORT)
+        order_lsb = np.zeros(len(rows), np.int64)
+        if sps.order_type == 0:
+            order_lsb, _ = _field(np.where(idr, behind_id, bits), sps.order_bits)
         return numbers[usual], [column[usual] for column in (idr, idr, reference, frame_num, order_lsb)]
 
     def _find(self, head: bytes, whole: bool) -> _Found | None:
@@ -309,34 +302,6 @@ def _read_slice(unit: _Unit, sets: _ParameterSets) -> tuple[int, ...]:
     return unit.reference, frame_num, lsb, bottom, first, second
 
 
-def _as_numbers(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """uint64[P]: the numbers that up to eight bytes are, the first the most significant."""
-    wide = np.zeros((len(rows), 8), np.uint8)
-    wide[:, 8 - rows.shape[1] :] = rows
-    return wide.view(">u8")[:, 0].astype(np.uint64)
-
-
-_TABLE = np.arange(1 << _LONGEST_CODE)
-_ZEROS = _LONGEST_CODE - np.frexp(_TABLE)[1]
-# Of the Exp-Golomb code (9.1) that these bits begin with: its bits and its number; no bits where it is longer.
-_CODE_BITS = np.where(2 * _ZEROS < _LONGEST_CODE, 2 * _ZEROS + 1, 0).astype(np.uint64)
-_CODE_NUMBER = np.where(_CODE_BITS > 0, (_TABLE >> np.maximum(_LONGEST_CODE - 1 - 2 * _ZEROS, 0)) - 1, 0).astype(
-    np.uint64
-)
-
-
-def _code(
-    value: npt.NDArray[np.uint64], used: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """(number of the next Exp-Golomb code, bits used with it, whether it is short enough to be read)."""
-    index, _ = _field(value, used, _LONGEST_CODE)
-    bits = _CODE_BITS[index]
-    return _CODE_NUMBER[index], used + bits, bits > 0
-
-
-def _field(
-    value: npt.NDArray[np.uint64], used: npt.NDArray[np.uint64], bits: int
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """(number in the next bits, bits used with them)."""
-    after = used + np.uint64(bits)
-    return value >> (np.uint64(64) - after) & np.uint64((1 << bits) - 1), after
+def _field(bits: npt.NDArray[np.uint64], length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """(number in the first bits, what follows)."""
+    return (bits >> np.uint64(64 - length)).astype(np.int64), bits << np.uint64(length)
