@@ -60,7 +60,40 @@ class Mixing(Transform):
 
 
 @dataclass(frozen=True)
-class MixUp(Mixing):
+class _WithNext(Mixing):
+    """Clips that are mixed with the next one of the batch, the last with the first; for the fields see ``MixUp``."""
+
+    alpha: float
+    num_classes: int
+    p: float = 1.0
+    label_smoothing: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if not 0 < self.alpha < math.inf:
+            raise ConfigurationError(f"{name}'s alpha is {self.alpha!r}, not above 0")
+        check_whole(f"{name}'s num_classes", self.num_classes)
+        check_probability(f"{name}'s p", self.p)
+        if not 0 <= self.label_smoothing < 1:
+            raise ConfigurationError(f"{name}'s label_smoothing is {self.label_smoothing!r}, not in [0, 1)")
+
+    def mix(
+        self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See ``Mixing.mix``."""
+        soft = soft_labels(labels, self.num_classes, self.label_smoothing, frames.device)
+        if rng.random() >= self.p:
+            return frames, soft
+        share = self._blend(frames, layout, rng, float(rng.beta(self.alpha, self.alpha)))
+        return frames, soft * share + soft.roll(1, 0) * (1 - share)
+
+    @abstractmethod
+    def _blend(self, frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float) -> float:
+        """Mix the frames such that about so large a share of each clip stays; how much did."""
+
+
+@dataclass(frozen=True)
+class MixUp(_WithNext):
     """Blend each clip with another one (Zhang et al., "mixup: Beyond Empirical Risk Minimization", arXiv 1710.09412).
 
     ``λ · clip + (1 − λ) · other``, for the labels too. λ is drawn from Beta(alpha, alpha) for the batch.
@@ -82,22 +115,7 @@ class MixUp(Mixing):
         torch.Size([2, 400])
     """
 
-    alpha: float
-    num_classes: int
-    p: float = 1.0
-    label_smoothing: float = field(default=0.0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        _check(self, self.alpha, self.num_classes, self.p, self.label_smoothing)
-
-    def mix(
-        self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See ``Mixing.mix``."""
-        soft = soft_labels(labels, self.num_classes, self.label_smoothing, frames.device)
-        if rng.random() >= self.p:
-            return frames, soft
-        share = float(rng.beta(self.alpha, self.alpha))
+    def _blend(self, frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float) -> float:
         others = frames.roll(1, 0)
         at_once = max(_PART // max(frames[0].numel(), 1), 1)
         for start in range(0, len(frames), at_once):
@@ -105,11 +123,11 @@ class MixUp(Mixing):
             mixed = frames[part].float() * share
             mixed += others[part].float().mul_(1 - share)
             frames[part] = mixed if frames.is_floating_point() else mixed.add_(0.5).floor_()
-        return frames, _mix_labels(soft, share)
+        return share
 
 
 @dataclass(frozen=True)
-class CutMix(Mixing):
+class CutMix(_WithNext):
     """Show another clip in a random box of each clip (Yun et al., "CutMix", ICCV 2019, arXiv 1905.04899).
 
     The box is the same in all frames and clips of a batch: 1 − λ of the frame's area, with its aspect ratio, around a
@@ -122,24 +140,12 @@ class CutMix(Mixing):
         ConfigurationError: an argument out of its range.
     """
 
-    alpha: float
-    num_classes: int
-    p: float = 1.0
-    label_smoothing: float = field(default=0.0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        _check(self, self.alpha, self.num_classes, self.p, self.label_smoothing)
-
-    def mix(
-        self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See ``Mixing.mix``."""
-        soft = soft_labels(labels, self.num_classes, self.label_smoothing, frames.device)
-        return _cut_and_mix(frames, soft, layout, rng, self.alpha, self.p, "spatial")
+    def _blend(self, frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float) -> float:
+        return _cut_in(frames, layout, rng, share, "spatial")
 
 
 @dataclass(frozen=True)
-class VideoMix(Mixing):
+class VideoMix(_WithNext):
     """Show another clip in a random part of each (Yun et al., "VideoMix: Rethinking Data Augmentation for Video
     Classification", arXiv 2012.03457).
 
@@ -155,22 +161,14 @@ class VideoMix(Mixing):
         ConfigurationError: an argument out of its range.
     """
 
-    alpha: float
-    num_classes: int
-    p: float = 1.0
     cut: Cut = "spatial"
-    label_smoothing: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        _check(self, self.alpha, self.num_classes, self.p, self.label_smoothing)
+        super().__post_init__()
         check_choice("VideoMix's cut", self.cut, get_args(Cut))
 
-    def mix(
-        self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See ``Mixing.mix``."""
-        soft = soft_labels(labels, self.num_classes, self.label_smoothing, frames.device)
-        return _cut_and_mix(frames, soft, layout, rng, self.alpha, self.p, self.cut)
+    def _blend(self, frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float) -> float:
+        return _cut_in(frames, layout, rng, share, self.cut)
 
 
 @dataclass(frozen=True)
@@ -246,34 +244,16 @@ def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float,
     return soft.scatter_(1, index[:, None], 1 - label_smoothing + spread)
 
 
-def _check(mixing: object, alpha: float, num_classes: int, p: float, label_smoothing: float) -> None:
-    name = type(mixing).__name__
-    if not 0 < alpha < math.inf:
-        raise ConfigurationError(f"{name}'s alpha is {alpha!r}, not above 0")
-    check_whole(f"{name}'s num_classes", num_classes, 1)
-    check_probability(f"{name}'s p", p)
-    if not 0 <= label_smoothing < 1:
-        raise ConfigurationError(f"{name}'s label_smoothing is {label_smoothing!r}, not in [0, 1)")
-
-
-def _mix_labels(soft: torch.Tensor, share: float) -> torch.Tensor:
-    return soft * share + soft.roll(1, 0) * (1 - share)
-
-
-def _cut_and_mix(
-    frames: torch.Tensor, soft: torch.Tensor, layout: Layout, rng: np.random.Generator, alpha: float, p: float, cut: Cut
-) -> tuple[torch.Tensor, torch.Tensor]:
-    if rng.random() >= p:
-        return frames, soft
+def _cut_in(frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float, cut: Cut) -> float:
+    """Show the next clip in a box of each, so that about so large a share of its own stays; how much did."""
     axes = [1 + layout.index(axis) for axis in "THW"]
     sizes = [frames.shape[axis] for axis in axes]
-    box = _draw_box(rng, sizes, float(rng.beta(alpha, alpha)), cut)
+    box = _draw_box(rng, sizes, share, cut)
     shown = frames
     for axis, (start, stop) in zip(axes, box, strict=True):
         shown = shown.narrow(axis, start, stop - start)
     shown.copy_(shown.roll(1, 0))
-    volume = math.prod(stop - start for start, stop in box)
-    return frames, _mix_labels(soft, 1 - volume / math.prod(sizes))
+    return 1 - math.prod(stop - start for start, stop in box) / math.prod(sizes)
 
 
 def _draw_box(rng: np.random.Generator, sizes: Sequence[int], share: float, cut: Cut) -> Box:

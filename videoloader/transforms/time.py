@@ -70,7 +70,33 @@ class Reverse(TimeTransform):
 
 
 @dataclass(frozen=True)
-class DropFrames(TimeTransform):
+class _SomeFrames(TimeTransform):
+    """Something happens to some frames: to each with a probability, or to so many."""
+
+    share: float | None = None
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if (self.share is None) == (self.count is None):
+            raise ConfigurationError(f"{name} needs either share or count, not both or neither of them")
+        if self.share is not None:
+            check_probability(f"{name}'s share", self.share)
+        if self.count is not None:
+            check_whole(f"{name}'s count", self.count, 0)
+
+    def _choose(self, rng: np.random.Generator, length: int) -> npt.NDArray[np.bool_]:
+        """bool[length]: the chosen positions, never the first."""
+        chosen = np.zeros(length, np.bool_)
+        if self.share is not None:
+            chosen[1:] = rng.random(length - 1) < self.share
+        else:
+            chosen[1 + rng.permutation(length - 1)[: self.count]] = True
+        return chosen
+
+
+@dataclass(frozen=True)
+class DropFrames(_SomeFrames):
     """Lose frames, as a stream does on a bad line: the last frame before them is shown instead.
 
     The first frame stays; those after it come when they would have come. Give one of:
@@ -87,20 +113,14 @@ class DropFrames(TimeTransform):
         array([0, 0, 2, 3, 4, 4])
     """
 
-    share: float | None = None
-    count: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_amount("DropFrames", self.share, self.count)
-
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """Each frame, or the last one before it that is not lost."""
-        lost = _choose(rng, length, self.share, self.count)
+        lost = self._choose(rng, length)
         return np.maximum.accumulate(np.where(lost, 0, np.arange(length, dtype=np.int64)))
 
 
 @dataclass(frozen=True)
-class RepeatFrames(TimeTransform):
+class RepeatFrames(_SomeFrames):
     """Show frames a second time, which delays all that come after; the last frames are no longer shown.
 
     Give one of:
@@ -117,15 +137,9 @@ class RepeatFrames(TimeTransform):
         array([0, 0, 1, 2, 3, 3])
     """
 
-    share: float | None = None
-    count: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_amount("RepeatFrames", self.share, self.count)
-
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """The frame before, where it is repeated, else the one after that."""
-        repeated = _choose(rng, length, self.share, self.count)
+        repeated = self._choose(rng, length)
         return np.cumsum(~repeated, dtype=np.int64) - 1
 
 
@@ -197,23 +211,3 @@ class SpeedChange(TimeTransform):
     def _range(self) -> tuple[float, float]:
         low, high = self.factor if isinstance(self.factor, Sequence) else (self.factor, self.factor)
         return low, high
-
-
-def _check_amount(name: str, share: float | None, count: int | None) -> None:
-    if (share is None) == (count is None):
-        raise ConfigurationError(f"{name} needs either share or count, not both or neither of them")
-    if share is not None:
-        check_probability(f"{name}'s share", share)
-    if count is not None:
-        check_whole(f"{name}'s count", count, 0)
-
-
-def _choose(rng: np.random.Generator, length: int, share: float | None, count: int | None) -> npt.NDArray[np.bool_]:
-    """bool[length]: the chosen positions, never the first."""
-    chosen = np.zeros(length, np.bool_)
-    if share is not None:
-        chosen[1:] = rng.random(length - 1) < share
-    else:
-        assert count is not None
-        chosen[1 + rng.permutation(length - 1)[:count]] = True
-    return chosen
