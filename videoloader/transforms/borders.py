@@ -24,7 +24,35 @@ Position = Literal["center", "top_left"]
 
 
 @dataclass(frozen=True)
-class Letterbox(GeometryStep):
+class _Surrounding(GeometryStep):
+    """A step that fills frames up to a size; for the fields see ``Letterbox``."""
+
+    _: KW_ONLY
+    mode: str = "constant"
+    fill: float | Sequence[float] = 0
+    position: Position = "top_left"
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        check_border_mode(self.mode, name)
+        fill_color(self.fill)
+        check_choice(f"{name}'s position", self.position, get_args(Position))
+
+    def _surround(self, geometry: Geometry, size: tuple[int, int]) -> Geometry:
+        below, right = (whole - side for whole, side in zip(size, geometry.output_size, strict=True))
+        if below < 0 or right < 0:
+            rows, columns = geometry.output_size
+            raise ConfigurationError(
+                f"frames of {rows}×{columns} do not fit into {size[0]}×{size[1]}: add a Resize, or take a Letterbox"
+            )
+        top, left = (below // 2, right // 2) if self.position == "center" else (0, 0)
+        mode = padding.check_mode(self.mode)
+        border = Border(top, below - top, left, right - left, mode, fill_color(self.fill))
+        return replace(geometry, border=border)
+
+
+@dataclass(frozen=True)
+class Letterbox(_Surrounding):
     """Resize frames as large as fits into a size, keeping their aspect ratio, and fill the rest of it.
 
     Args:
@@ -51,8 +79,6 @@ class Letterbox(GeometryStep):
 
     size: int | tuple[int, int]
     _: KW_ONLY
-    mode: str = "constant"
-    fill: float | Sequence[float] = 0
     position: Position = "center"
     interpolation: Interpolation = "bilinear"
     antialias: bool = True
@@ -60,7 +86,7 @@ class Letterbox(GeometryStep):
     def __post_init__(self) -> None:
         pair(self.size, "Letterbox")
         check_interpolation(self.interpolation)
-        _check_border(self.mode, self.fill, self.position, "Letterbox")
+        super().__post_init__()
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -72,11 +98,11 @@ class Letterbox(GeometryStep):
         else:
             inner = max((2 * rows * width + columns) // (2 * columns), 1), width
         resize = Resize(inner, interpolation=self.interpolation, antialias=self.antialias)
-        return _surround(resize.plan(geometry, rng), (height, width), self.mode, self.fill, self.position)
+        return self._surround(resize.plan(geometry, rng), (height, width))
 
 
 @dataclass(frozen=True)
-class Pad(GeometryStep):
+class Pad(_Surrounding):
     """Fill frames up to a size.
 
     Args:
@@ -95,22 +121,18 @@ class Pad(GeometryStep):
     """
 
     size: int | tuple[int, int]
-    _: KW_ONLY
-    mode: str = "constant"
-    fill: float | Sequence[float] = 0
-    position: Position = "top_left"
 
     def __post_init__(self) -> None:
         pair(self.size, "Pad")
-        _check_border(self.mode, self.fill, self.position, "Pad")
+        super().__post_init__()
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
-        return _surround(geometry, pair(self.size, "Pad"), self.mode, self.fill, self.position)
+        return self._surround(geometry, pair(self.size, "Pad"))
 
 
 @dataclass(frozen=True)
-class PadToMultiple(GeometryStep):
+class PadToMultiple(_Surrounding):
     """Fill frames up to the next height and width that are multiples of a number, as networks with strides need.
 
     Args:
@@ -128,37 +150,13 @@ class PadToMultiple(GeometryStep):
     """
 
     multiple: int | tuple[int, int]
-    _: KW_ONLY
-    mode: str = "constant"
-    fill: float | Sequence[float] = 0
-    position: Position = "top_left"
 
     def __post_init__(self) -> None:
         pair(self.multiple, "PadToMultiple")
-        _check_border(self.mode, self.fill, self.position, "PadToMultiple")
+        super().__post_init__()
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
         multiples = pair(self.multiple, "PadToMultiple")
         height, width = (-(-side // of) * of for side, of in zip(geometry.output_size, multiples, strict=True))
-        return _surround(geometry, (height, width), self.mode, self.fill, self.position)
-
-
-def _check_border(mode: str, fill: float | Sequence[float], position: str, name: str) -> None:
-    check_border_mode(mode, name)
-    fill_color(fill)
-    check_choice(f"{name}'s position", position, get_args(Position))
-
-
-def _surround(
-    geometry: Geometry, size: tuple[int, int], mode: str, fill: float | Sequence[float], position: Position
-) -> Geometry:
-    below, right = (whole - side for whole, side in zip(size, geometry.output_size, strict=True))
-    if below < 0 or right < 0:
-        rows, columns = geometry.output_size
-        raise ConfigurationError(
-            f"frames of {rows}×{columns} do not fit into {size[0]}×{size[1]}: add a Resize, or take a Letterbox"
-        )
-    top, left = (below // 2, right // 2) if position == "center" else (0, 0)
-    border = Border(top, below - top, left, right - left, padding.check_mode(mode), fill_color(fill))
-    return replace(geometry, border=border)
+        return self._surround(geometry, (height, width))

@@ -167,6 +167,11 @@ def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:
     return curve.values(rng, frames)
 
 
+def draw_range_by_frame(value: Range, rng: np.random.Generator, frames: int) -> Values:
+    """``draw_range``, one value for each frame: float64[frames], not to be written to."""
+    return np.broadcast_to(draw_range(value, rng, frames), frames)
+
+
 def _bounds(value: Range) -> tuple[float, float]:
     if isinstance(value, int | float):
         return value, value

@@ -14,7 +14,7 @@ import torch
 
 from videoloader import padding
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
@@ -53,7 +53,7 @@ class GaussianBlur(PixelTransform):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One blur, of the whole clip or of each frame."""
         rows, columns = self.kernel_size if isinstance(self.kernel_size, Sequence) else (self.kernel_size,) * 2
-        sigma = np.broadcast_to(draw_range(self.sigma, rng, clip.length), clip.length)
+        sigma = draw_range_by_frame(self.sigma, rng, clip.length)
         return [BatchFunction(blur, {"kernel_size": np.array([rows, columns]), "sigma": sigma})]
 
 
@@ -104,7 +104,7 @@ class Laplacian(PixelTransform):
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One filter, with a scale of the whole clip or of each frame."""
-        scale = np.broadcast_to(draw_range(self.scale, rng, clip.length), clip.length)
+        scale = draw_range_by_frame(self.scale, rng, clip.length)
         return [BatchFunction(show_edges, {"window_size": np.array(self.window_size), "scale": scale})]
 
 

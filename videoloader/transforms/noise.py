@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
@@ -47,9 +47,7 @@ class GaussianNoise(PixelTransform):
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """Mean, deviation and keys of each frame."""
-        mean, std = (
-            np.broadcast_to(draw_range(value, rng, clip.length), clip.length) for value in (self.mean, self.std)
-        )
+        mean, std = (draw_range_by_frame(value, rng, clip.length) for value in (self.mean, self.std))
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
         return [BatchFunction(add_gaussian_noise, {"mean": mean, "std": std, "keys": keys})]
 
@@ -99,9 +97,7 @@ class SaltAndPepper(PixelTransform):
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """Probabilities and keys of each frame."""
-        amount, salt = (
-            np.broadcast_to(draw_range(value, rng, clip.length), clip.length) for value in (self.amount, self.salt)
-        )
+        amount, salt = (draw_range_by_frame(value, rng, clip.length) for value in (self.amount, self.salt))
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
         if not self.per_channel:
             keys = np.broadcast_to(keys[:, :1], keys.shape)
