@@ -90,12 +90,7 @@ def _read_indexes(source: ByteSource, header: Header, number: int) -> _Entries |
     """The file's index, in file order: OpenDML's if the stream has one, else ``idx1``; None where there is neither."""
     if header.streams[number].super_index:
         parts = [_read_super_index(source, each, stream) for each, stream in enumerate(header.streams)]
-        entries = _Entries(
-            np.concatenate([part.begin for part in parts]),
-            np.concatenate([part.size for part in parts]),
-            np.concatenate([part.stream for part in parts]),
-            np.concatenate([part.key for part in parts]),
-        )
+        entries = _Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     else:
         found = _read_idx1(source, header)
         if found is None:

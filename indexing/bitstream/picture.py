@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.av1 import first_sequence_header, units_of_record
-from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_sps
-from videoloader.indexing.bitstream.hevc_parameter_sets import read_sequence_parameters
+from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
+from videoloader.indexing.bitstream.hevc_parameter_sets import SequenceParameters, read_sequence_parameters
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, first_sequence_set
 from videoloader.indexing.index import StreamInfo
@@ -118,16 +118,11 @@ def _picture_format(
         if codec in WITH_PARAMETER_SETS and (sps := first_sequence_set(codec, config)):
             return parameter_set_format(codec, sps)
         if codec == "av1" and (sequence := first_sequence_header(units_of_record(config))):
+            color = sequence.color
             return PictureFormat(
-                sequence.width,
-                sequence.height,
-                sequence.color.chroma,
-                sequence.color.bit_depth,
-                sequence.color.matrix,
-                sequence.color.full_range,
-                color_primaries=sequence.color.primaries,
-                color_transfer=sequence.color.transfer,
-            )
+                sequence.width, sequence.height, color.chroma, color.bit_depth, color.matrix, color.full_range,
+                color_primaries=color.primaries, color_transfer=color.transfer,
+            )  # fmt: skip
         if codec == "mpeg4" and (layer := find_layer(config)):
             size = (layer.width, layer.height)
     if codec == "av1" and configs[0][:1] == b"\x81" and len(configs[0]) >= 4:
@@ -168,30 +163,23 @@ def _read_h264_format(unit: bytes) -> PictureFormat | None:
     limit = min(_H264_DPB_BLOCKS.get(sps.level, _H264_LARGEST_DPB) // blocks, 16)
     buffering = (sps.references, limit, limit if sps.buffered is None else sps.buffered)
     field_flag_at = -1 if sps.frames_only else sps.frame_num_bits + 2 * sps.separate_planes
-    shown = _format(sps.width, sps.height, sps.chroma, sps.bit_depth, sps.vui, buffering, field_flag_at)
     # Pictures of the type 2 come in the order of their coding.
     reordered = 0 if sps.order_type == 2 else sps.reordered
-    return shown._replace(
-        coded_size=(sps.coded_width, sps.coded_height), cut_off=(sps.left, sps.top), reordered=reordered
-    )
+    return _format(sps, (sps.coded_width, sps.coded_height), buffering, reordered, field_flag_at)
 
 
 def _format(
-    width: int, height: int, chroma: int, depth: int, vui: Vui, buffering: tuple[int, ...], field_flag_at: int = -1
+    sps: Sps | SequenceParameters,
+    coded_size: tuple[int, int],
+    buffering: tuple[int, ...],
+    reordered: int | None,
+    field_flag_at: int = -1,
 ) -> PictureFormat:
+    vui = sps.vui
     return PictureFormat(
-        width,
-        height,
-        _CHROMA[min(chroma, 3)],
-        depth,
-        vui.matrix,
-        vui.full_range,
-        buffering,
-        vui.primaries,
-        vui.transfer,
-        vui.sample_aspect_ratio,
-        field_flag_at,
-    )
+        sps.width, sps.height, _CHROMA[min(sps.chroma, 3)], sps.bit_depth, vui.matrix, vui.full_range, buffering,
+        vui.primaries, vui.transfer, vui.sample_aspect_ratio, field_flag_at, coded_size, (sps.left, sps.top), reordered,
+    )  # fmt: skip
 
 
 # MaxDpbMbs by level_idc (ITU-T H.264, table A-1).
@@ -208,8 +196,7 @@ def _read_hevc_format(unit: bytes) -> PictureFormat | None:
     except ValueError:
         return None
     buffering = (sps.buffered, _hevc_limit(sps.level, sps.width * sps.height))
-    shown = _format(sps.width, sps.height, sps.chroma, sps.bit_depth, sps.vui, buffering)
-    return shown._replace(coded_size=sps.coded_size, cut_off=(sps.left, sps.top), reordered=sps.reordered)
+    return _format(sps, sps.coded_size, buffering, sps.reordered)
 
 
 # MaxLumaPs by general_level_idc (ITU-T H.265, table A.8).

@@ -7,7 +7,7 @@ last began.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,36 +60,21 @@ class AccessUnits(NamedTuple):
         if count == len(self.start):
             return self
         stop = self.start[count]
-        return AccessUnits(
-            self.start[:count],
-            self.mark[:count],
-            self.picture[:count],
-            self.key[:count],
-            self.disposable[:count],
-            self.restarts[:count],
-            self.anchor[:count],
-            self.slice_bits[:count],
-            {at: header for at, header in self.headers.items() if at < stop},
-            self.turned,
-        )
+        columns: dict[str, Any] = {name: getattr(self, name)[:count] for name in _COLUMNS}
+        headers = {at: header for at, header in self.headers.items() if at < stop}
+        return self._replace(**columns, headers=headers)
+
+
+_COLUMNS = AccessUnits._fields[:-2]  # with an item for each unit
 
 
 def join_units(parts: list[AccessUnits]) -> AccessUnits:
     """The units of parts that follow each other."""
     if len(parts) == 1:
         return parts[0]
-    return AccessUnits(
-        np.concatenate([part.start for part in parts]),
-        np.concatenate([part.mark for part in parts]),
-        np.concatenate([part.picture for part in parts]),
-        np.concatenate([part.key for part in parts]),
-        np.concatenate([part.disposable for part in parts]),
-        np.concatenate([part.restarts for part in parts]),
-        np.concatenate([part.anchor for part in parts]),
-        np.concatenate([part.slice_bits for part in parts]),
-        {at: header for part in parts for at, header in part.headers.items()},
-        parts[0].turned,
-    )
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
+    headers = {at: header for part in parts for at, header in part.headers.items()}
+    return parts[0]._replace(**columns, headers=headers)
 
 
 def cut_access_units(codec: str, piece: Piece, begin: int) -> AccessUnits:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.mpeg2 import read_sequence_header
+from videoloader.indexing.bitstream.mpeg2 import SequenceFormat, read_sequence_header
 from videoloader.indexing.bitstream.parameter_sets import is_set
-from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
 from videoloader.indexing.index import StreamInfo
 from videoloader.indexing.mpegts.access_units import AccessUnits
 
@@ -44,35 +45,20 @@ def describe_stream(codec: str, units: AccessUnits) -> StreamInfo | None:
         sequence = read_sequence_header(config)
         if sequence is None:
             return None
-        return replace(
-            stream,
-            width=sequence.width,
-            height=sequence.height,
-            sample_aspect_ratio=sequence.sample_aspect_ratio,
-            bit_depth=8,
-            chroma=sequence.chroma,
-            color_primaries=sequence.color_primaries,
-            color_transfer=sequence.color_transfer,
-            color_matrix=sequence.color_matrix,
-            color_range="limited",
-            frame_rate=sequence.frame_rate,
-        )
+        stream = replace(stream, bit_depth=8, color_range="limited", frame_rate=sequence.frame_rate)
+        return replace(stream, **_facts_of(sequence))
     picture = picture_format(stream)
     if picture is None:
         return None
     full_range = picture.full_range or (False if codec == "hevc" else picture.full_range)
-    return replace(
-        stream,
-        width=picture.width,
-        height=picture.height,
-        sample_aspect_ratio=picture.sample_aspect_ratio,
-        bit_depth=picture.bit_depth,
-        chroma=picture.chroma,
-        color_primaries=picture.color_primaries,
-        color_transfer=picture.color_transfer,
-        color_matrix=picture.color_matrix,
-        color_range={True: "full", False: "limited", None: ""}[full_range],
-    )
+    color_range = {True: "full", False: "limited", None: ""}[full_range]
+    return replace(stream, bit_depth=picture.bit_depth, color_range=color_range, **_facts_of(picture))
+
+
+def _facts_of(picture: SequenceFormat | PictureFormat) -> dict[str, Any]:
+    """The fields of StreamInfo that a picture's format has under the same names."""
+    names = ("width", "height", "sample_aspect_ratio", "chroma", "color_primaries", "color_transfer", "color_matrix")
+    return {name: getattr(picture, name) for name in names}
 
 
 def _first_config(codec: str, units: AccessUnits) -> bytes:

@@ -253,15 +253,9 @@ def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview
         return None
     record = stream.codec_configs[index.packet_config[start]]
     facts = (
-        stream.codec,
-        stream.codec_tag,
-        stream.width,
-        stream.height,
-        size_told(index, start),
-        stream.pixel_format,
-        stream.bits_per_coded_sample,
-        stream.reorder_depth,
-    )
+        stream.codec, stream.codec_tag, stream.width, stream.height, size_told(index, start), stream.pixel_format,
+        stream.bits_per_coded_sample, stream.reorder_depth,
+    )  # fmt: skip
     shared = stream.codec in WITH_PARAMETER_SETS and bool(record)
     if stream.codec == "h264" and demands_version(record, first_packet):
         shared = False
