@@ -207,6 +207,6 @@ def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
 def _steps(transforms: Steps, name: str) -> tuple[Step, ...]:
     steps: tuple[Step, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
     for step in steps:
-        if not isinstance(step, PixelTransform | GeometryStep):
+        if not isinstance(step, (PixelTransform, GeometryStep)):
             raise ConfigurationError(f"{name} can hold transforms of pixels and geometric ones, and {step!r} is none")
     return steps

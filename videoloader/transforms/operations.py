@@ -9,7 +9,7 @@ is said, arithmetic is in float32, in the order in which formulas are written, e
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -184,7 +184,8 @@ ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
 }
 
 
-class Transform(ABC):  # noqa: B024 (its kinds have the methods)
+# Not an ABC: whether an object is one of these is asked for each clip, and ABCMeta takes six times as long.
+class Transform:
     """What is done to clips on their way into the batch: the base of all kinds of transforms.
 
     A transform of one's own derives from one of these, most often from ``PixelTransform``.

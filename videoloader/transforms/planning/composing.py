@@ -60,7 +60,7 @@ def is_geometric(transform: Transform) -> bool:
     """Whether a transform does nothing but move pixels: crops, resizes, flips, borders, warps, and choices of such."""
     if isinstance(transform, Choice):
         return all(is_geometric(each) for alternative in transform.alternatives for each in alternative)
-    return isinstance(transform, GeometryStep | WarpStep)
+    return isinstance(transform, (GeometryStep, WarpStep))
 
 
 def group_geometric(transforms: Iterable[Step]) -> list[PixelTransform]:

@@ -71,4 +71,4 @@ def is_axis_aligned(transform: Transform) -> TypeGuard[ConversionStep]:
     """Whether conversion can carry a transform out: a crop, resize, flip or border, several views, a choice of such."""
     if isinstance(transform, Choice):
         return all(is_axis_aligned(each) for alternative in transform.alternatives for each in alternative)
-    return isinstance(transform, GeometryStep | ViewStep)
+    return isinstance(transform, (GeometryStep, ViewStep))
