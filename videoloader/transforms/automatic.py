@@ -35,7 +35,39 @@ OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
 
 
 @dataclass(frozen=True)
-class RandAugment(PixelTransform):
+class _Automatic(PixelTransform):
+    """A policy; for the fields see ``RandAugment``."""
+
+    _: KW_ONLY
+    operations: Sequence[Named] | None = None
+    interpolation: Interpolation = "bilinear"
+    fill: float | Sequence[float] = 128
+
+    def __post_init__(self) -> None:
+        check_interpolation(self.interpolation)
+        object.__setattr__(self, "fill", fill_color(self.fill))
+        if self.operations is None:
+            return
+        kind = type(self).__name__
+        if isinstance(self.operations, str) or not self.operations:
+            raise ConfigurationError(f"{kind}'s operations are {self.operations!r}, not a list of at least one")
+        for each in self.operations:
+            _check_operation(each, f"one of {kind}'s operations")
+        object.__setattr__(self, "operations", tuple(self.operations))
+
+    def _operations(
+        self, name: Named, magnitude: float | None, rng: np.random.Generator, clip: ClipInfo
+    ) -> Sequence[Operation]:
+        if isinstance(name, Augmentation):
+            return (name.operation(magnitude, rng),)
+        if magnitude is None or name not in GEOMETRIC:
+            return color_operations(name, magnitude)
+        fill = cast(tuple[float, float, float], self.fill)  # by __post_init__
+        return warps(name, magnitude, (clip.height, clip.width), self.interpolation, fill)
+
+
+@dataclass(frozen=True)
+class RandAugment(_Automatic):
     """Carry out ``n`` operations drawn evenly, again and again from all of them, each at magnitude ``m``.
 
     Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", arXiv 1909.13719.
@@ -68,15 +100,12 @@ class RandAugment(PixelTransform):
     _: KW_ONLY
     bins: int = 31
     monotonic: bool = True
-    operations: Sequence[Named] | None = None
-    interpolation: Interpolation = "bilinear"
-    fill: float | Sequence[float] = 128
 
     def __post_init__(self) -> None:
         check_whole("RandAugment's n", self.n, 0)
         check_whole("RandAugment's bins", self.bins, 1)
         check_whole("RandAugment's m", self.m, 0, self.bins - 1)
-        _settle(self)
+        super().__post_init__()
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """At most ``n`` operations."""
@@ -87,12 +116,12 @@ class RandAugment(PixelTransform):
         for chosen, sign in zip(numbers[: self.n], numbers[self.n :], strict=True):
             name = choices[int(chosen * len(choices))]
             magnitude = _magnitude(_strength(name, strengths), self.m, self.bins, sign, clip)
-            operations += _operations(self, name, magnitude, rng, clip)
+            operations += self._operations(name, magnitude, rng, clip)
         return operations
 
 
 @dataclass(frozen=True)
-class TrivialAugmentWide(PixelTransform):
+class TrivialAugmentWide(_Automatic):
     """Carry out one operation drawn evenly, at a magnitude drawn evenly.
 
     Müller and Hutter, "TrivialAugment: Tuning-free yet state-of-the-art data augmentation", arXiv 2103.10158, with its
@@ -114,13 +143,10 @@ class TrivialAugmentWide(PixelTransform):
 
     _: KW_ONLY
     bins: int = 31
-    operations: Sequence[Named] | None = None
-    interpolation: Interpolation = "bilinear"
-    fill: float | Sequence[float] = 128
 
     def __post_init__(self) -> None:
         check_whole("TrivialAugmentWide's bins", self.bins, 1)
-        _settle(self)
+        super().__post_init__()
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """At most one operation."""
@@ -128,11 +154,11 @@ class TrivialAugmentWide(PixelTransform):
         chosen, share, sign = rng.random(3).tolist()
         name = choices[int(chosen * len(choices))]
         magnitude = _magnitude(_strength(name, TRIVIAL_AUGMENT_WIDE), int(share * self.bins), self.bins, sign, clip)
-        return [*_operations(self, name, magnitude, rng, clip)]
+        return [*self._operations(name, magnitude, rng, clip)]
 
 
 @dataclass(frozen=True)
-class AutoAugment(PixelTransform):
+class AutoAugment(_Automatic):
     """Carry out one of a policy's sub-policies, drawn evenly: operations with a probability and a magnitude each.
 
     Cubuk et al., "AutoAugment: Learning augmentation policies from data", arXiv 1805.09501. There are 11 magnitudes, 0
@@ -162,12 +188,9 @@ class AutoAugment(PixelTransform):
     policy: str | OwnPolicy = "image_net"
     _: KW_ONLY
     monotonic: bool = False
-    operations: Sequence[Named] | None = None
-    interpolation: Interpolation = "bilinear"
-    fill: float | Sequence[float] = 128
 
     def __post_init__(self) -> None:
-        _settle(self)
+        super().__post_init__()
         if isinstance(self.policy, str):
             check_choice("AutoAugment's policy", self.policy, POLICIES)
             return
@@ -186,11 +209,8 @@ class AutoAugment(PixelTransform):
             if share < probability and (self.operations is None or name in self.operations):
                 strength = _strength(name, strengths)
                 magnitude = _magnitude(strength, place or 0, AUTO_AUGMENT_BINS, sign, clip)
-                operations += _operations(self, name, magnitude, rng, clip)
+                operations += self._operations(name, magnitude, rng, clip)
         return operations
-
-
-Automatic: TypeAlias = RandAugment | TrivialAugmentWide | AutoAugment
 
 
 def _magnitude(strength: Strength | None, place: int, bins: int, sign: float, clip: ClipInfo) -> float | None:
@@ -205,33 +225,8 @@ def _magnitude(strength: Strength | None, place: int, bins: int, sign: float, cl
     return magnitude * (clip.width if strength.share_of == "width" else clip.height)
 
 
-def _operations(
-    transform: Automatic, name: Named, magnitude: float | None, rng: np.random.Generator, clip: ClipInfo
-) -> Sequence[Operation]:
-    if isinstance(name, Augmentation):
-        return (name.operation(magnitude, rng),)
-    if magnitude is None or name not in GEOMETRIC:
-        return color_operations(name, magnitude)
-    fill = cast(tuple[float, float, float], transform.fill)  # by _settle
-    return warps(name, magnitude, (clip.height, clip.width), transform.interpolation, fill)
-
-
 def _strength(name: Named, strengths: Strengths) -> Strength | None:
     return name.strength if isinstance(name, Augmentation) else strengths[name]
-
-
-def _settle(transform: Automatic) -> None:
-    """Check and settle what the policies have in common."""
-    check_interpolation(transform.interpolation)
-    object.__setattr__(transform, "fill", fill_color(transform.fill))
-    if transform.operations is None:
-        return
-    kind = type(transform).__name__
-    if isinstance(transform.operations, str) or not transform.operations:
-        raise ConfigurationError(f"{kind}'s operations are {transform.operations!r}, not a list of at least one")
-    for each in transform.operations:
-        _check_operation(each, f"one of {kind}'s operations")
-    object.__setattr__(transform, "operations", tuple(transform.operations))
 
 
 def _own_policy(policy: OwnPolicy) -> OwnPolicy:

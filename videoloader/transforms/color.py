@@ -21,7 +21,17 @@ from videoloader.transforms.operations import ClipInfo, Operation, PixelTransfor
 
 
 @dataclass(frozen=True)
-class Brightness(PixelTransform):
+class ByFactor(PixelTransform):
+    """A change by a factor of at least 0, of which 1 changes nothing."""
+
+    factor: Range
+
+    def __post_init__(self) -> None:
+        check_range(self.factor, f"{type(self).__name__}'s factor", 0)
+
+
+@dataclass(frozen=True)
+class Brightness(ByFactor):
     """Multiply all values (Pillow's ``ImageEnhance.Brightness``).
 
     Args:
@@ -38,18 +48,13 @@ class Brightness(PixelTransform):
             >>> transforms = [Brightness(Linear(0.8, 1.2))]
     """
 
-    factor: Range
-
-    def __post_init__(self) -> None:
-        check_range(self.factor, "Brightness's factor", 0)
-
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One table."""
         return [to.brightness(draw_range(self.factor, rng, clip.length))]
 
 
 @dataclass(frozen=True)
-class Contrast(PixelTransform):
+class Contrast(ByFactor):
     """Move all values away from the mean gray, or towards it (Pillow's ``ImageEnhance.Contrast``).
 
     Args:
@@ -65,12 +70,8 @@ class Contrast(PixelTransform):
             >>> transforms = [Contrast((0.5, 1.5))]
     """
 
-    factor: Range
     _: KW_ONLY
     per_frame: bool = False
-
-    def __post_init__(self) -> None:
-        check_range(self.factor, "Contrast's factor", 0)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One table that follows from the pixels."""
@@ -78,7 +79,7 @@ class Contrast(PixelTransform):
 
 
 @dataclass(frozen=True)
-class Saturation(PixelTransform):
+class Saturation(ByFactor):
     """Move colours away from gray, or towards it (Pillow's ``ImageEnhance.Color``).
 
     Args:
@@ -92,11 +93,6 @@ class Saturation(PixelTransform):
 
             >>> transforms = [Saturation((0.5, 1.5))]
     """
-
-    factor: Range
-
-    def __post_init__(self) -> None:
-        check_range(self.factor, "Saturation's factor", 0)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One matrix."""

@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from videoloader.transforms import color_operations as to
+from videoloader.transforms.color import ByFactor
 from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
 
@@ -193,7 +194,7 @@ class Equalize(PixelTransform):
 
 
 @dataclass(frozen=True)
-class Sharpness(PixelTransform):
+class Sharpness(ByFactor):
     """Move values away from the 3×3 mean around them, or towards it (Pillow's ``ImageEnhance.Sharpness``).
 
     Args:
@@ -207,11 +208,6 @@ class Sharpness(PixelTransform):
 
             >>> transforms = [Sharpness((0.5, 2))]
     """
-
-    factor: Range
-
-    def __post_init__(self) -> None:
-        check_range(self.factor, "Sharpness's factor", 0)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One sharpening."""
