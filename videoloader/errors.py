@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 
 
@@ -62,6 +63,23 @@ class FrameRangeError(VideoLoaderError, IndexError):
 
 class ConfigurationError(VideoLoaderError, ValueError):
     """An argument has a value that cannot work; raised where it was given, not where it would hurt."""
+
+
+@contextmanager
+def needs(what: str, source: str | None = None) -> Iterator[None]:
+    """Tell how to install an optional package where importing it fails in the block.
+
+    Args:
+        what: the package and how to install it: ``"needs Ray: pip install 'videoloader[ray]'"``.
+        source: see ``VideoLoaderError``.
+
+    Raises:
+        ConfigurationError: the package is not there.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigurationError(what, source) from error
 
 
 def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:

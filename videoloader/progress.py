@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from videoloader.batching.batch import Batch
-from videoloader.errors import ConfigurationError
+from videoloader.errors import needs
 from videoloader.loader import VideoLoader
 
 
@@ -24,10 +24,8 @@ def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator
         ...     train(batch.frames, batch.labels)
         epoch 3 ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ 80/80 74.3 clips/s, waited 1% 0:00:00
     """
-    try:
+    with needs("a progress bar needs Rich: pip install 'videoloader[cli]'"):
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    except ImportError as error:
-        raise ConfigurationError("a progress bar needs Rich: pip install 'videoloader[cli]'") from error
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

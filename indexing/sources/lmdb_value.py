@@ -11,7 +11,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
+from videoloader.errors import SourceError, VideoLoaderError, needs
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import open_by_position
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
@@ -41,10 +41,8 @@ class _Environments:
         self._start()
 
     def get(self, path: str) -> lmdb.Environment:
-        try:
+        with needs("reading LMDB needs lmdb: pip install 'videoloader[lmdb]'", path):
             import lmdb
-        except ImportError:
-            raise ConfigurationError("reading LMDB needs lmdb: pip install 'videoloader[lmdb]'", path) from None
         try:
             status = os.stat(_data_file(path))
             key = (os.path.realpath(path), status.st_dev, status.st_ino)

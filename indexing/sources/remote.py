@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from videoloader.errors import ConfigurationError, SourceError, StaleIndexError
+from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, needs
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import open_by_position
 from videoloader.indexing.sources.read_ahead import ReadAhead
@@ -84,12 +84,8 @@ class RemoteSource:
         self._connection = self._connect()
 
     def _connect(self) -> _Connection:
-        try:
+        with needs("reading URLs needs fsspec: pip install 'videoloader[remote]'", self.name):
             from fsspec.core import url_to_fs
-        except ImportError:
-            raise ConfigurationError(
-                "reading URLs needs fsspec: pip install 'videoloader[remote]'", self.name
-            ) from None
         try:
             filesystem, path = url_to_fs(self.name, **self.options)
         except ImportError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import needs
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.store.schema import COLUMNS
 
@@ -51,11 +51,9 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]])
     Raises:
         ConfigurationError: pyarrow is not installed.
     """
-    try:
+    with needs("Parquet needs pyarrow: pip install 'videoloader[parquet]'"):
         import pyarrow
         from pyarrow import parquet
-    except ImportError as error:
-        raise ConfigurationError("Parquet needs pyarrow: pip install 'videoloader[parquet]'") from error
     types = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
     schema = pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
     with parquet.ParquetWriter(os.fspath(path), schema) as writer:

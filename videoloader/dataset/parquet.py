@@ -8,7 +8,7 @@ import numpy as np
 
 from videoloader.dataset.columns import Column, PackedStrings, join, pack
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError, SourceError, needs
 
 
 def read_parquet(source: str) -> RawTable:
@@ -18,11 +18,9 @@ def read_parquet(source: str) -> RawTable:
         SourceError: the file cannot be read.
         ConfigurationError: pyarrow is not installed, or does not take the file.
     """
-    try:
+    with needs("needs pyarrow: pip install 'videoloader[parquet]'", source):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise ConfigurationError("needs pyarrow: pip install 'videoloader[parquet]'", source) from None
     try:
         with pyarrow.parquet.ParquetFile(source) as file:
             header = file.schema_arrow.names

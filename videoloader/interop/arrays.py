@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, needs
 
 __all__ = ["to_cupy", "to_tensorflow"]
 
@@ -36,10 +36,8 @@ def to_cupy(tensor: torch.Tensor) -> cupy.ndarray:
     """
     if not tensor.is_cuda:
         raise ConfigurationError(f"CuPy's arrays lie on CUDA devices, not on {str(tensor.device)!r}")
-    try:
+    with needs("needs CuPy: pip install 'videoloader[cuda12]' or 'videoloader[cuda13]'"):
         import cupy
-    except ImportError as error:
-        raise ConfigurationError("needs CuPy: pip install 'videoloader[cuda12]' or 'videoloader[cuda13]'") from error
     with cupy.cuda.Device(tensor.device.index):
         array = cupy.from_dlpack(tensor)
         tensor.record_stream(torch.cuda.ExternalStream(cupy.cuda.get_current_stream().ptr, tensor.device))  # type: ignore[no-untyped-call]
@@ -58,10 +56,8 @@ def to_tensorflow(tensor: torch.Tensor) -> Any:
     Example:
         >>> logits = keras_model(to_tensorflow(batch.frames))
     """
-    try:
+    with needs("needs TensorFlow: pip install tensorflow"):
         import tensorflow
-    except ImportError as error:
-        raise ConfigurationError("needs TensorFlow: pip install tensorflow") from error
     if tensor.is_cuda:
         torch.cuda.current_stream(tensor.device).synchronize()
     return tensorflow.experimental.dlpack.from_dlpack(tensor.detach().__dlpack__())

@@ -1,11 +1,9 @@
 """Ray: indexes built on a cluster, and clips made there for offline work."""
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import needs
 
-try:
+with needs("work on a Ray cluster needs Ray: pip install 'videoloader[ray]'"):
     import ray.data  # noqa: F401
-except ImportError as error:
-    raise ConfigurationError("work on a Ray cluster needs Ray: pip install 'videoloader[ray]'") from error
 
 from videoloader.interop.ray.clips import read_clips
 from videoloader.interop.ray.indexing import build_index
