@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Geometry, OutputSpec
-from videoloader.device import available_cores
+from videoloader.device import available_cores, hand_over
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, FileSource, FolderSource, VideoIndex, build_index
 from videoloader.indexing.libav import open_video
@@ -266,8 +266,7 @@ class _PictureCheck:
             self._failed.setdefault(way.name, (error.message, []))[1].extend(frames.tolist())
             return
         self.index = report.index
-        for event in report.ready:
-            torch.cuda.current_stream(way.device).wait_event(event)
+        hand_over(way.device, report.ready, [])
         expected = self._sequential.prints[way.device]
         for number, picture, corrupt in zip(frames.tolist(), pixels, report.corrupt[0].tolist(), strict=True):
             if corrupt:
