@@ -28,7 +28,7 @@ from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table
 from videoloader.order.epoch import Dealing, EpochPlan, Epochs
-from videoloader.order.ranks import shard_of_environment
+from videoloader.order.ranks import shard_of
 from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import InOrder, Order, Sampler, ShuffleVideos, order_of
 from videoloader.reading.cancellation import Stop
@@ -174,9 +174,7 @@ class VideoLoader:
             raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
         self._seed, self._collate = seed, collate
         order = order_of(shuffle)
-        if (shard_id is None) != (num_shards is None):
-            raise ConfigurationError("give both of shard_id and num_shards, or none")
-        rank, ranks = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
+        rank, ranks = shard_of(shard_id, num_shards)
         # Kept from epoch to epoch, since its threads own open decoders.
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
         threads = self._workers.num_workers + self._workers.cpu_workers

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_pps, read_sps
+from videoloader.indexing.bitstream.h264_parameter_sets import SetsByPicture, Sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import (
     PictureParameters,
     SequenceParameters,
@@ -28,7 +28,6 @@ _BEFORE_FIRST = 1 << 7
 # Bytes of a slice header that hold its order count.
 _SLICE_HEAD = 12
 _LONG_SLICE_HEAD = 48
-_MOST_NUMBER_BITS = 16  # of frame_num and pic_order_cnt_lsb (ITU-T H.264, 7.4.2.1.1)
 _LARGEST_ORDER = 1 << 32
 # B pictures in a row, at most.
 _MOST_BETWEEN = 1 << 10
@@ -143,9 +142,7 @@ class _H264Order(_Slices):
     _codec = "h264"
 
     def __init__(self, record: bytes) -> None:
-        self._sps: dict[int, Sps] = {}
-        self._pps: dict[int, int] = {}
-        self._sps_of: dict[int, Sps] = {}
+        self._sets = SetsByPicture()
         super().__init__(record)
         self._fed = 0
         self._msb = self._lsb = 0
@@ -153,18 +150,7 @@ class _H264Order(_Slices):
         self._cycles = 0
 
     def _take(self, sets: Sets) -> None:
-        for (kind, _), unit in sets.items():
-            # One that cannot be read is missed where a slice names it.
-            with suppress(ValueError):
-                if kind == 7:
-                    sps = read_sps(unit[1:])
-                    if max(sps.frame_num_bits, sps.order_bits) > _MOST_NUMBER_BITS:
-                        raise ValueError("a sequence parameter set has numbers that cannot be")
-                    self._sps[sps.number] = sps
-                elif kind == 8:
-                    pps = read_pps(unit[1:])
-                    self._pps[pps.number] = pps.sps
-        self._sps_of = {pps: self._sps[number] for pps, number in self._pps.items() if number in self._sps}
+        self._sets.take(sets.values())
 
     def key(self, payload: bytes | memoryview) -> int:
         start = self._length_size
@@ -181,7 +167,7 @@ class _H264Order(_Slices):
         left = _HEAD_BITS - 1 - length
         length_of_pps, number = _CODES[value >> left - 7 & 127]
         left -= length_of_pps
-        sps = self._sps_of.get(number)
+        sps = self._sets.of.get(number)
         if sps is None or not length or not length_of_pps or not value >> _HEAD_BITS - 1:
             sps, left = self._begin(value)
         bits = sps.frame_num_bits
@@ -230,7 +216,7 @@ class _H264Order(_Slices):
         bits = BitReader.raw(value.to_bytes(_SLICE_HEAD, "big"))
         bits.ue()
         bits.ue()
-        sps = self._sps_of.get(bits.ue())
+        sps = self._sets.of.get(bits.ue())
         if sps is None:
             raise ValueError("a slice names a parameter set that is not there")
         return sps, bits.left

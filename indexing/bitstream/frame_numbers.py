@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_pps, read_sps
+from videoloader.indexing.bitstream.h264_parameter_sets import SetsByPicture, Sps
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 
-_SLICE, _IDR_SLICE, _SPS, _PPS = 1, 5, 7, 8
+_SLICE, _IDR_SLICE = 1, 5
 # Bytes of a slice in which the number stands, and the bits of them behind what mostly stands before it.
 _HEAD, _BEHIND_PREFIX = 8, 48
 
@@ -89,13 +88,6 @@ def _sets_of(record: bytes) -> tuple[int, dict[int, Sps], dict[int, _Place]]:
     """How many bytes NAL units' lengths take, the sequence parameter set of each picture parameter set, and what slices
     have shown of where their number stands, by their first bits.
     """
-    found, sps_of = dict[int, Sps](), dict[int, int]()
-    for unit in parameter_sets("h264", record):
-        with suppress(ValueError):  # one that cannot be read is missed where a slice names it
-            if unit[0] & 31 == _SPS:
-                sps = read_sps(unit[1:])
-                found[sps.number] = sps
-            elif unit[0] & 31 == _PPS:
-                pps = read_pps(unit[1:])
-                sps_of[pps.number] = pps.sps
-    return nal_length_size("h264", record), {pps: found[sps] for pps, sps in sps_of.items() if sps in found}, {}
+    sets = SetsByPicture()
+    sets.take(parameter_sets("h264", record))
+    return nal_length_size("h264", record), sets.of, {}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
 
+_MOST_NUMBER_BITS = 16  # of frame_num and pic_order_cnt_lsb (7.4.2.1.1)
+_SPS, _PPS = 7, 8  # nal_unit_type of ITU-T H.264, table 7-1
 _PROFILES_WITH_CHROMA = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
 # num_ref_frames_in_pic_order_cnt_cycle is at most 255 (ITU-T H.264, 7.4.2.1.1).
 _LONGEST_ORDER_CYCLE = 255
@@ -105,7 +109,9 @@ def read_sps(payload: bytes) -> Sps:
     deltas, cycle = False, []
     if order_type == 0:
         order_bits = bits.ue() + 4
-    elif order_type == 1:
+    if max(frame_num_bits, order_bits) > _MOST_NUMBER_BITS:
+        raise ValueError("a sequence parameter set has numbers that cannot be")
+    if order_type == 1:
         deltas = not bits.u(1)
         non_ref, bottom = bits.se(), bits.se()
         length = bits.ue()
@@ -233,3 +239,28 @@ def read_pps(payload: bytes) -> Pps:
     number, sps = bits.ue(), bits.ue()
     bits.u(1)
     return Pps(number, sps, bool(bits.u(1)))
+
+
+class SetsByPicture:
+    """The sequence parameter set that each picture parameter set names, as sets come along.
+
+    Attributes:
+        of: by the number of the picture parameter set.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[int, Sps] = {}
+        self._sps: dict[int, Sps] = {}
+        self._pps: dict[int, int] = {}
+
+    def take(self, units: Iterable[bytes]) -> None:
+        """Take NAL units, header bytes included. One that cannot be read is missed where a slice names it."""
+        for unit in units:
+            with suppress(ValueError):
+                if unit[0] & 31 == _SPS:
+                    sps = read_sps(unit[1:])
+                    self._sps[sps.number] = sps
+                elif unit[0] & 31 == _PPS:
+                    pps = read_pps(unit[1:])
+                    self._pps[pps.number] = pps.sps
+        self.of = {pps: self._sps[number] for pps, number in self._pps.items() if number in self._sps}

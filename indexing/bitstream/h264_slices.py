@@ -21,7 +21,6 @@ _LONGEST_SLICE_HEADER = 48  # bytes, of the part read here
 _USUAL_HEADERS = 1024  # bytes, of all that stands before a slice
 # Packets looked at one by one for how others begin too: usual streams have one beginning for keyframes and one more.
 _LAYOUTS_TRIED = 8
-_MOST_NUMBER_BITS = 16  # of frame_num and pic_order_cnt_lsb (7.4.2.1.1)
 _LARGEST_DELTA = (1 << 31) - 1  # of picture order counts (7.4.3)
 _WINDOW = 8  # bytes of a slice header that are read at once
 _SHORT = 31  # numbers below have codes of so few bits that all that is read at once stands in the window
@@ -128,7 +127,7 @@ class _ParameterSets:
         if pps is None or sps is None:
             raise ValueError("a slice names a parameter set that is not there")
         offsets = (sps.offset_for_non_ref, sps.offset_for_bottom, *sps.offset_for_ref)
-        if max(sps.frame_num_bits, sps.order_bits) > _MOST_NUMBER_BITS or max(map(abs, offsets)) > _LARGEST_DELTA:
+        if max(map(abs, offsets)) > _LARGEST_DELTA:
             raise ValueError("a sequence parameter set has numbers that cannot be")
         if self.active is None:
             self.active = sps

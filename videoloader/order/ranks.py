@@ -67,6 +67,19 @@ def shard_of_environment() -> tuple[int, int]:
     return shard_id, num_shards
 
 
+def shard_of(shard_id: int | None, num_shards: int | None) -> tuple[int, int]:
+    """The shard that is given, or where none is, that of the environment.
+
+    Raises:
+        ConfigurationError: only one of the two is given; see also ``shard_of_environment``.
+    """
+    if shard_id is None and num_shards is None:
+        return shard_of_environment()
+    if shard_id is None or num_shards is None:
+        raise ConfigurationError("give both of shard_id and num_shards, or none")
+    return shard_id, num_shards
+
+
 def local_rank() -> int | None:
     """The number of this process among those of its machine, where a launcher started it.
 

@@ -10,10 +10,9 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from videoloader.batching.batch import Batch
-from videoloader.errors import ConfigurationError
 from videoloader.interop.epoch_loop import EpochLoop
 from videoloader.loader import VideoLoader
-from videoloader.order.ranks import shard_of_environment
+from videoloader.order.ranks import shard_of
 
 
 class BatchStream(IterableDataset[Batch]):
@@ -42,10 +41,8 @@ class BatchStream(IterableDataset[Batch]):
     def __init__(
         self, make: Callable[..., VideoLoader], *, shard_id: int | None = None, num_shards: int | None = None
     ) -> None:
-        if (shard_id is None) != (num_shards is None):
-            raise ConfigurationError("give both of shard_id and num_shards, or none")
         self._make = make
-        self._shard = shard_of_environment() if shard_id is None or num_shards is None else (shard_id, num_shards)
+        self._shard = shard_of(shard_id, num_shards)
         self._loop: EpochLoop | None = None
         self._process = os.getpid()
         self._loaded = self._nothing_left = False
