@@ -48,7 +48,10 @@ class NothingDecodesError(DecodeError):
 class _Packets:
     """Columns of the packets, and (packet, timestamp) of those that are shown once more by an empty one after them."""
 
-    def __init__(self, stream: av.video.stream.VideoStream, source: ByteSource) -> None:
+    def __init__(
+        self, container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
+    ) -> None:
+        self.container, self.stream, self.source = container, stream, source
         context = stream.codec_context
         self.codec, self.config = context.codec.canonical_name, context.extradata or b""
         self.setups = Setups(self.codec, self.config)
@@ -61,7 +64,6 @@ class _Packets:
         self.hidden: list[bool] = []
         self.offset: list[int] | None = []
         self.repeats: list[tuple[int, int]] = []
-        self._source = source
 
     def add(self, packet: av.packet.Packet[Any], payload: bytes) -> None:
         """Take in a packet, all but whether it is a keyframe and whether it is hidden."""
@@ -71,7 +73,7 @@ class _Packets:
         self.setups.add(packet, payload)
         self.starts.append(is_random_access(self.codec, self.config, payload))
         if self.offset is not None:
-            offset = _find_payload(payload, packet.pos, self._source)
+            offset = _find_payload(payload, packet.pos, self.source)
             if offset is None:
                 self.offset = None
             else:
@@ -112,10 +114,7 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
         packets = _read_packets(container, stream, source)
         if not packets.pts:
             raise IndexingError("holds no video packets", source.name)
-        if not _timestamps_give_the_order(packets, stream, container.format.name):
-            index = None
-        else:
-            index = _assemble_demuxed(packets, stream, source, container)
+        index = _assemble_demuxed(packets) if _timestamps_give_the_order(packets) else None
     if index is None or renews_sequences(index, packets.setups.brought) or _are_wrong(packets, index, source):
         return index_by_decoding(source)
     return checked_by_decoding_head(index, source) or index_by_decoding(source)
@@ -147,7 +146,7 @@ def best_video_stream(source: ByteSource) -> int:
 def _read_packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
 ) -> _Packets:
-    packets = _Packets(stream, source)
+    packets = _Packets(container, stream, source)
     packets.places = places = Places(packets.codec, packets.config)
     for packet in container.demux(stream):
         if _repeats_the_last(packet, packets.codec) and packets.pts:
@@ -186,8 +185,8 @@ def _find_payload(payload: bytes, position: int | None, source: ByteSource) -> i
     return position + start if start >= 0 else None
 
 
-def _timestamps_give_the_order(packets: _Packets, stream: av.video.stream.VideoStream, container: str) -> bool:
-    if container == "avi" and stream.codec_context.has_b_frames:
+def _timestamps_give_the_order(packets: _Packets) -> bool:
+    if packets.container.format.name == "avi" and packets.stream.codec_context.has_b_frames:
         return False  # AVI knows no presentation times: libavformat counts packets instead
     shown = [pts for pts, hidden in zip(packets.pts, packets.hidden, strict=True) if not hidden]
     if any(pts is None for pts in packets.pts) or len(set(shown)) != len(shown) or not packets.key[0]:
@@ -199,50 +198,42 @@ def _decode_times(packets: _Packets) -> npt.NDArray[np.int64] | None:
     return None if None in packets.dts else np.array(packets.dts, np.int64)
 
 
-def _assemble_demuxed(
-    packets: _Packets,
-    stream: av.video.stream.VideoStream,
-    source: ByteSource,
-    container: av.container.InputContainer,
-) -> VideoIndex:
+def _assemble_demuxed(packets: _Packets) -> VideoIndex:
     pts = np.array(packets.pts, np.int64)
     shown = np.flatnonzero(~np.array(packets.hidden, np.bool_))
     again = np.array(packets.repeats, np.int64).reshape(-1, 2).T
     frame_packet, frame_pts = np.append(shown, again[0]), np.append(pts[shown], again[1])
     order = np.argsort(frame_pts, kind="stable")
-    return _assemble(packets, stream, source, container, "demuxed", pts, frame_packet[order], frame_pts[order])
+    return _assemble(packets, "demuxed", pts, frame_packet[order], frame_pts[order])
 
 
 def _assemble(
     packets: _Packets,
-    stream: av.video.stream.VideoStream,
-    source: ByteSource,
-    container: av.container.InputContainer,
-    method: str,
+    method: Literal["demuxed", "decoded"],
     packet_pts: npt.NDArray[np.int64],
     frame_packet: npt.NDArray[np.int64],
     frame_pts: npt.NDArray[np.int64],
 ) -> VideoIndex:
     count = len(packets.size)
     index = VideoIndex(
-        source=source.name,
-        container=container.format.name,
-        method=method,  # type: ignore[arg-type]
+        source=packets.source.name,
+        container=packets.container.format.name,
+        method=method,
         packet_offset=np.array(packets.offset if packets.offset is not None else np.zeros(count), np.int64),
         packet_size=np.array(packets.size, np.int32),
         packet_pts=packet_pts,
         packet_key=np.array(packets.key, np.bool_) & [start is not False for start in packets.starts],
         packet_disposable=np.zeros(count, np.uint8),
-        packet_config=packets.setups.of_packets(source.name),
+        packet_config=packets.setups.of_packets(packets.source.name),
         frame_packet=frame_packet.astype(np.int32),
         frame_pts=frame_pts,
         byte_ranges=packets.offset is not None,
-        keys_from=_keys_from(stream.codec_context.codec.canonical_name, method),
+        keys_from=_keys_from(packets.codec, method),
         stream=replace(
-            packets.setups.describe(_with_container_size(_stream_info(stream, reorder_depth(packet_pts)))),
-            stream_number=stream.index,
+            packets.setups.describe(_with_container_size(_stream_info(packets.stream, reorder_depth(packet_pts)))),
+            stream_number=packets.stream.index,
         ),
-        start_time=container.start_time or 0,
+        start_time=packets.container.start_time or 0,
     )
     return with_configurations(index, packets.setups.brought)
 
@@ -341,7 +332,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         NothingDecodesError: all do, to no frame.
     """
     with open_video(source) as (container, stream):
-        packets = _Packets(stream, source)
+        packets = _Packets(container, stream, source)
         frames: list[int] = []
         times: list[int | None] = []
         marked = packets.codec in WELL_KNOWN_CODECS or packets.codec in MARKED_BY_DECODER
@@ -371,16 +362,8 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
             raise NothingDecodesError(f"none of its {len(packets.pts)} packets decodes to a frame", source.name)
         frame_packet = np.array(frames, np.int64)
         frame_pts = _presentation_times(times, container, stream)
-        index = _assemble(
-            packets,
-            stream,
-            source,
-            container,
-            "decoded",
-            packet_times(frame_packet, frame_pts, len(packets.pts)),
-            frame_packet,
-            frame_pts,
-        )
+        packet_pts = packet_times(frame_packet, frame_pts, len(packets.pts))
+        index = _assemble(packets, "decoded", packet_pts, frame_packet, frame_pts)
         (width, height), rotation = next(iter(sizes.items()))
         return replace(
             index,

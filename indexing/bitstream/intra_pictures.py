@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.jpeg import END, SCAN, iterate_segments
 
 # Bytes: what is read of a packet stands within these.
 LONGEST_HEAD = 512
 
 # Markers of JPEG (ITU-T T.81, table B.1).
-_QUANTIZATION, _HUFFMAN, _SCAN, _END, _LOSSLESS = 0xDB, 0xC4, 0xDA, 0xD9, 0xC3
-_WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
+_QUANTIZATION, _HUFFMAN, _LOSSLESS = 0xDB, 0xC4, 0xC3
 
 
 def has_own_tables(payload: bytes | memoryview) -> bool | None:
@@ -25,19 +25,11 @@ def has_own_tables(payload: bytes | memoryview) -> bool | None:
     """
     ended = False
     found: set[int] = set()
-    position = 0
-    while position < len(payload) - 3:
-        kind = payload[position + 1]
-        if payload[position] != 0xFF or kind in (0, 0xFF):
-            position += 1
-        elif kind in _WITHOUT_LENGTH:
-            position += 2
-        elif kind in (_SCAN, _END):
+    for kind, _ in iterate_segments(payload):
+        if kind in (SCAN, END):
             ended = True
             break
-        else:
-            found.add(kind)
-            position += 2 + int.from_bytes(payload[position + 2 : position + 4], "big")
+        found.add(kind)
     has_tables = _HUFFMAN in found and (_QUANTIZATION in found or _LOSSLESS in found)
     return has_tables if has_tables or ended else None
 

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _PLAIN_FRAMES = {0xC0, 0xC1}  # baseline and extended sequential, Huffman coded
-_SCAN, _APP0, _APP14, _COMMENT = 0xDA, 0xE0, 0xEE, 0xFE
+_APP0, _APP14, _COMMENT = 0xE0, 0xEE, 0xFE
 # By the components' horizontal, then their vertical sampling factors.
 _CHROMA: dict[tuple[int, ...], str] = {(1, 1, 1, 1, 1, 1): "444", (2, 1, 1, 1, 1, 1): "422", (2, 1, 1, 2, 1, 1): "420"}
+
+
+# Markers that stand alone (table B.1).
+WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
+SCAN, END = 0xDA, 0xD9
+
+
+def iterate_segments(picture: bytes | memoryview) -> Iterator[tuple[int, int]]:
+    """(marker, position) of the segments of a picture; bytes between them are passed over, as decoders do."""
+    position = 0
+    while position < len(picture) - 3:
+        kind = picture[position + 1]
+        if picture[position] != 0xFF or kind in (0, 0xFF):
+            position += 1
+        elif kind in WITHOUT_LENGTH:
+            position += 2
+        else:
+            yield kind, position
+            position += 2 + int.from_bytes(picture[position + 2 : position + 4], "big")
 
 
 class JpegFrame(NamedTuple):
@@ -37,7 +57,7 @@ def read_jpeg_frame(head: bytes) -> JpegFrame | None:
         segment = head[position + 4 : position + 2 + size]
         if kind in _PLAIN_FRAMES:
             return _read_frame(segment)
-        if kind in (_SCAN, _APP14) or size < 2 or (kind == _COMMENT and b"CS=" in segment):
+        if kind in (SCAN, _APP14) or size < 2 or (kind == _COMMENT and b"CS=" in segment):
             return None
         if kind == _APP0 and segment[:4] == b"AVI1" and segment[4:5] != b"\0":
             return None  # fields

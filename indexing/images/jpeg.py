@@ -6,14 +6,14 @@ import re
 import struct
 
 from videoloader.errors import IndexingError
+from videoloader.indexing.bitstream.jpeg import END, SCAN, WITHOUT_LENGTH, iterate_segments
 from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.tiff import exif_orientation
 from videoloader.indexing.images.window import Window
 
 # T.81, table B.1.
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_START_OF_IMAGE, _END_OF_IMAGE, _START_OF_SCAN, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
-_WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
+_APP1 = 0xE1
 _REMEMBERED = re.compile(rb"\xff\xfe|AVI1|LJIF|mjpg|colr|xfrm")
 # Cameras write a few dozen; a file must not keep us longer.
 _MOST_SEGMENTS = 4096
@@ -33,10 +33,10 @@ def jpeg_header(file: Window) -> ImageHeader:
         if mark != 0xFF or kind == 0xFF:
             position += 1  # a fill byte, or one that decoders skip
             continue
-        if kind in _WITHOUT_LENGTH:
+        if kind in WITHOUT_LENGTH:
             position += 2
             continue
-        if kind in (_END_OF_IMAGE, _START_OF_SCAN):
+        if kind in (END, SCAN):
             break
         if kind in _START_OF_FRAME:
             height, width = struct.unpack(">HH", file.read(position + 5, 4))
@@ -72,16 +72,5 @@ def is_cut_off(picture: bytes | memoryview) -> bool:
     if picture[-2:] == b"\xff\xd9":
         return False
     # More may stand behind the end; but a thumbnail's end, before the first scan, is none.
-    data = bytes(picture)
-    position = 2
-    while 0 <= (position := data.find(b"\xff", position)) < len(data) - 4:
-        kind = data[position + 1]
-        if kind == _START_OF_SCAN:
-            return data.find(b"\xff\xd9", position) < 0
-        if kind == 0xFF:
-            position += 1
-        elif kind == 0 or kind in _WITHOUT_LENGTH:
-            position += 2
-        else:
-            position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
-    return True
+    scan = next((position for kind, position in iterate_segments(picture) if kind == SCAN), None)
+    return scan is None or bytes(picture).find(b"\xff\xd9", scan) < 0
