@@ -97,6 +97,14 @@ def read_frame_header(head: bytes) -> FrameHeader:
     return FrameHeader(None, False, resilient, refreshes, frozenset(named), size_of_own)
 
 
+def stated_size(head: bytes) -> tuple[int, int] | None:
+    """The size that a frame's header tells; None where it tells none, or is damaged."""
+    try:
+        return read_frame_header(head).size
+    except ValueError:
+        return None
+
+
 def _check_sync(bits: BitReader) -> None:
     if bits.u(24) != _SYNC_CODE:
         raise ValueError("no VP9 sync code")
