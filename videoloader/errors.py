@@ -119,10 +119,10 @@ def check_positive_or_none(**arguments: object) -> None:
 
 
 def check_uint64(**arguments: int) -> None:
-    """Raise ConfigurationError unless all arguments are in [0, 2**64), as the keys of random numbers are."""
+    """Raise ConfigurationError unless all arguments are integers in [0, 2**64), as the keys of random numbers are."""
     for name, value in arguments.items():
-        if not 0 <= value < 2**64:
-            raise ConfigurationError(f"{name} must be in [0, 2**64), got {value!r}")
+        if not isinstance(value, Integral) or not 0 <= value < 2**64:
+            raise ConfigurationError(f"{name} must be an integer in [0, 2**64), got {value!r}")
 
 
 def check_probability(name: str, value: object) -> None:

@@ -156,9 +156,9 @@ def test_a_mode_of_ones_own_works_everywhere(sample, tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: clip_rng(-1, 0, 0), r"seed must be in .*, got -1"),
-        (lambda: clip_rng(0, 2**64, 0), r"epoch must be in .*, got 18446744073709551616"),
-        (lambda: clip_rng(0, 0, -3), r"clip must be in .*, got -3"),
+        (lambda: clip_rng(-1, 0, 0), r"seed must be an integer in .*, got -1"),
+        (lambda: clip_rng(0, 2**64, 0), r"epoch must be an integer in .*, got 18446744073709551616"),
+        (lambda: clip_rng(0, 0, -3), r"clip must be an integer in .*, got -3"),
     ],
 )
 def test_numbers_of_a_generator_are_checked(make, message):

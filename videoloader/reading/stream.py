@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert import OutputSpec, full_geometry
 from videoloader.decoding import UnsureError, decode_in_threads
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources import check_unchanged
@@ -51,7 +51,7 @@ def stream_in_threads(
         StaleIndexError: the source has changed since it was opened.
     """
     warn_of_hdr(index)
-    geometry = Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
+    geometry = full_geometry(index.stream)
     making: deque[tuple[torch.Tensor, Future[None], int]] = deque()
     stop = Stop()
     # A packet may be shown several times.

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert import OutputSpec, full_geometry
 from videoloader.device import available_cores, hand_over
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, FileSource, FolderSource, VideoIndex, build_index
@@ -164,7 +164,7 @@ class _Shown:
 
     def __init__(self, index: VideoIndex, device: torch.device) -> None:
         self._index, self._device = index, device
-        self._geometry = _whole(index)
+        self._geometry = full_geometry(index.stream)
         self._pixels = torch.empty((1, 3, *self._geometry.size), dtype=torch.uint8, device=device)
 
     def print_of(self, number: int, frame: av.VideoFrame) -> npt.NDArray[np.generic]:
@@ -186,10 +186,6 @@ def _alike(one: npt.NDArray[np.generic], other: npt.NDArray[np.generic]) -> bool
     if one.dtype != np.uint8:
         return bool((one == other).all())
     return bool(np.abs(one.astype(np.int16) - other.astype(np.int16)).max() <= _TILE_TOLERANCE)
-
-
-def _whole(index: VideoIndex) -> Geometry:
-    return Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
 
 
 def _index_faults(index: VideoIndex, sequential: _Sequential) -> Iterator[Fault]:
@@ -259,7 +255,7 @@ class _PictureCheck:
 
     def _read(self, way: _Way, reader: ClipReader, frames: Numbers) -> None:
         pixels = torch.empty((len(frames), 3, *self.index.stream.display_size), dtype=torch.uint8, device=way.device)
-        clip = whole_clip(frames, _whole(self.index), pixels)
+        clip = whole_clip(frames, full_geometry(self.index.stream), pixels)
         try:
             report = reader.read(self._source, self.index, [clip], OutputSpec(), threads=way.threads)
         except VideoLoaderError as error:
