@@ -67,10 +67,10 @@ class ConfigurationError(VideoLoaderError, ValueError):
 
 @contextmanager
 def needs(what: str, source: str | None = None) -> Iterator[None]:
-    """Tell how to install an optional package where importing it fails in the block.
+    """Turn an ImportError in the block into a ConfigurationError that says how to install an optional package.
 
     Args:
-        what: the package and how to install it: ``"needs Ray: pip install 'videoloader[ray]'"``.
+        what: the error's message: ``"needs Ray: pip install 'videoloader[ray]'"``.
         source: see ``VideoLoaderError``.
 
     Raises:

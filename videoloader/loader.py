@@ -31,14 +31,15 @@ from videoloader.order.epoch import Dealing, EpochPlan, Epochs
 from videoloader.order.ranks import shard_of
 from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import InOrder, Order, Sampler, ShuffleVideos, order_of
-from videoloader.reading.cancellation import Stop
+from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.transforms.planning.pipeline import Transforms
 
-# Clips tried in place of one that cannot be made, whether they fit into its batch or not.
+# At most so many clips are tried in place of one that cannot be made, whether or not they fit into its batch.
 _CANDIDATES = 255
+# Default look-ahead, in clips for each decoding thread.
 _CLIPS_AHEAD = 2
 # The use of a clip's generator that is drawn from for the batch that begins with it; see ``clip_rng``.
 _FOR_BATCH = 1 << 32
@@ -50,7 +51,7 @@ class VideoLoader:
     What a batch holds depends on (seed, epoch) and the shard, never on workers, prefetching or the device.
     Iterating gives one epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its
     epoch once it has given out a batch; ``state_dict`` still says where it was, an error's batch not counted. There is
-    one loop at a time: beginning another is leaving the one before, which is an error if it is gone on with.
+    one loop at a time: beginning another ends the one before, which then raises ConfigurationError if it is continued.
 
     Args:
         dataset: the videos.
@@ -83,8 +84,8 @@ class VideoLoader:
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` for that engine alone. With ``"auto"`` NVDEC decodes, the
             CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the same. JPEG
             files then go to the GPU's JPEG engines where nvImageCodec is installed.
-        cpu_workers: how many cores that may take. Default: half of those this process may use, shared with
-            the other processes of the machine (``LOCAL_WORLD_SIZE``).
+        cpu_workers: threads that decode beside NVDEC with ``decode="auto"``. Default: half of the cores that this
+            process may use, shared with the other processes of the machine (``LOCAL_WORLD_SIZE``).
         prefetch: batches in the making while one is used. Default: enough for two clips a thread. In the order of the
             data set and with ``ShuffleVideos``, where neighbouring batches show the same videos, twice that: half of
             them are planned at once, and a GOP that several of those need is decoded once.
@@ -211,7 +212,7 @@ class VideoLoader:
         self._stats = LoaderStats()
         self._epoch, self._given = self._epochs.epoch(0), 0
         self._resumed = False
-        self._loop = Stop()
+        self._loop = CancelToken()
 
     def __len__(self) -> int:
         """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""
@@ -262,8 +263,8 @@ class VideoLoader:
         """
         if self._given:
             self.set_epoch(self._epoch.number + 1)
-        self._loop.call()
-        plan, loop = self._epoch, Stop()
+        self._loop.cancel()
+        plan, loop = self._epoch, CancelToken()
         self._loop = loop
         since, given, unwaited = time.perf_counter(), 0, 0
         with closing(prefetch(self._begin(plan, loop), self._has_room, BatchInMaking.cancel, loop)) as queue:
@@ -271,7 +272,8 @@ class VideoLoader:
                 asked = time.perf_counter()
                 ready = sum(each.made.done() for each in pending)
                 unwaited = unwaited + 1 if ready else 0
-                # Batches also come several at a time: that is no store yet.
+                # Batches planned together also finish together. They count as a reserve only if none was waited for
+                # during a whole queue of them.
                 self._workers.keep_up(ready if unwaited > len(pending) else 0, len(pending))
                 try:
                     made = pending[0].result()
@@ -292,7 +294,7 @@ class VideoLoader:
         if not len(plan):
             self._advance(plan, 0)
 
-    def _begin(self, plan: EpochPlan, loop: Stop) -> Iterator[list[BatchInMaking]]:
+    def _begin(self, plan: EpochPlan, loop: CancelToken) -> Iterator[list[BatchInMaking]]:
         for first in range(0, len(plan), self._together):
             some = range(first, min(first + self._together, len(plan)))
             yield self._maker.start([self._batch_plan(plan, batch) for batch in some], loop)
@@ -301,7 +303,7 @@ class VideoLoader:
         return len(pending) + self._together <= self._prefetch + 1
 
     def _advance(self, plan: EpochPlan, given: int) -> None:
-        """So many batches were given out of an epoch, unless another one was begun or resumed meanwhile."""
+        """Note how many batches of an epoch were given out, unless another epoch was begun or resumed meanwhile."""
         if self._epoch is plan:
             self._given = given
             if given == len(plan):
@@ -323,7 +325,7 @@ class VideoLoader:
         return planned
 
     def _stand_ins(self, epoch: int, clip: PlannedClip) -> Iterator[PlannedClip]:
-        """Clips in place of one that cannot be made: which depends on that one alone, so that epochs repeat exactly."""
+        """Clips to try in place of one. They depend on seed, epoch and that clip alone: epochs repeat exactly."""
         for candidate in range(_CANDIDATES):
             rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
             yield self._planner.plan(self._epochs.clip_beside(clip.number, rng), epoch)[clip.view]

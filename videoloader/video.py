@@ -22,7 +22,7 @@ from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import IndexCorrection
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.reading.cancellation import Stop
+from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, reader_of_thread
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.decode_job import (
@@ -229,7 +229,7 @@ class Video:
         making: deque[tuple[npt.NDArray[np.int64], torch.Tensor, Future[ClipsReport]]] = deque()
         made: dict[int, torch.Tensor] = {}
         damaged: set[int] = set()
-        workers, stop = workers_of_device(self.device, self._decode), Stop()
+        workers, token = workers_of_device(self.device, self._decode), CancelToken()
         try:
             for number in numbers.tolist():
                 while number not in made:
@@ -238,10 +238,10 @@ class Video:
                         part = parts.popleft()
                         pixels, clip = self._new_clip(part)
                         job = whole_job(self.index, clip)
-                        decoding = workers.submit(partial(self._decode_job, job, stop), job.index, job.plan.packets)
+                        decoding = workers.submit(partial(self._decode_job, job, token), job.index, job.plan.packets)
                         making.append((part, pixels, decoding))
                         held += len(part)
-                    stop.check_process()
+                    token.raise_if_forked()
                     part, pixels, decoding = making.popleft()
                     report = decoding.result()
                     self._accept([report], [pixels])
@@ -254,8 +254,8 @@ class Video:
                     tell_of_corrupt(self.index.source, np.array(sorted(damaged)), self._on_corrupt)
                 yield made.pop(number)
         finally:
-            stop.call()
-            if not stop.exiting:
+            token.cancel()
+            if not token.threads_gone:
                 wait([decoding for _, _, decoding in making if not decoding.cancel()])
 
     def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
@@ -291,13 +291,13 @@ class Video:
         decode = partial(self._decode_job, threads=min(-(-2 * cores // max(len(jobs), 1)), cores))
         if len(jobs) == 1:
             # Handing it to another thread would only take time.
-            return [decode(jobs[0], Stop(), reader_of_thread(self.device), self._decode)]
-        workers, stop = workers_of_device(self.device, self._decode), Stop()
-        futures = [workers.submit(partial(decode, job, stop), job.index, job.plan.packets) for job in jobs]
+            return [decode(jobs[0], CancelToken(), reader_of_thread(self.device), self._decode)]
+        workers, token = workers_of_device(self.device, self._decode), CancelToken()
+        futures = [workers.submit(partial(decode, job, token), job.index, job.plan.packets) for job in jobs]
         try:
             return [future.result() for future in futures]
         finally:
-            stop.call()
+            token.cancel()
             wait([future for future in futures if not future.cancel()])
 
     def _jobs_again(
@@ -328,10 +328,10 @@ class Video:
         return pixels, whole_clip(numbers, Geometry((0, 0, height, width), (height, width)), pixels)
 
     def _decode_job(
-        self, job: DecodeJob, stop: Stop, reader: ClipReader, decode: Decode, threads: int = 1
+        self, job: DecodeJob, token: CancelToken, reader: ClipReader, decode: Decode, threads: int = 1
     ) -> ClipsReport:
         return reader.read(
-            self._source, job.index, job.slots, self._output, decode=decode, stop=stop, threads=threads, plan=job.plan
+            self._source, job.index, job.slots, self._output, decode=decode, token=token, threads=threads, plan=job.plan
         )
 
     def _accept(self, reports: Sequence[ClipsReport], pixels: Sequence[torch.Tensor]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from videoloader.batching.prefetch import prefetch
 from videoloader.errors import ConfigurationError
-from videoloader.reading.cancellation import Stop
+from videoloader.reading.cancellation import CancelToken
 
 
 class Work:
@@ -26,14 +26,14 @@ class Work:
             self.begun += some
             yield some
 
-    def ahead(self, most: int, loop: Stop) -> Iterator[deque[int]]:
+    def ahead(self, most: int, loop: CancelToken) -> Iterator[deque[int]]:
         return prefetch(self.begin(), lambda queue: len(queue) + self.at_once <= most, self.given_up.append, loop)
 
 
 @pytest.mark.parametrize(("at_once", "most"), [(1, 1), (1, 4), (3, 6), (5, 2)])
 def test_all_come_in_order_and_no_more_than_asked_for_are_begun(at_once: int, most: int) -> None:
     work, seen = Work(11, at_once), []
-    for queue in work.ahead(most, Stop()):
+    for queue in work.ahead(most, CancelToken()):
         assert len(queue) <= max(at_once, most)
         seen.append(queue.popleft())
     assert seen == work.begun == list(range(11))
@@ -41,12 +41,12 @@ def test_all_come_in_order_and_no_more_than_asked_for_are_begun(at_once: int, mo
 
 
 def test_nothing_is_given_out_where_nothing_is_begun() -> None:
-    assert not list(Work(0).ahead(4, Stop()))
+    assert not list(Work(0).ahead(4, CancelToken()))
 
 
 def test_what_is_in_the_making_is_given_up_when_the_loop_is_left() -> None:
     work = Work(11)
-    loop = work.ahead(4, Stop())
+    loop = work.ahead(4, CancelToken())
     next(loop).popleft()
     assert list(next(loop)) == [1, 2, 3, 4]
     loop.close()  # type: ignore[attr-defined]
@@ -60,12 +60,12 @@ def test_an_error_at_the_beginning_of_one_gives_up_those_before_it() -> None:
 
     given_up: list[int] = []
     with pytest.raises(KeyError, match="the third"):
-        next(prefetch(begin(), lambda queue: len(queue) < 9, given_up.append, Stop()))
+        next(prefetch(begin(), lambda queue: len(queue) < 9, given_up.append, CancelToken()))
     assert given_up == [1, 2]
 
 
 def test_a_fork_gives_nothing_up_that_is_its_parents(monkeypatch: pytest.MonkeyPatch) -> None:
-    work, loop = Work(11), Stop()
+    work, loop = Work(11), CancelToken()
     queues = work.ahead(4, loop)
     next(queues).popleft()
     monkeypatch.setattr(loop, "_process", -1)  # as in a child

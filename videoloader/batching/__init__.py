@@ -1,1 +1,1 @@
-"""From clips to batches: which clips, decoded together, stacked, transformed."""
+"""Makes batches: plans each clip, decodes the clips together, transforms and collates them, ahead of their use."""

@@ -20,11 +20,11 @@ class PlannedClip:
     """A clip of the table with all that was drawn for it.
 
     Attributes:
-        number: in the data set.
-        video: it is of.
+        number: the clip's number in the data set.
+        video: the entry that the clip is taken from, and its index.
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
-        drawn: for its pixels.
-        view: number of this view of the clip.
+        drawn: the geometry and the operations drawn for its pixels.
+        view: which view of the clip this is, from 0; several where ``repeats`` or transforms make some.
     """
 
     number: int
@@ -51,12 +51,12 @@ def plan_views(
     """What the views of a clip consist of, from the index alone.
 
     Args:
-        number: that it goes by.
-        video: it is of.
-        clip: its number in the video.
-        mode: chooses its frames.
-        transforms: of all its frames.
-        rngs: from ``clip_rng``, one for each time that its frames are to be transformed; the first chooses them, too.
+        number: becomes ``PlannedClip.number``.
+        video: the entry that the clip is taken from.
+        clip: number of the clip among those that ``mode`` makes of the entry.
+        mode: chooses the frames.
+        transforms: what is done to the frames.
+        rngs: generators from ``clip_rng``, one for each repeat. The first also chooses the frames.
 
     Raises:
         FrameRangeError: the video has no such clip.
@@ -122,7 +122,7 @@ class BatchRow:
         self.corrupt = np.zeros(len(self.slots), np.bool_)
 
     def show(self, clip: PlannedClip, frames: torch.Tensor, slots: torch.Tensor) -> None:
-        """Show another clip, there."""
+        """Show another clip instead, in the memory given."""
         self.clip, self.frames, self.slots = clip, frames, slots
         self.corrupt = np.zeros(len(slots), np.bool_)
 

@@ -19,7 +19,7 @@ from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources import reopen_source
 from videoloader.packets.decode_plan import gops_in_common
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.reading.cancellation import Stop
+from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.decode_job import LEAST_PACKETS, DecodeJob, split_clips, whole_job
@@ -37,10 +37,10 @@ class RowsJob(NamedTuple):
 
 
 class DecodingRows(NamedTuple):
-    """Rows of a batch that a job under way writes to.
+    """A submitted job, and the rows of a batch that it writes to.
 
     Attributes:
-        report: comes when the job has ended. ``result`` is what consumers call.
+        report: future of the job's report. Take it by ``result``, which also corrects the index.
         rows: the rows.
     """
 
@@ -51,7 +51,7 @@ class DecodingRows(NamedTuple):
         """Wait for the job, and let later clips of the video know what it has learned of the index.
 
         Raises:
-            StoppedError, VideoLoaderError: see ``decode_rows``.
+            CancelledError, VideoLoaderError: see ``decode_rows``.
         """
         report = self.report.result()
         learn(self.rows[0], report)
@@ -67,8 +67,8 @@ def learn(row: BatchRow, report: ClipsReport) -> None:
 def rows_jobs(rows: Sequence[BatchRow]) -> Iterator[RowsJob]:
     """The decoding jobs of a batch.
 
-    A clip is one job. Clips that need a GOP in common are one, too, or several where there are many GOPs to
-    decode, so that more decoders can take part.
+    A clip that shares no GOP with another is one job. Clips that share a GOP form one job together, or several, cut at
+    keyframes, where there is much to decode, so that more decoders can take part.
     """
     by_path: dict[str, list[BatchRow]] = {}
     for row in rows:
@@ -97,19 +97,19 @@ def decode_rows(
     cache: FrameCache | None,
     reader: ClipReader,
     decode: Decode,
-    stop: Stop | None = None,
+    token: CancelToken | None = None,
     on_corrupt: OnCorrupt = "warn",
 ) -> ClipsReport:
     """Decode frames of one video into the rows of a batch.
 
     Args:
         given: the job, and the rows.
-        output, cache, decode, stop: as for ``ClipReader.read``.
+        output, cache, decode, token: as for ``ClipReader.read``.
         reader: of the calling thread.
         on_corrupt: what is done about damaged frames besides marking them.
 
     Raises:
-        StoppedError: see there.
+        CancelledError: the read was cancelled.
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
     """
     job, video = given.job, given.rows[0].clip.video
@@ -122,7 +122,7 @@ def decode_rows(
             output,
             decode=decode,
             cache=cache,
-            stop=stop,
+            token=token,
             state=video.state,
             plan=job.plan,
         )
@@ -139,20 +139,20 @@ def submit_rows(
     rows: Sequence[BatchRow],
     output: OutputSpec,
     cache: FrameCache | None,
-    stop: Stop | None = None,
+    token: CancelToken | None = None,
     on_corrupt: OnCorrupt = "warn",
 ) -> list[DecodingRows]:
     """Have the rows of a batch decoded.
 
     Args:
-        workers: who decode.
-        rows: of the batch.
-        output, cache, stop: as for ``ClipReader.read``.
+        workers: the threads that decode.
+        rows: the rows of the batch.
+        output, cache, token: as for ``ClipReader.read``.
         on_corrupt: as for ``decode_rows``.
     """
     submitted = []
     for given in rows_jobs(rows):
-        make = partial(decode_rows, given, output, cache, stop=stop, on_corrupt=on_corrupt)
+        make = partial(decode_rows, given, output, cache, token=token, on_corrupt=on_corrupt)
         report = workers.submit(make, given.job.index, given.job.plan.packets)
         submitted.append(DecodingRows(report, given.rows))
         workers.let_others_run()

@@ -30,7 +30,7 @@ from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, own_stream, profiler_range
 from videoloader.errors import DecodeError
 from videoloader.indexing.forks import after_fork
-from videoloader.reading.cancellation import Stop
+from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
@@ -40,7 +40,7 @@ from videoloader.transforms.planning.pipeline import TransformPlan
 
 OnError = Literal["raise", "skip", "replace"]
 
-# Clips that do not decode, tried for one that cannot be made.
+# At most so many clips that do not decode, the planned one included, before a batch is given up.
 _REPLACEMENTS = 16
 
 
@@ -71,29 +71,29 @@ class BatchInMaking(NamedTuple):
     """A batch that can be waited for, or given up.
 
     Attributes:
-        planned: gives the decoding jobs of this batch and of those planned with it. It never fails.
-        made: gives the batch.
-        unreadable: (path, error) of its clips that could not be made; complete when ``made`` is.
-        stop: calls the making off.
+        planned: future of the decoding jobs of this batch and of those planned with it. It never raises.
+        made: future of a function that returns the batch, to be called in the consumer's thread; see ``result``.
+        unreadable: (path, error) of each clip of the batch that could not be made; complete when ``made`` is done.
+        token: cancels this batch and all others of the same loop.
     """
 
     planned: Future[list[Future[ClipsReport]]]
     made: Future[Callable[[], MadeBatch]]
     unreadable: list[tuple[str, str]]
-    stop: Stop
+    token: CancelToken
 
     def result(self) -> MadeBatch:
         """Wait for the batch. Modules among its transforms are called now, in this thread."""
         return self.made.result()()
 
     def drop(self) -> None:
-        """Let the jobs go that have not begun, of this batch and of those planned with it, and wait for the others."""
+        """Cancel the jobs not yet begun, of this batch and of those planned with it, and wait for the others."""
         wait([job for job in self.planned.result() if not job.cancel()])
         wait([self.made])
 
     def cancel(self) -> None:
-        """Give the batch up, with all that have the same ``stop``, and wait until nothing is under way for it."""
-        self.stop.call()
+        """Cancel all batches that share ``token``, and wait until no thread works on this one."""
+        self.token.cancel()
         self.drop()
 
 
@@ -106,11 +106,11 @@ class BatchPlan:
     """What one batch is to consist of.
 
     Attributes:
-        clips: gives its clips, one for each row. Called in a thread.
-        collate: how they go together.
-        stand_ins: gives clips to try in place of one that cannot be made, as many as are worth trying.
-        rng: gives the generator of what is drawn for the whole batch, from the number of its first clip. Only mixing
-            draws.
+        clips: returns the clips, one for each row. Called in the planning thread.
+        collate: ``"stack"``, ``"pad"`` or ``"list"``; see ``VideoLoader``.
+        stand_ins: called with a clip that cannot be made; yields clips to try in its place. Default: none.
+        rng: called with the number of the batch's first clip; returns the generator that mixing draws from. Default:
+            None, for batches that are not mixed.
     """
 
     clips: Callable[[], Sequence[PlannedClip]]
@@ -127,7 +127,7 @@ class _DecodingBatch:
     stacked: torch.Tensor | None
     rows: list[BatchRow]
     unreadable: list[tuple[str, str]]
-    stop: Stop
+    token: CancelToken
     jobs: list[DecodingRows] = field(default_factory=list)
     # Jobs that decode for an earlier batch, too, which accounts for them.
     shared: list[DecodingRows] = field(default_factory=list)
@@ -138,9 +138,9 @@ class BatchMaker:
     """Makes batches of planned clips.
 
     Args:
-        workers: who decode.
-        transforms: of the frames.
-        layout, device: of the frames that are given out.
+        workers: the threads that decode.
+        transforms: the plan of what is done to the frames.
+        layout, device: order of dimensions, and place, of the finished frames.
         cache: see ``ClipReader.read``.
         on_error, on_corrupt: see ``VideoLoader``.
     """
@@ -167,23 +167,23 @@ class BatchMaker:
     def _start_threads(self) -> None:
         self._planner = ThreadPoolExecutor(1, "videoloader-plan")
         self._finisher = ThreadPoolExecutor(1, "videoloader-batch")
-        # From one to the other, in the order of the batches. Nothing else refers to a batch that is being made, so that
-        # its memory goes with it.
+        # Planned batches, handed from the planning thread to the finishing thread in order. Nothing else refers to a
+        # batch in the making, so its memory is freed as soon as it is done with.
         self._decoding: SimpleQueue[_DecodingBatch | BaseException] = SimpleQueue()
 
-    def start(self, plans: Sequence[BatchPlan], stop: Stop) -> list[BatchInMaking]:
-        """Have batches made that follow one another.
+    def start(self, plans: Sequence[BatchPlan], token: CancelToken) -> list[BatchInMaking]:
+        """Begin to make consecutive batches. Their clips are planned together, so that they can share decoding.
 
         Args:
-            plans: one for each batch.
-            stop: whether the batches are still wanted.
+            plans: what each batch is to consist of, in order.
+            token: cancels them.
         """
         unreadable: list[list[tuple[str, str]]] = [[] for _ in plans]
-        planned = self._planner.submit(self._begin, plans, unreadable, stop)
-        return [BatchInMaking(planned, self._finisher.submit(self._finish), theirs, stop) for theirs in unreadable]
+        planned = self._planner.submit(self._begin, plans, unreadable, token)
+        return [BatchInMaking(planned, self._finisher.submit(self._finish), theirs, token) for theirs in unreadable]
 
     def _begin(
-        self, plans: Sequence[BatchPlan], unreadable: Sequence[list[tuple[str, str]]], stop: Stop
+        self, plans: Sequence[BatchPlan], unreadable: Sequence[list[tuple[str, str]]], token: CancelToken
     ) -> list[Future[ClipsReport]]:
         """Plan some batches, have them decoded, and pass each on, or what went wrong with it."""
         begin = time.perf_counter()
@@ -194,11 +194,11 @@ class BatchMaker:
             try:
                 with profiler_range("plan", self._device):
                     for plan, theirs in zip(plans, unreadable, strict=True):
-                        stop.check()
+                        token.raise_if_cancelled()
                         stacked, rows = arrange_rows(plan.clips(), plan.collate, self._memory)
-                        batches.append(_DecodingBatch(plan, stacked, rows, theirs, stop))
+                        batches.append(_DecodingBatch(plan, stacked, rows, theirs, token))
             finally:  # where one cannot be planned, those before it are made
-                self._submit(batches, jobs, stop)
+                self._submit(batches, jobs, token)
                 for batch in batches:
                     batch.seconds = (time.perf_counter() - begin) / len(batches)
                     self._decoding.put(batch)
@@ -208,11 +208,11 @@ class BatchMaker:
                 self._decoding.put(error)
         return jobs
 
-    def _submit(self, batches: Sequence[_DecodingBatch], jobs: list[Future[ClipsReport]], stop: Stop) -> None:
+    def _submit(self, batches: Sequence[_DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
         """Have the rows of some batches decoded, and add the jobs to a list."""
         batch_of = {row: batch for batch in batches for row in batch.rows}
         rows, output = list(batch_of), self._transforms.decoded
-        for job in submit_rows(self._workers, rows, output, self._cache, stop, self._on_corrupt):
+        for job in submit_rows(self._workers, rows, output, self._cache, token, self._on_corrupt):
             jobs.append(job.report)
             # No batch keeps another's rows, and with them its memory.
             rows_of: dict[_DecodingBatch, list[BatchRow]] = {}
@@ -244,7 +244,7 @@ class BatchMaker:
         with self._on_stream():
             rows = [row for row in decoding.rows if not row.left_out]
             begin = time.perf_counter()
-            decoding.stop.check()
+            decoding.token.raise_if_cancelled()
             with profiler_range("transform", self._device):
                 batch = self._put_together(decoding, rows, reports) if rows else None
             ready = None if self._stream is None else self._stream.record_event()
@@ -254,7 +254,7 @@ class BatchMaker:
         return MadeBatch(batch, decoding_stats(len(rows), own) + times, ready)
 
     def _wait(self, decoding: _DecodingBatch) -> list[ClipsReport]:
-        """Wait for the decoding jobs, and for others in place of those that failed."""
+        """Wait for the decoding jobs; decode the clips of failed jobs again one by one, or clips in their place."""
         reports: list[ClipsReport] = []
         failed: list[BatchRow] = []
         jobs = [*decoding.jobs, *decoding.shared]
@@ -267,7 +267,8 @@ class BatchMaker:
             else:
                 failed += [row for row in job.rows if row not in failed]
         if failed:
-            # What other parts of these clips wrote must not come after what replaces it.
+            # A clip may have been cut into several jobs. What those that succeeded still write on the GPU must not
+            # overwrite the clip's replacement.
             for event in [event for report in reports for event in report.ready]:
                 event.synchronize()
         for row in failed:
@@ -283,16 +284,16 @@ class BatchMaker:
     def _make_replaced(
         self, row: BatchRow, decoding: _DecodingBatch, reader: ClipReader, decode: Decode
     ) -> ClipsReport | None:
-        """Decode a clip that could not be made with others by itself, or, where it may be replaced, another one."""
+        """Decode by itself a clip whose job failed; if that fails too, skip it (None) or try clips in its place."""
         planned, clip, failed, tried = row.clip, row.clip, 0, 1
         others = decoding.plan.stand_ins(planned)
         while True:
-            decoding.stop.check()
+            decoding.token.raise_if_cancelled()
             if clip is planned or show_instead(row, clip, decoding.plan.collate, self._memory):
                 try:
                     alone = next(rows_jobs([row]))
-                    output, stop = self._transforms.decoded, decoding.stop
-                    return decode_rows(alone, output, self._cache, reader, decode, stop, self._on_corrupt)
+                    output, token = self._transforms.decoded, decoding.token
+                    return decode_rows(alone, output, self._cache, reader, decode, token, self._on_corrupt)
                 except UNREADABLE as error:
                     decoding.unreadable.append((clip.video.entry.path, str(error)))
                     if self._on_error == "skip":

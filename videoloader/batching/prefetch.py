@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
-from videoloader.reading.cancellation import Stop
+from videoloader.reading.cancellation import CancelToken
 
 T = TypeVar("T")
 
 
 def prefetch(
-    begun: Iterable[Iterable[T]], has_room: Callable[[deque[T]], bool], give_up: Callable[[T], None], loop: Stop
+    begun: Iterable[Iterable[T]], has_room: Callable[[deque[T]], bool], give_up: Callable[[T], None], loop: CancelToken
 ) -> Generator[deque[T], None, None]:
     """Keep a queue of batches in the making, and give it out whenever its oldest batch is wanted.
 
@@ -20,10 +20,10 @@ def prefetch(
     are given up.
 
     Args:
-        begun: begins batches, some at a time, each time it is asked.
-        has_room: whether more are to be begun beside those in the queue.
-        give_up: ends the making of a batch.
-        loop: tells whether there is anything to give up any more.
+        begun: each ``next`` of it begins some batches and gives them.
+        has_room: called with the queue; whether more batches are to be begun.
+        give_up: cancels one batch and waits for its threads.
+        loop: the loop's token: whether its threads still exist, and in which process it was begun.
 
     Raises:
         ConfigurationError: the process is a fork of the one that began.
@@ -39,10 +39,10 @@ def prefetch(
                 queue.extend(some)
             if not queue:
                 return
-            loop.check_process()
+            loop.raise_if_forked()
             yield queue
     finally:
-        if not loop.exiting:
+        if not loop.threads_gone:
             for each in queue:
                 give_up(each)
         queue.clear()

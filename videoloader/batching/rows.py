@@ -1,4 +1,4 @@
-"""How clips of different length or size go together in one batch."""
+"""The rows of a batch: their memory, by the way clips are collated, and the transforms after decoding."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class FrameMemory(NamedTuple):
 
 
 def decoding_memory(transforms: TransformPlan, layout: Layout, device: torch.device) -> FrameMemory:
-    """What decoding is to write to: memory of the batch or, before transforms of pixels, planes frame after frame."""
+    """The kind of memory that decoding writes to: the batch's own, or uint8 planes if pixels are transformed later."""
     return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device, HostMemory())
 
 
 def arrange_rows(
     clips: Sequence[PlannedClip], collate: Collate, memory: FrameMemory
 ) -> tuple[torch.Tensor | None, list[BatchRow]]:
-    """Memory for the clips of a batch: one tensor, or None for a list; and its rows.
+    """Allocate the memory of a batch: (one tensor for all clips, or None for a list; the rows in that memory).
 
     Raises:
         ConfigurationError: the clips do not go together that way.

@@ -50,8 +50,8 @@ class DecodePlan:
 def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     """The runs that decode the given frames.
 
-    Going on in a run beats a new one unless that skips more packets than the decoder holds back for
-    reordering, which a reset throws away.
+    A new run begins only where it skips more packets than the decoder holds back for reordering, since a reset throws
+    those away. Otherwise the run goes on.
 
     Args:
         index: of the video.

@@ -25,11 +25,11 @@ Part: TypeAlias = tuple[int, bytes | memoryview, bool, int | None]
 
 
 def with_places(index: VideoIndex, run: Run, parts: Iterator[Part]) -> Iterator[Part]:
-    """The packets of a run, all of them, each with its place, unless the index's ranks are known to be as good.
+    """Add to each packet the place of its picture in display order, unless the index's ranks are known to be right.
 
-    What headers tell of a run is compared with the ranks, and remembered with the index: another run from the same
-    packet on, as far or less far, needs them no more. Where all packets are looked at at once, that takes 0.5 µs for
-    each; one by one some microseconds.
+    The order that the headers tell is compared with the ranks. If they agree, the index remembers it: a later run from
+    the same packet on, not longer than this one, need not look at headers again. Where all packets are looked at
+    at once, that takes 0.5 µs for each; one by one some microseconds.
 
     Args:
         index: of the video.

@@ -80,8 +80,8 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
             do not tell. Packets have none where ``VideoIndex.packet_rank`` was seen to give the same order before.
 
     Raises:
-        IndexCorrection: decoding cannot start at the first packet for all that is wanted, a packet brings along
-            parameter sets that the index does not know, or pictures are missing from the file as well.
+        IndexCorrection: the index is wrong: decoding for a wanted frame must start earlier, a packet brings along
+            parameter sets that the index does not know, or H.264 pictures that others refer to are missing.
         SourceError: the source has become shorter than its index says, or a folder holds other files.
         DecodeError: an image file is cut off.
     """
@@ -129,7 +129,9 @@ def _as_packets(parts: Iterator[Part]) -> Iterator[PacketBytes]:
 def _with_sets_told(
     source: ByteSource, index: VideoIndex, run: Run, parts: Iterator[Part], *, leaves_out: bool, sees_gaps: bool
 ) -> Iterator[PacketBytes]:
-    """The packets of H.264 or HEVC, those marked that bring along sets, all of which must be known to the index.
+    """The packets of H.264 or HEVC, with ``headers`` set for those that bring along parameter sets.
+
+    The index must know all of these sets.
 
     Where a picture of H.264 is missing that others refer to, libavcodec takes others in its place, and invents
     pictures, but not the same ones when packets were left out or decoding starts at a recovery point, without what

@@ -30,7 +30,8 @@ class IndexCorrection(Exception):
 
     Attributes:
         index: the same, as it is known now.
-        correct: gives what somebody else knows of the same video with this correction; an index that has it, unchanged.
+        correct: function that applies the same correction to another index of the video, which other threads may have
+            corrected meanwhile. An index that has the correction already is returned unchanged.
     """
 
     def __init__(self, index: VideoIndex, correct: Correction) -> None:

@@ -1,4 +1,4 @@
-"""Work in other threads that is called off: because nobody waits for it any more, or because the interpreter ends."""
+"""Work in other threads is cancelled when nobody waits for it any more, and when the interpreter ends."""
 
 from __future__ import annotations
 
@@ -13,53 +13,54 @@ from videoloader.errors import ConfigurationError
 T = TypeVar("T")
 
 
-class StoppedError(Exception):
-    """Raised in a thread whose work was called off. Whoever called it off does not ask for the result."""
+class CancelledError(Exception):
+    """Raised in a thread whose work was cancelled. Whoever cancelled it does not ask for the result."""
 
 
-class Stop:
-    """Whether some work was called off. It looks here by itself, wherever ending does no harm."""
+class CancelToken:
+    """A flag that cancels work in other threads. The work checks it wherever it can end without harm."""
 
-    # An attribute of the class until the work is called off: at the interpreter's exit all work is, at once.
-    called = False
+    # On the class, so that setting it there cancels all work at once when the interpreter exits. ``cancel`` sets it on
+    # one object.
+    cancelled = False
     _interpreter_exits = False
 
     def __init__(self) -> None:
         self._process = os.getpid()
 
     @property
-    def exiting(self) -> bool:
-        """Whether the work's threads are gone: a loop that is left only now has nothing to wait for.
+    def threads_gone(self) -> bool:
+        """Whether the threads of the work are gone, so that nobody may wait for them.
 
-        At the interpreter's exit, which also finds modules emptied, and in a process that was forked from the work's.
+        This is so while the interpreter exits, and in a process forked from the one that began the work.
         """
         return self._interpreter_exits or self._process != os.getpid()
 
-    def check_process(self) -> None:
+    def raise_if_forked(self) -> None:
         """Raise ConfigurationError in a process that was forked from that of the work."""
         if self._process != os.getpid():
             raise ConfigurationError("this loop was begun before the process was forked: begin another one here")
 
-    def call(self) -> None:
-        """Call the work off."""
-        self.called = True
+    def cancel(self) -> None:
+        """Cancel the work."""
+        self.cancelled = True
 
-    def check(self) -> None:
-        """Raise StoppedError if the work was called off."""
-        if self.called:
-            raise StoppedError
+    def raise_if_cancelled(self) -> None:
+        """Raise CancelledError if the work was cancelled."""
+        if self.cancelled:
+            raise CancelledError
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
-        """The same items, but StoppedError in place of the next one once the work was called off."""
+        """The same items, but CancelledError in place of the next one once the work was cancelled."""
         for item in items:
-            self.check()
+            self.raise_if_cancelled()
             yield item
 
 
-def _stop_all() -> None:
-    Stop.called = Stop._interpreter_exits = True
+def _cancel_all() -> None:
+    CancelToken.cancelled = CancelToken._interpreter_exits = True
 
 
-# Pools of threads do all that was asked of them before the interpreter ends: with batches under way that can take long.
-# What ``atexit`` calls comes after that. These calls come before it, the youngest first.
-threading._register_atexit(_stop_all)  # type: ignore[attr-defined]
+# At exit concurrent.futures waits until its threads have done all queued work, which can take long. Functions of
+# ``atexit`` run only after that. Those registered here run before it, the last registered first: hence the import above.
+threading._register_atexit(_cancel_all)  # type: ignore[attr-defined]

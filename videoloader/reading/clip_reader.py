@@ -46,7 +46,7 @@ from videoloader.packets.decode_plan import DecodePlan, Run, with_all_frames
 from videoloader.packets.read_packets import PacketBytes, read_packets
 from videoloader.packets.run_start import Correction, IndexCorrection
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.reading.cancellation import Stop
+from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.conversion_threads import convert_in_threads
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.reading.frame_sink import ClipSink
@@ -63,7 +63,7 @@ class ClipsReport:
         corrupt: for each clip bool[T], the frame is damaged or refers to damage. Always False where NVDEC decoded it:
             PyNvVideoCodec does not tell which pictures the driver concealed. What NVDEC's parser refuses, a picture
             too many or too few, and other sizes make the CPU decode all of it.
-        corrupt_frames: different frames wanted that are.
+        corrupt_frames: number of different frames wanted that are corrupt.
         index: the video's index, by which all frames were decoded: better known now where the container called a
             packet a keyframe wrongly, or parameter sets were found.
         corrections: what was learned of the index, in this order.
@@ -109,7 +109,7 @@ class ClipReader:
         *,
         decode: Decode = "auto",
         cache: FrameCache | None = None,
-        stop: Stop | None = None,
+        token: CancelToken | None = None,
         threads: int = 1,
         state: SourceState | None = None,
         plan: DecodePlan | None = None,
@@ -123,14 +123,14 @@ class ClipReader:
             output: the pixel values wanted.
             decode: by which engine; see ``choose_engine``.
             cache: where decoded frames are kept on the GPU for later clips.
-            stop: whether this is still wanted. The CPU looks there before each packet; NVDEC before each run, since
-                a session that is left in the middle of one cannot be used again.
-            threads: that may take part where the CPU decodes. More than one is for few clips at a time.
-            state: of the source when it was indexed; default: when it was opened.
-            plan: for these frames by this index, where the caller has it already.
+            token: cancels the read. It is checked before each packet on the CPU, and before each run on NVDEC, since a
+                session that is left in the middle of a run cannot be used again. Default: never cancelled.
+            threads: how many may decode and convert on the CPU. More than one pays only where few clips are read.
+            state: the source's state when it was indexed. Default: its state when it was opened.
+            plan: the decode plan of these frames by this index. Default: it is made here.
 
         Raises:
-            StoppedError: it is not wanted any more.
+            CancelledError: ``token`` was cancelled.
             FrameRangeError: a frame number lies outside the video.
             DecodeError: a frame cannot be decoded.
             SourceError: the source cannot be read.
@@ -138,7 +138,7 @@ class ClipReader:
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
         try:
-            return self._read(source, index, clips, output, decode, cache, stop or Stop(), threads, state, plan)
+            return self._read(source, index, clips, output, decode, cache, token or CancelToken(), threads, state, plan)
         except (DecodeError, IndexingError, SourceError, UnsupportedError) as error:
             # A file that is another one than the index tells of may cause any of them.
             if not isinstance(error, StaleIndexError):
@@ -153,7 +153,7 @@ class ClipReader:
         output: OutputSpec,
         decode: Decode,
         cache: FrameCache | None,
-        stop: Stop,
+        token: CancelToken,
         threads: int,
         state: SourceState | None,
         plan: DecodePlan | None,
@@ -169,7 +169,7 @@ class ClipReader:
                 sink = ClipSink(index, clips, output, self._stream)
                 progress = ReadProgress(index, numbers, plan, sink)
                 try:
-                    by_gpu = self._decode(source, progress, decode, cache, stop, threads)
+                    by_gpu = self._decode(source, progress, decode, cache, token, threads)
                     check_unchanged(source, state)
                 except BaseException:
                     # Nothing may be written any more to memory that the caller will use for something else.
@@ -203,7 +203,7 @@ class ClipReader:
         progress: ReadProgress,
         decode: Decode,
         cache: FrameCache | None,
-        stop: Stop,
+        token: CancelToken,
         threads: int,
     ) -> bool:
         """Decode run after run until nothing is left to correct; whether the GPU did."""
@@ -213,8 +213,8 @@ class ClipReader:
         while True:
             try:
                 for run in progress.runs():
-                    stop.check()
-                    progress.packets += self._decode_run(engine, source, progress, run, cache, stop, threads)
+                    token.raise_if_cancelled()
+                    progress.packets += self._decode_run(engine, source, progress, run, cache, token, threads)
                     progress.settle(run.wanted)
                 return engine != "cpu"
             except IndexCorrection as found:
@@ -237,7 +237,7 @@ class ClipReader:
         progress: ReadProgress,
         run: Run,
         cache: FrameCache | None,
-        stop: Stop,
+        token: CancelToken,
         threads: int,
     ) -> int:
         """Read and decode one run into the sink; the number of packets decoded."""
@@ -249,7 +249,7 @@ class ClipReader:
                 return self._nvdec.decode(index, partial(read, run, places=True), sink.put_surface, sink.finish)
             all_frames = partial(read, with_all_frames(index, run), places=True)
             return _decode_and_keep(self._nvdec, index, all_frames, sink, cache)
-        read_for_cpu = partial(_read_stoppable, stop, read)
+        read_for_cpu = partial(_read_cancellable, token, read)
         if engine == "jpeg":
             return self._decode_jpeg_files(index, read_for_cpu(run), sink)
         if threads > 1 and suits_threads(index, run):
@@ -323,8 +323,10 @@ def _check_version(source: ByteSource, state: SourceState | None, error: VideoLo
         pass  # it cannot be read, which the error tells
 
 
-def _read_stoppable(stop: Stop, read: Callable[[Run], Iterator[PacketBytes]], run: Run) -> Iterator[PacketBytes]:
-    return stop.watch(read(run))
+def _read_cancellable(
+    token: CancelToken, read: Callable[[Run], Iterator[PacketBytes]], run: Run
+) -> Iterator[PacketBytes]:
+    return token.watch(read(run))
 
 
 def _decode_and_keep(

@@ -15,7 +15,7 @@ from videoloader.indexing import VideoIndex
 from videoloader.packets.decode_plan import DecodePlan, plan_frames, split_at_keyframes
 from videoloader.padding import CONSTANT_FRAME
 
-# Below that a part of what clips have in common is not worth a decoder of its own.
+# A part of a video with fewer packets than this is not worth a decoder of its own.
 LEAST_PACKETS = 64
 
 

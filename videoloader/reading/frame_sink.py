@@ -37,14 +37,14 @@ class ClipSink:
         index: of the video.
         clips: of that video.
         output: the pixel values wanted.
-        stream: for what is not decoded by NVDEC; None on the CPU.
+        stream: the CUDA stream for borders, padding and pictures that NVDEC does not decode; None on the CPU.
 
     Attributes:
-        corrupt: for each clip bool[T], the frames of packets that were marked.
-        packets: the packets whose pictures are wanted.
-        done: those of them that have come.
-        marked: those of them whose frames are corrupt.
-        streams: CUDA streams that slots were written on.
+        corrupt: for each clip bool[T], True where ``mark`` called the frame corrupt.
+        packets: numbers of the packets whose pictures are wanted.
+        done: of these, the packets whose pictures have come.
+        marked: of these, the packets whose frames are corrupt.
+        streams: the CUDA streams on which slots were written.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources import check_unchanged
 from videoloader.packets.decode_plan import Run
 from videoloader.packets.read_packets import PacketBytes, read_packets
-from videoloader.reading.cancellation import Stop
+from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import warn_of_hdr
 from videoloader.reading.conversion_threads import conversion_threads
 from videoloader.reading.decode_job import whole_clip
@@ -53,7 +53,7 @@ def stream_in_threads(
     warn_of_hdr(index)
     geometry = full_geometry(index.stream)
     making: deque[tuple[torch.Tensor, Future[None], int]] = deque()
-    stop = Stop()
+    token = CancelToken()
     # A packet may be shown several times.
     packet_of = index.frame_packet[frames].astype(np.int64)
     first = np.flatnonzero(np.diff(packet_of, prepend=-1))
@@ -70,14 +70,14 @@ def stream_in_threads(
                 making.append((pixels, conversion_threads().submit(sink.put_frame, packet, picture), shown))
                 if len(making) >= ahead:
                     yield from _made(making)
-                    stop.check_process()
+                    token.raise_if_forked()
         while making:
             yield from _made(making)
-            stop.check_process()
+            token.raise_if_forked()
         if next(due, None) is not None:
             raise UnsureError
     finally:
-        if not stop.exiting:
+        if not token.threads_gone:
             for _, conversion, _ in making:
                 conversion.cancel()
 

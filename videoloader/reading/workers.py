@@ -156,7 +156,7 @@ class DecodeWorkers:
             self._beside.submit(self._help)
 
     def keep_up(self, ready: int, asked_for: int) -> None:
-        """Decode with all threads until half of the batches are ready, with ever fewer from there on.
+        """Set how many threads decode: all while at most half of the batches are ready, fewer the more are ready.
 
         Args:
             ready: batches that the consumer can take at once.

@@ -38,18 +38,25 @@ from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.places import Place, fill_places, places_of
 from videoloader.interop.torch.video_indexes import VideoIndexes
 from videoloader.order.ranks import shard_of_environment
-from videoloader.reading.cancellation import Stop
+from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import clip_rng
 from videoloader.transforms.planning.pipeline import Transforms, arrange_transforms
 from videoloader.video import Clip
 
+# Default look-ahead, in batches at least, and in clips for each decoding thread.
 _LEAST_AHEAD = 2
 _CLIPS_AHEAD = 2
 
 
 class _Progress(NamedTuple):
-    """How far an epoch has come: batches and requests given out, and the state of a torch loader that has one."""
+    """How far an epoch has come.
+
+    Attributes:
+        epoch: its number.
+        batches, requests: how many were given out.
+        loader: the state of the torch loader there, if it has ``state_dict``; else None.
+    """
 
     epoch: int
     batches: int = 0
@@ -58,7 +65,15 @@ class _Progress(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """A batch as it came from the torch loader, what is made for its places, and the progress when it is given out."""
+    """A batch of the torch loader whose clips are in the making.
+
+    Attributes:
+        batch: as it came.
+        places: the requests in it.
+        clips: how many clips they are.
+        making: what is made for each place.
+        then: the progress once the batch is given out.
+    """
 
     batch: Any
     places: list[Place]
@@ -67,7 +82,7 @@ class _Pending(NamedTuple):
     then: _Progress
 
     def cancel(self) -> None:
-        """Give the batch up, with all of its loop, and wait until nothing is under way for it."""
+        """Cancel all batches of the loop, and wait until no thread works on this one."""
         for each in self.making:
             each.cancel()
 
@@ -85,7 +100,7 @@ class DecodingLoader:
     before it in this epoch: not on workers or prefetching, provided that the torch loader's order does not. Iterating
     gives one epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its epoch once
     it has given out a batch; ``state_dict`` still says where it was, an error's batch not counted. There is one loop at
-    a time: beginning another is leaving the one before, which is an error if it is gone on with.
+    a time: beginning another ends the one before, which then raises ConfigurationError if it is continued.
 
     Args:
         torch_loader: a ``torch.utils.data.DataLoader`` with any sampler, ``collate_fn``, workers and pinning, or any
@@ -169,7 +184,7 @@ class DecodingLoader:
         self._indexes = VideoIndexes(index)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
-        self._loop = Stop()
+        self._loop = CancelToken()
         self._stats = LoaderStats()
         self.unreadable: list[tuple[str, str]] = []
 
@@ -244,8 +259,8 @@ class DecodingLoader:
         """
         if self._begun:
             self._progress, self._begun = _Progress(self._progress.epoch + 1), False
-        self._loop.call()
-        start, loop = self._progress, Stop()
+        self._loop.cancel()
+        start, loop = self._progress, CancelToken()
         self._loop = loop
         if self._told:
             self._tell_epoch(start.epoch)
@@ -283,7 +298,9 @@ class DecodingLoader:
             # The traceback of an error holds this frame: the torch loader's processes are to end, whoever keeps it.
             del batches, end
 
-    def _begin(self, batches: Iterator[Any], end: list[_Progress | Exception], loop: Stop) -> Iterator[list[_Pending]]:
+    def _begin(
+        self, batches: Iterator[Any], end: list[_Progress | Exception], loop: CancelToken
+    ) -> Iterator[list[_Pending]]:
         """Begin batch after batch; after the last one tell how the torch loader has ended."""
         before = self._progress
         while True:
@@ -318,7 +335,7 @@ class DecodingLoader:
         return len(pending) <= _LEAST_AHEAD or (clips < enough and len(pending) < enough)
 
     def _plan(self, requests: Sequence[ClipRequest], epoch: int, number: int) -> list[PlannedClip]:
-        """Clips that stand together, the first of which has this number in its epoch."""
+        """Plan the clips of one place. ``number`` is how many requests came before it in the epoch."""
         self._indexes.look_up(request.video.path for request in requests)
         return [self._plan_one(request, epoch, number + row) for row, request in enumerate(requests)]
 
