@@ -13,8 +13,8 @@ from painted_videos import write_painted
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.indexing import build_index, open_source
 from videoloader.reading.clip_reader import ClipReader
+from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.decode_job import whole_clip
-from videoloader.reading.frame_sink import ClipSink
 
 
 def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch, repeats: int) -> float:

@@ -95,7 +95,7 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
         raise ConfigurationError(f"{name} must be one of {', '.join(map(str, values))}, got {value!r}")
 
 
-def check_whole(name: str, value: object, low: int = 1, high: int | None = None) -> None:
+def check_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
     """Raise ConfigurationError unless an argument is an integer of at least ``low`` and at most ``high``."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) and (high is None or int(value) <= high):  # type: ignore[call-overload]
@@ -110,7 +110,7 @@ def check_whole(name: str, value: object, low: int = 1, high: int | None = None)
 def check_positive(**arguments: object) -> None:
     """Raise ConfigurationError unless all arguments are positive integers."""
     for name, value in arguments.items():
-        check_whole(name, value)
+        check_integer(name, value)
 
 
 def check_positive_or_none(**arguments: object) -> None:

@@ -13,17 +13,17 @@ import numpy as np
 import torch
 
 from videoloader.batching.batch import Batch
+from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
-from videoloader.batching.maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.options import DType, plan_transforms
-from videoloader.batching.prefetch import prefetch
+from videoloader.batching.prefetch import batches_ahead
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import ConfigurationError, check_choice, check_positive, check_whole
+from videoloader.errors import ConfigurationError, check_choice, check_integer, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table
@@ -38,7 +38,7 @@ from videoloader.sampling import FrameMode, clip_rng
 from videoloader.transforms.planning.pipeline import Transforms
 
 # At most so many clips are tried in place of one that cannot be made, whether or not they fit into its batch.
-_CANDIDATES = 255
+_MOST_STAND_INS = 255
 # Default look-ahead, in clips for each decoding thread.
 _CLIPS_AHEAD = 2
 # The use of a clip's generator that is drawn from for the batch that begins with it; see ``clip_rng``.
@@ -183,9 +183,9 @@ class VideoLoader:
         keeps_videos = isinstance(order, InOrder | ShuffleVideos)
         self._prefetch = (2 * enough - 1 if keeps_videos else enough) if prefetch is None else prefetch
         # Batches planned at once: while they are, the other half is in the making.
-        self._together = (self._prefetch + 1) // 2 if keeps_videos else 1
+        self._planned_at_once = (self._prefetch + 1) // 2 if keeps_videos else 1
         check_positive(prefetch=self._prefetch)
-        check_whole("gop_cache", gop_cache, 0)
+        check_integer("gop_cache", gop_cache, 0)
         self._maker = BatchMaker(
             self._workers,
             plan,
@@ -212,7 +212,7 @@ class VideoLoader:
         self._stats = LoaderStats()
         self._epoch, self._given = self._epochs.epoch(0), 0
         self._resumed = False
-        self._loop = CancelToken()
+        self._token = CancelToken()
 
     def __len__(self) -> int:
         """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""
@@ -263,18 +263,20 @@ class VideoLoader:
         """
         if self._given:
             self.set_epoch(self._epoch.number + 1)
-        self._loop.cancel()
-        plan, loop = self._epoch, CancelToken()
-        self._loop = loop
+        self._token.cancel()
+        plan, token = self._epoch, CancelToken()
+        self._token = token
         since, given, unwaited = time.perf_counter(), 0, 0
-        with closing(prefetch(self._begin(plan, loop), self._has_room, BatchInMaking.cancel, loop)) as queue:
+        with closing(
+            batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.cancel, token)
+        ) as queue:
             for pending in queue:
                 asked = time.perf_counter()
                 ready = sum(each.made.done() for each in pending)
                 unwaited = unwaited + 1 if ready else 0
                 # Batches planned together also finish together. They count as a reserve only if none was waited for
                 # during a whole queue of them.
-                self._workers.keep_up(ready if unwaited > len(pending) else 0, len(pending))
+                self._workers.set_pace(ready if unwaited > len(pending) else 0, len(pending))
                 try:
                     made = pending[0].result()
                 finally:
@@ -289,18 +291,18 @@ class VideoLoader:
                 del made
                 if given_out:
                     yield given_out.pop()
-                if self._loop is not loop:
+                if self._token is not token:
                     raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
         if not len(plan):
             self._advance(plan, 0)
 
-    def _begin(self, plan: EpochPlan, loop: CancelToken) -> Iterator[list[BatchInMaking]]:
-        for first in range(0, len(plan), self._together):
-            some = range(first, min(first + self._together, len(plan)))
-            yield self._maker.start([self._batch_plan(plan, batch) for batch in some], loop)
+    def _start_batches(self, plan: EpochPlan, token: CancelToken) -> Iterator[list[BatchInMaking]]:
+        for first in range(0, len(plan), self._planned_at_once):
+            some = range(first, min(first + self._planned_at_once, len(plan)))
+            yield self._maker.start([self._batch_plan(plan, batch) for batch in some], token)
 
     def _has_room(self, pending: Sequence[BatchInMaking]) -> bool:
-        return len(pending) + self._together <= self._prefetch + 1
+        return len(pending) + self._planned_at_once <= self._prefetch + 1
 
     def _advance(self, plan: EpochPlan, given: int) -> None:
         """Note how many batches of an epoch were given out, unless another epoch was begun or resumed meanwhile."""
@@ -326,6 +328,6 @@ class VideoLoader:
 
     def _stand_ins(self, epoch: int, clip: PlannedClip) -> Iterator[PlannedClip]:
         """Clips to try in place of one. They depend on seed, epoch and that clip alone: epochs repeat exactly."""
-        for candidate in range(_CANDIDATES):
+        for candidate in range(_MOST_STAND_INS):
             rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
             yield self._planner.plan(self._epochs.clip_beside(clip.number, rng), epoch)[clip.view]

@@ -16,7 +16,7 @@ from sample_videos import Recipe, write_video
 from waiting import becomes
 
 import videoloader as vl
-from videoloader.batching.maker import BatchInMaking, BatchMaker
+from videoloader.batching.batch_maker import BatchInMaking, BatchMaker
 from videoloader.batching.rows import FrameMemory
 from videoloader.interop.torch import ClipRequest, DecodingLoader
 from videoloader.reading.clip_reader import ClipReader
@@ -192,7 +192,7 @@ def test_a_batch_does_not_live_as_long_as_those_it_was_planned_with(tmp_path: Pa
 
 def test_only_a_store_that_lasts_slows_decoding_down(data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
-    monkeypatch.setattr(DecodeWorkers, "keep_up", lambda self, ready, asked_for: told.append((ready, asked_for)))
+    monkeypatch.setattr(DecodeWorkers, "set_pace", lambda self, ready, asked_for: told.append((ready, asked_for)))
     making: list[BatchInMaking] = []
     start = BatchMaker.start
     monkeypatch.setattr(BatchMaker, "start", lambda *arguments: making.extend(made := start(*arguments)) or made)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from videoloader.batching.prefetch import prefetch
+from videoloader.batching.prefetch import batches_ahead
 from videoloader.errors import ConfigurationError
 from videoloader.reading.cancellation import CancelToken
 
@@ -26,8 +26,8 @@ class Work:
             self.begun += some
             yield some
 
-    def ahead(self, most: int, loop: CancelToken) -> Iterator[deque[int]]:
-        return prefetch(self.begin(), lambda queue: len(queue) + self.at_once <= most, self.given_up.append, loop)
+    def ahead(self, most: int, token: CancelToken) -> Iterator[deque[int]]:
+        return batches_ahead(self.begin(), lambda queue: len(queue) + self.at_once <= most, self.given_up.append, token)
 
 
 @pytest.mark.parametrize(("at_once", "most"), [(1, 1), (1, 4), (3, 6), (5, 2)])
@@ -60,15 +60,15 @@ def test_an_error_at_the_beginning_of_one_gives_up_those_before_it() -> None:
 
     given_up: list[int] = []
     with pytest.raises(KeyError, match="the third"):
-        next(prefetch(begin(), lambda queue: len(queue) < 9, given_up.append, CancelToken()))
+        next(batches_ahead(begin(), lambda queue: len(queue) < 9, given_up.append, CancelToken()))
     assert given_up == [1, 2]
 
 
 def test_a_fork_gives_nothing_up_that_is_its_parents(monkeypatch: pytest.MonkeyPatch) -> None:
-    work, loop = Work(11), CancelToken()
-    queues = work.ahead(4, loop)
+    work, token = Work(11), CancelToken()
+    queues = work.ahead(4, token)
     next(queues).popleft()
-    monkeypatch.setattr(loop, "_process", -1)  # as in a child
+    monkeypatch.setattr(token, "_process", -1)  # as in a child
     with pytest.raises(ConfigurationError, match="before the process was forked"):
         next(queues)
     assert not work.given_up

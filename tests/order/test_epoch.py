@@ -159,7 +159,7 @@ def nodes_and_worlds(draw: st.DrawFn) -> tuple[ClipTable, list[World]]:
 
 
 def nodes_of(table: ClipTable) -> np.ndarray:
-    return np.repeat([entry.columns["node"] for entry in table.dataset], np.diff(table.last_clip, prepend=0))
+    return np.repeat([entry.columns["node"] for entry in table.dataset], np.diff(table.clip_ends, prepend=0))
 
 
 @given(given_nodes=nodes_and_worlds(), order=orders, epoch=epochs, data=st.data())

@@ -152,7 +152,7 @@ def test_a_consumer_with_batches_in_store_is_left_the_interpreter(
     nvdec_only_h264: None, ready: int, threads: int
 ) -> None:
     pool, crowd = workers(4, 0), Crowd()
-    pool.keep_up(ready, 8)
+    pool.set_pace(ready, 8)
     futures = [pool.submit(crowd.make, INDEX, 1) for _ in range(12)]
     for done in range(12):
         crowd.wait_for(min(threads, 12 - done))
@@ -184,12 +184,12 @@ def test_small_images_of_a_jpeg_engine_are_left_to_few_threads_and_what_follows_
 
 def test_all_threads_go_on_with_what_waits_once_the_store_is_empty(nvdec_only_h264: None) -> None:
     pool, crowd = workers(4, 0), Crowd()
-    pool.keep_up(8, 8)
+    pool.set_pace(8, 8)
     futures = [pool.submit(crowd.make, INDEX, 1) for _ in range(6)]
     crowd.wait_for(1)
-    pool.keep_up(0, 8)
+    pool.set_pace(0, 8)
     crowd.wait_for(4)
-    pool.keep_up(8, 8)
+    pool.set_pace(8, 8)
     for _ in range(3):
         crowd.go.release()
     crowd.wait_for(1)
@@ -200,12 +200,12 @@ def test_all_threads_go_on_with_what_waits_once_the_store_is_empty(nvdec_only_h2
 
 def test_cores_that_would_idle_leave_a_consumer_alone_who_is_in_no_hurry(nvdec_only_h264: None) -> None:
     pool, work = workers(1, 2), Work(0.01, 0.001)
-    pool.keep_up(8, 8)
+    pool.set_pace(8, 8)
     futures = [pool.submit(work.job(number), FOR_CPU if number % 10 == 0 else INDEX, 10) for number in range(40)]
     for future in futures:
         future.result()
     assert {number for number, decode in work.done if decode == "cpu"} <= set(range(0, 40, 10))
-    pool.keep_up(0, 8)
+    pool.set_pace(0, 8)
     for future in [pool.submit(work.job(number), INDEX, 10) for number in range(60)]:
         future.result()
     assert sum(decode == "cpu" for _, decode in work.done) > 10
@@ -213,7 +213,7 @@ def test_cores_that_would_idle_leave_a_consumer_alone_who_is_in_no_hurry(nvdec_o
 
 def test_at_the_interpreters_end_the_jobs_that_wait_come_to_an_end(nvdec_only_h264: None) -> None:
     pool, work, going = workers(4, 1), Work(0, 0), threading.Event()
-    pool.keep_up(8, 8)
+    pool.set_pace(8, 8)
     first = pool.submit(lambda reader, decode: going.wait(), INDEX, 1)
     others = [pool.submit(work.job(number), INDEX, 1) for number in range(5)]
     while pool._main._work_queue.qsize():  # the threads see that one of them is enough

@@ -18,8 +18,8 @@ from videoloader.convert import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource
 from videoloader.indexing.libav import open_video
+from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.decode_job import whole_clip
-from videoloader.reading.frame_sink import ClipSink
 from videoloader.video import Clip
 
 THREADS = (1, 2, 8)

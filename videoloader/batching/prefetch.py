@@ -11,8 +11,8 @@ from videoloader.reading.cancellation import CancelToken
 T = TypeVar("T")
 
 
-def prefetch(
-    begun: Iterable[Iterable[T]], has_room: Callable[[deque[T]], bool], give_up: Callable[[T], None], loop: CancelToken
+def batches_ahead(
+    begun: Iterable[Iterable[T]], has_room: Callable[[deque[T]], bool], give_up: Callable[[T], None], token: CancelToken
 ) -> Generator[deque[T], None, None]:
     """Keep a queue of batches in the making, and give it out whenever its oldest batch is wanted.
 
@@ -23,7 +23,7 @@ def prefetch(
         begun: each ``next`` of it begins some batches and gives them.
         has_room: called with the queue; whether more batches are to be begun.
         give_up: cancels one batch and waits for its threads.
-        loop: the loop's token: whether its threads still exist, and in which process it was begun.
+        token: the loop's: whether its threads still exist, and in which process it was begun.
 
     Raises:
         ConfigurationError: the process is a fork of the one that began.
@@ -39,10 +39,10 @@ def prefetch(
                 queue.extend(some)
             if not queue:
                 return
-            loop.raise_if_forked()
+            token.raise_if_forked()
             yield queue
     finally:
-        if not loop.threads_gone:
+        if not token.threads_gone:
             for each in queue:
                 give_up(each)
         queue.clear()

@@ -96,19 +96,19 @@ def group_clips(table: ClipTable, by: ByColumn | None) -> ClipGroups:
     Raises:
         ConfigurationError: there is no such column, it does not hold numbers 0 … G − 1, or a group has no clip.
     """
-    videos = len(table.last_clip)
+    videos = len(table.clip_ends)
     if by is None:
         order, group = np.arange(videos), np.zeros(videos, np.int64)
     else:
         group = _numbers(table, by.column)
         order = np.argsort(group, kind="stable")
-    clips = np.diff(table.last_clip, prepend=0)[order]
+    clips = np.diff(table.clip_ends, prepend=0)[order]
     last = np.cumsum(clips)
     of_group = np.bincount(group[order], weights=clips).astype(np.int64)
     if not of_group.all():
         raise ConfigurationError(f"column {by.column if by else ''!r} gives group {np.argmin(of_group)} no clip")
     bounds = np.append(0, np.cumsum(of_group))
-    return ClipGroups(bounds, last, table.last_clip[order] - last, group, cache(lambda: _file_ends(table, order, last)))
+    return ClipGroups(bounds, last, table.clip_ends[order] - last, group, cache(lambda: _file_ends(table, order, last)))
 
 
 def _numbers(table: ClipTable, column: str) -> Integers:

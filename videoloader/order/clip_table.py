@@ -105,12 +105,12 @@ class ClipTable:
     Attributes:
         dataset: the entries.
         ranges: the frames of those that can be used.
-        last_clip: int64[V], number of clips in each of these and all before it.
+        clip_ends: int64[V], number of clips in each of these and all before it.
     """
 
     dataset: VideoDataset
     ranges: FrameRanges
-    last_clip: npt.NDArray[np.int64]
+    clip_ends: npt.NDArray[np.int64]
 
     @property
     def unreadable(self) -> list[tuple[str, str]]:
@@ -119,12 +119,12 @@ class ClipTable:
 
     def __len__(self) -> int:
         """Number of clips."""
-        return int(self.last_clip[-1]) if len(self.last_clip) else 0
+        return int(self.clip_ends[-1]) if len(self.clip_ends) else 0
 
     def __getitem__(self, clip: int) -> tuple[EntryFrames, int]:
         """The video of a clip and the clip's number in it."""
-        video = int(np.searchsorted(self.last_clip, clip, "right"))
-        return entry_frames(self.dataset, self.ranges, video), clip - (int(self.last_clip[video - 1]) if video else 0)
+        video = int(np.searchsorted(self.clip_ends, clip, "right"))
+        return entry_frames(self.dataset, self.ranges, video), clip - (int(self.clip_ends[video - 1]) if video else 0)
 
     def fingerprint(self, *settings: object) -> str:
         """A short name for these clips in this order under these settings; another table has another name.
@@ -145,7 +145,7 @@ class ClipTable:
         for start in range(0, len(self.ranges.rows), _PATHS_AT_ONCE):
             some = [paths[row][folder:] for row in self.ranges.rows[start : start + _PATHS_AT_ONCE].tolist()]
             digest.update("\0".join([*some, ""]).encode(errors="surrogatepass"))
-        for numbers in (self.ranges.first, self.ranges.stop, self.ranges.frames, self.last_clip):
+        for numbers in (self.ranges.first, self.ranges.stop, self.ranges.frames, self.clip_ends):
             digest.update(numbers.astype("<i8").tobytes())
         return digest.digest()
 

@@ -147,7 +147,7 @@ class Epochs:
 
     def clip_beside(self, clip: int, rng: np.random.Generator) -> int:
         """A random clip that a rank has which has this one."""
-        return self.groups.random_in_group(int(np.searchsorted(self.table.last_clip, clip, "right")), rng)
+        return self.groups.random_in_group(int(np.searchsorted(self.table.clip_ends, clip, "right")), rng)
 
 
 class EpochPlan:

@@ -62,5 +62,6 @@ def _cancel_all() -> None:
 
 
 # At exit concurrent.futures waits until its threads have done all queued work, which can take long. Functions of
-# ``atexit`` run only after that. Those registered here run before it, the last registered first: hence the import above.
+# ``atexit`` run only after that. Those registered here run before it, the last registered first: hence the import
+# above.
 threading._register_atexit(_cancel_all)  # type: ignore[attr-defined]

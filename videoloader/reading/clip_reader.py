@@ -47,9 +47,9 @@ from videoloader.packets.read_packets import PacketBytes, read_packets
 from videoloader.packets.run_start import Correction, IndexCorrection
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.conversion_threads import convert_in_threads
 from videoloader.reading.decode_job import ClipSlots
-from videoloader.reading.frame_sink import ClipSink
 from videoloader.reading.read_progress import ReadProgress
 
 
@@ -254,7 +254,7 @@ class ClipReader:
             return self._decode_jpeg_files(index, read_for_cpu(run), sink)
         if threads > 1 and suits_threads(index, run):
             return self._decode_in_threads(index, read_for_cpu(run), sink, threads)
-        return self._decode_alone(index, run, read_for_cpu, sink)
+        return self._decode_on_cpu(index, run, read_for_cpu, sink)
 
     def _take_kept(self, cache: FrameCache, progress: ReadProgress) -> None:
         """Take the pictures that the cache has."""
@@ -280,14 +280,14 @@ class ClipReader:
             layout = engine_layout(picture, index.stream)
             if layout is None:
                 alone = np.array([packet.number])
-                self._decode_alone(index, Run(alone, alone), partial(_again, packet), sink)
+                self._decode_on_cpu(index, Run(alone, alone), partial(_again, packet), sink)
             else:
                 sink.put_surface(packet.number, self._jpeg.surface(picture, layout, self._stream), self._stream)
                 sink.finish()
             decoded += 1
         return decoded
 
-    def _decode_alone(
+    def _decode_on_cpu(
         self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
     ) -> int:
         """Decode a run by the CPU in this thread."""

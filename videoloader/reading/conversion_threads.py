@@ -11,7 +11,7 @@ import av
 
 from videoloader.device import available_cores
 from videoloader.indexing.forks import after_fork
-from videoloader.reading.frame_sink import ClipSink
+from videoloader.reading.clip_sink import ClipSink
 
 
 @cache

@@ -9,7 +9,7 @@ from videoloader.indexing import VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import DecodePlan, Run, plan_frames
 from videoloader.packets.run_start import Correction, IndexCorrection
-from videoloader.reading.frame_sink import ClipSink
+from videoloader.reading.clip_sink import ClipSink
 
 
 class ReadProgress:

@@ -19,9 +19,9 @@ from videoloader.packets.decode_plan import Run
 from videoloader.packets.read_packets import PacketBytes, read_packets
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import warn_of_hdr
+from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.conversion_threads import conversion_threads
 from videoloader.reading.decode_job import whole_clip
-from videoloader.reading.frame_sink import ClipSink
 
 
 def stream_in_threads(

@@ -17,7 +17,7 @@ import torch
 
 from videoloader.decoding import INEXACT_CODECS, Decode, choose_engine, default_workers
 from videoloader.device import available_cores
-from videoloader.errors import ConfigurationError, check_positive, check_whole
+from videoloader.errors import ConfigurationError, check_integer, check_positive
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
@@ -94,7 +94,7 @@ class DecodeWorkers:
         if cpu_workers is None:
             cpu_workers = cores // 2 // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         check_positive(num_workers=num_workers)
-        check_whole("cpu_workers", cpu_workers, 0)
+        check_integer("cpu_workers", cpu_workers, 0)
         self.num_workers = num_workers
         self.cpu_workers = cpu_workers if uses_nvdec and decode == "auto" else 0
         self._start()
@@ -155,7 +155,7 @@ class DecodeWorkers:
         with suppress(RuntimeError):
             self._beside.submit(self._help)
 
-    def keep_up(self, ready: int, asked_for: int) -> None:
+    def set_pace(self, ready: int, asked_for: int) -> None:
         """Set how many threads decode: all while at most half of the batches are ready, fewer the more are ready.
 
         Args:

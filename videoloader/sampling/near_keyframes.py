@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_whole
+from videoloader.errors import ConfigurationError, check_integer
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling.columns import Pad
@@ -66,7 +66,7 @@ class NearKeyframes:
     within: int
 
     def __post_init__(self) -> None:
-        check_whole("within", self.within, 0)
+        check_integer("within", self.within, 0)
         if not isinstance(self.mode, FrameMode):
             raise ConfigurationError(f"mode must be a frame mode, got {self.mode!r}")
 

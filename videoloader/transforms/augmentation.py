@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.errors import ConfigurationError, check_whole
+from videoloader.errors import ConfigurationError, check_integer
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Function, Operation, Params, PixelTransform
 from videoloader.transforms.policies import Strength
 
@@ -163,7 +163,7 @@ def augmentation(
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ConfigurationError(f"an augmentation's magnitudes are {magnitudes!r}, not two finite numbers")
         strength = Strength(low, high, signed)
-    check_whole("an augmentation's draws", draws, 0)
+    check_integer("an augmentation's draws", draws, 0)
 
     def made(function: Function) -> Augmentation:
         return Augmentation(function, strength, to_param, draws, geometric)

@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from videoloader.convert import Interpolation, fill_color
-from videoloader.errors import ConfigurationError, check_choice, check_probability, check_whole
+from videoloader.errors import ConfigurationError, check_choice, check_integer, check_probability
 from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
@@ -102,9 +102,9 @@ class RandAugment(_Automatic):
     monotonic: bool = True
 
     def __post_init__(self) -> None:
-        check_whole("RandAugment's n", self.n, 0)
-        check_whole("RandAugment's bins", self.bins, 1)
-        check_whole("RandAugment's m", self.m, 0, self.bins - 1)
+        check_integer("RandAugment's n", self.n, 0)
+        check_integer("RandAugment's bins", self.bins, 1)
+        check_integer("RandAugment's m", self.m, 0, self.bins - 1)
         super().__post_init__()
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
@@ -145,7 +145,7 @@ class TrivialAugmentWide(_Automatic):
     bins: int = 31
 
     def __post_init__(self) -> None:
-        check_whole("TrivialAugmentWide's bins", self.bins, 1)
+        check_integer("TrivialAugmentWide's bins", self.bins, 1)
         super().__post_init__()
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
@@ -247,7 +247,7 @@ def _own_policy(policy: OwnPolicy) -> OwnPolicy:
                 f"{label} in AutoAugment's policy has no magnitude: its bin is {place!r}, not None"
             )
         if strength is not None:
-            check_whole(f"the bin of {label} in AutoAugment's policy", place, 0, AUTO_AUGMENT_BINS - 1)
+            check_integer(f"the bin of {label} in AutoAugment's policy", place, 0, AUTO_AUGMENT_BINS - 1)
     return rows
 
 

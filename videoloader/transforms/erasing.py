@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from videoloader.convert import fill_color
-from videoloader.errors import ConfigurationError, check_probability, check_whole
+from videoloader.errors import ConfigurationError, check_integer, check_probability
 from videoloader.transforms.curves import Range, check_range, draw_range
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
@@ -125,8 +125,8 @@ class Cutout(PixelTransform):
 
     def __post_init__(self) -> None:
         for side in self._sides():
-            check_whole("Cutout's size", side, 1)
-        check_whole("Cutout's holes", self.holes, 1)
+            check_integer("Cutout's size", side, 1)
+        check_integer("Cutout's holes", self.holes, 1)
         _fill(self.fill, "Cutout's fill")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:

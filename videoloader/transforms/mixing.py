@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Layout
-from videoloader.errors import ConfigurationError, check_choice, check_probability, check_whole
+from videoloader.errors import ConfigurationError, check_choice, check_integer, check_probability
 from videoloader.transforms.operations import Transform
 
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
@@ -72,7 +72,7 @@ class _WithNext(Mixing):
         name = type(self).__name__
         if not 0 < self.alpha < math.inf:
             raise ConfigurationError(f"{name}'s alpha is {self.alpha!r}, not above 0")
-        check_whole(f"{name}'s num_classes", self.num_classes)
+        check_integer(f"{name}'s num_classes", self.num_classes)
         check_probability(f"{name}'s p", self.p)
         if not 0 <= self.label_smoothing < 1:
             raise ConfigurationError(f"{name}'s label_smoothing is {self.label_smoothing!r}, not in [0, 1)")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
-from videoloader.errors import ConfigurationError, check_probability, check_whole
+from videoloader.errors import ConfigurationError, check_integer, check_probability
 from videoloader.transforms.operations import Transform
 
 Positions = npt.NDArray[np.int64]
@@ -83,7 +83,7 @@ class _SomeFrames(TimeTransform):
         if self.share is not None:
             check_probability(f"{name}'s share", self.share)
         if self.count is not None:
-            check_whole(f"{name}'s count", self.count, 0)
+            check_integer(f"{name}'s count", self.count, 0)
 
     def _choose(self, rng: np.random.Generator, length: int) -> npt.NDArray[np.bool_]:
         """bool[length]: the chosen positions, never the first."""
@@ -156,7 +156,7 @@ class TemporalJitter(TimeTransform):
     max_offset: int
 
     def __post_init__(self) -> None:
-        check_whole("TemporalJitter's max_offset", self.max_offset, 0)
+        check_integer("TemporalJitter's max_offset", self.max_offset, 0)
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """Each position and its offset, inside the clip."""

@@ -23,8 +23,8 @@ from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, FileSource, FolderSource, VideoIndex, build_index
 from videoloader.indexing.libav import open_video
 from videoloader.reading.clip_reader import ClipReader
+from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.decode_job import whole_clip
-from videoloader.reading.frame_sink import ClipSink
 from videoloader.verification.report import Fault, FileReport, ranges_of
 
 # Of the frames that one read asks for.

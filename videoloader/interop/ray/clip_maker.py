@@ -14,7 +14,7 @@ import torch
 
 from videoloader.batching.batch import collate_rows
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
-from videoloader.batching.decode_jobs import UNREADABLE, DecodingRows, submit_rows
+from videoloader.batching.row_decoding import UNREADABLE, SubmittedJob, submit_rows
 from videoloader.batching.rows import arrange_rows, decoding_memory, transform_rows
 from videoloader.convert import Layout
 from videoloader.device import hand_over, resolve_device
@@ -105,7 +105,7 @@ class ClipMaker:
                 self._put_down(row.clip, error)
         return [row for row in rows if not row.left_out]
 
-    def _accept(self, job: DecodingRows, rows: Sequence[BatchRow]) -> None:
+    def _accept(self, job: SubmittedJob, rows: Sequence[BatchRow]) -> None:
         hand_over(self._memory.device, job.result().ready, [row.frames for row in rows])
 
     def _put_down(self, clip: PlannedClip, error: Exception) -> None:

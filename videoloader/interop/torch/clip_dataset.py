@@ -13,8 +13,8 @@ from torch.utils.data import Dataset, default_collate
 from videoloader.batching.batch import Batch, ListBatch, collate_rows
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
-from videoloader.batching.decode_jobs import decode_rows, learn, rows_jobs
 from videoloader.batching.options import DType, one_view, plan_transforms
+from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs
 from videoloader.batching.rows import decoding_memory, list_rows, stack_rows, transform_rows
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
@@ -116,8 +116,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
         planned = [self._plan(clip) for clip in clips]
         same_shape = len({clip.shape for clip in planned}) == 1
         rows = stack_rows(planned, self._memory)[1] if same_shape else list_rows(planned, self._memory)
-        for given in rows_jobs(rows):
-            learn(given.rows[0], decode_rows(given, self._transforms.decoded, None, reader_of_thread(_CPU), "cpu"))
+        for given in group_into_jobs(rows):
+            report = decode_rows(given, self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
+            apply_corrections(given.rows[0], report)
         return [self._sample(row) for row in rows]
 
     def _plan(self, clip: int) -> PlannedClip:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, get_args
 import torch
 
 from videoloader.batching.batch import Batch
+from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
 from videoloader.batching.clip_plan import PlannedClip, plan_views
-from videoloader.batching.maker import BatchInMaking, BatchMaker, BatchPlan
 from videoloader.batching.options import DType, RaiseOrSkip, one_view, plan_transforms
-from videoloader.batching.prefetch import prefetch as made_ahead
+from videoloader.batching.prefetch import batches_ahead
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
@@ -30,8 +30,8 @@ from videoloader.errors import (
     NotIndexedError,
     VideoLoaderError,
     check_choice,
+    check_integer,
     check_positive_or_none,
-    check_whole,
 )
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.clip_request import ClipRequest
@@ -164,7 +164,7 @@ class DecodingLoader:
         check_choice("decode", decode, get_args(Decode))
         check_choice("collate", collate, get_args(Collate))
         check_positive_or_none(prefetch=prefetch)
-        check_whole("gop_cache", gop_cache, 0)
+        check_integer("gop_cache", gop_cache, 0)
         self._loader, self._collate = torch_loader, collate
         self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
         self._seed, self._on_error, self._replace_with = seed, on_error, replace_with
@@ -184,7 +184,7 @@ class DecodingLoader:
         self._indexes = VideoIndexes(index)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
-        self._loop = CancelToken()
+        self._token = CancelToken()
         self._stats = LoaderStats()
         self.unreadable: list[tuple[str, str]] = []
 
@@ -259,9 +259,9 @@ class DecodingLoader:
         """
         if self._begun:
             self._progress, self._begun = _Progress(self._progress.epoch + 1), False
-        self._loop.cancel()
-        start, loop = self._progress, CancelToken()
-        self._loop = loop
+        self._token.cancel()
+        start, token = self._progress, CancelToken()
+        self._token = token
         if self._told:
             self._tell_epoch(start.epoch)
         since = time.perf_counter()
@@ -274,7 +274,9 @@ class DecodingLoader:
         self._progress = start._replace(loader=self._loader_state())
         end: list[_Progress | Exception] = []
         try:
-            with closing(made_ahead(self._begin(batches, end, loop), self._has_room, _Pending.cancel, loop)) as queue:
+            with closing(
+                batches_ahead(self._start_batches(batches, end, token), self._has_room, _Pending.cancel, token)
+            ) as queue:
                 asked = since
                 for pending in queue:
                     given_out = self._finish(pending[0])
@@ -289,7 +291,7 @@ class DecodingLoader:
                         # Not in a variable, so that a batch is gone when the consumer lets it go.
                         yield given_out.pop()
                     asked = time.perf_counter()
-                    if self._loop is not loop:
+                    if self._token is not token:
                         raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
             if isinstance(end[0], Exception):
                 raise end[0]
@@ -298,8 +300,8 @@ class DecodingLoader:
             # The traceback of an error holds this frame: the torch loader's processes are to end, whoever keeps it.
             del batches, end
 
-    def _begin(
-        self, batches: Iterator[Any], end: list[_Progress | Exception], loop: CancelToken
+    def _start_batches(
+        self, batches: Iterator[Any], end: list[_Progress | Exception], token: CancelToken
     ) -> Iterator[list[_Pending]]:
         """Begin batch after batch; after the last one tell how the torch loader has ended."""
         before = self._progress
@@ -322,7 +324,7 @@ class DecodingLoader:
                 )
                 for place, group, first in zip(places, groups, firsts[:-1], strict=True)
             ]
-            making = self._maker.start(plans, loop)
+            making = self._maker.start(plans, token)
             then = _Progress(before.epoch, before.batches + 1, firsts[-1], self._loader_state())
             yield [_Pending(batch, places, firsts[-1] - before.requests, making, then)]
             before = then

@@ -36,7 +36,7 @@ class RowsJob(NamedTuple):
     rows: list[BatchRow]
 
 
-class DecodingRows(NamedTuple):
+class SubmittedJob(NamedTuple):
     """A submitted job, and the rows of a batch that it writes to.
 
     Attributes:
@@ -54,17 +54,17 @@ class DecodingRows(NamedTuple):
             CancelledError, VideoLoaderError: see ``decode_rows``.
         """
         report = self.report.result()
-        learn(self.rows[0], report)
+        apply_corrections(self.rows[0], report)
         return report
 
 
-def learn(row: BatchRow, report: ClipsReport) -> None:
+def apply_corrections(row: BatchRow, report: ClipsReport) -> None:
     """Correct the index of a row's video by what decoding it has shown."""
     for correct in report.corrections:  # other jobs may have learned something else meanwhile
         row.clip.video.index = correct(row.clip.video.index)
 
 
-def rows_jobs(rows: Sequence[BatchRow]) -> Iterator[RowsJob]:
+def group_into_jobs(rows: Sequence[BatchRow]) -> Iterator[RowsJob]:
     """The decoding jobs of a batch.
 
     A clip that shares no GOP with another is one job. Clips that share a GOP form one job together, or several, cut at
@@ -141,7 +141,7 @@ def submit_rows(
     cache: FrameCache | None,
     token: CancelToken | None = None,
     on_corrupt: OnCorrupt = "warn",
-) -> list[DecodingRows]:
+) -> list[SubmittedJob]:
     """Have the rows of a batch decoded.
 
     Args:
@@ -151,9 +151,9 @@ def submit_rows(
         on_corrupt: as for ``decode_rows``.
     """
     submitted = []
-    for given in rows_jobs(rows):
+    for given in group_into_jobs(rows):
         make = partial(decode_rows, given, output, cache, token=token, on_corrupt=on_corrupt)
         report = workers.submit(make, given.job.index, given.job.plan.packets)
-        submitted.append(DecodingRows(report, given.rows))
+        submitted.append(SubmittedJob(report, given.rows))
         workers.let_others_run()
     return submitted

@@ -21,7 +21,14 @@ import torch
 
 from videoloader.batching.batch import Batch, ListBatch, collate_rows, row_labels
 from videoloader.batching.clip_plan import BatchRow, PlannedClip
-from videoloader.batching.decode_jobs import UNREADABLE, DecodingRows, decode_rows, learn, rows_jobs, submit_rows
+from videoloader.batching.row_decoding import (
+    UNREADABLE,
+    SubmittedJob,
+    apply_corrections,
+    decode_rows,
+    group_into_jobs,
+    submit_rows,
+)
 from videoloader.batching.rows import Collate, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.batching.stats import LoaderStats, decoding_stats
 from videoloader.convert import Layout
@@ -41,7 +48,7 @@ from videoloader.transforms.planning.pipeline import TransformPlan
 OnError = Literal["raise", "skip", "replace"]
 
 # At most so many clips that do not decode, the planned one included, before a batch is given up.
-_REPLACEMENTS = 16
+_MOST_FAILED = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +135,9 @@ class _DecodingBatch:
     rows: list[BatchRow]
     unreadable: list[tuple[str, str]]
     token: CancelToken
-    jobs: list[DecodingRows] = field(default_factory=list)
+    jobs: list[SubmittedJob] = field(default_factory=list)
     # Jobs that decode for an earlier batch, too, which accounts for them.
-    shared: list[DecodingRows] = field(default_factory=list)
+    shared: list[SubmittedJob] = field(default_factory=list)
     seconds: float = 0.0  # that planning took
 
 
@@ -165,8 +172,8 @@ class BatchMaker:
         self._stream = own_stream(self._device, self) if self._device.type == "cuda" else None
 
     def _start_threads(self) -> None:
-        self._planner = ThreadPoolExecutor(1, "videoloader-plan")
-        self._finisher = ThreadPoolExecutor(1, "videoloader-batch")
+        self._plan_thread = ThreadPoolExecutor(1, "videoloader-plan")
+        self._finish_thread = ThreadPoolExecutor(1, "videoloader-batch")
         # Planned batches, handed from the planning thread to the finishing thread in order. Nothing else refers to a
         # batch in the making, so its memory is freed as soon as it is done with.
         self._decoding: SimpleQueue[_DecodingBatch | BaseException] = SimpleQueue()
@@ -179,10 +186,12 @@ class BatchMaker:
             token: cancels them.
         """
         unreadable: list[list[tuple[str, str]]] = [[] for _ in plans]
-        planned = self._planner.submit(self._begin, plans, unreadable, token)
-        return [BatchInMaking(planned, self._finisher.submit(self._finish), theirs, token) for theirs in unreadable]
+        planned = self._plan_thread.submit(self._plan_and_submit, plans, unreadable, token)
+        return [
+            BatchInMaking(planned, self._finish_thread.submit(self._finish), theirs, token) for theirs in unreadable
+        ]
 
-    def _begin(
+    def _plan_and_submit(
         self, plans: Sequence[BatchPlan], unreadable: Sequence[list[tuple[str, str]]], token: CancelToken
     ) -> list[Future[ClipsReport]]:
         """Plan some batches, have them decoded, and pass each on, or what went wrong with it."""
@@ -219,14 +228,14 @@ class BatchMaker:
             for row in job.rows:
                 rows_of.setdefault(batch_of[row], []).append(row)
             for number, (batch, theirs) in enumerate(rows_of.items()):
-                (batch.shared if number else batch.jobs).append(DecodingRows(job.report, theirs))
+                (batch.shared if number else batch.jobs).append(SubmittedJob(job.report, theirs))
 
     def _finish(self) -> Callable[[], MadeBatch]:
         decoding = self._decoding.get()
         if isinstance(decoding, BaseException):
             raise decoding
         with self._on_stream():
-            reports = self._wait(decoding)
+            reports = self._wait_and_replace(decoding)
         complete = partial(self._complete, decoding, reports)
         # Modules draw from PyTorch's global generators. So does the consumer: in another thread than its own they
         # would get each other's numbers.
@@ -253,7 +262,7 @@ class BatchMaker:
         own = [report for report in reports if report not in shared]
         return MadeBatch(batch, decoding_stats(len(rows), own) + times, ready)
 
-    def _wait(self, decoding: _DecodingBatch) -> list[ClipsReport]:
+    def _wait_and_replace(self, decoding: _DecodingBatch) -> list[ClipsReport]:
         """Wait for the decoding jobs; decode the clips of failed jobs again one by one, or clips in their place."""
         reports: list[ClipsReport] = []
         failed: list[BatchRow] = []
@@ -277,7 +286,7 @@ class BatchMaker:
             if again is None:
                 row.left_out = True
             else:
-                learn(row, again)
+                apply_corrections(row, again)
                 reports.append(again)
         return reports
 
@@ -291,7 +300,7 @@ class BatchMaker:
             decoding.token.raise_if_cancelled()
             if clip is planned or show_instead(row, clip, decoding.plan.collate, self._memory):
                 try:
-                    alone = next(rows_jobs([row]))
+                    alone = next(group_into_jobs([row]))
                     output, token = self._transforms.decoded, decoding.token
                     return decode_rows(alone, output, self._cache, reader, decode, token, self._on_corrupt)
                 except UNREADABLE as error:
@@ -299,7 +308,7 @@ class BatchMaker:
                     if self._on_error == "skip":
                         return None
                     failed += 1
-            following = next(others, None) if failed < _REPLACEMENTS else None
+            following = next(others, None) if failed < _MOST_FAILED else None
             if following is None:
                 break
             clip, tried = following, tried + 1
