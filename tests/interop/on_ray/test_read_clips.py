@@ -228,7 +228,7 @@ def test_wrong_arguments_are_refused(data: VideoDataset) -> None:
 
     with pytest.raises(ConfigurationError, match="dtype is bfloat16"):
         read_clips(data, MODE, dtype="bfloat16")
-    with pytest.raises(ConfigurationError, match="on_error is 'replace'"):
+    with pytest.raises(ConfigurationError, match="on_error must be one of raise, skip, got 'replace'"):
         read_clips(data, MODE, on_error="replace")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="batch_size must be a positive integer, got 0"):
         read_clips(data, MODE, batch_size=0)
