@@ -107,7 +107,7 @@ def test_a_batch_replays_what_was_drawn_for_it(sample: Callable[[str], Path]) ->
         difference = (again.int() - batch.frames[row].int()).abs()
         assert difference.float().mean() < 1
         assert batch.replay(row, plain[:, 0], "mask").shape == (3, 64, 64)
-    with pytest.raises(vl.ConfigurationError, match="kind must be one of frames, mask, flow, points, boxes, got 'video'"):
+    with pytest.raises(vl.ConfigurationError, match=r"kind must be one of frames, .*, got 'video'"):
         batch.replay(0, plain, "video")  # type: ignore[arg-type]
 
 
