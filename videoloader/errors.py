@@ -86,7 +86,7 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
     """Raise ConfigurationError unless an argument has one of its values.
 
     Args:
-        name: of the argument, for the message: ``"layout"``, ``"Pad's position"``.
+        name: the argument's name, for the message: ``"layout"``, ``"Pad's position"``.
         value: as the user gave it.
         allowed: its values.
     """

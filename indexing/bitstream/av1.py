@@ -40,7 +40,7 @@ class SequenceHeader(NamedTuple):
         id_bits, id_difference_bits: lengths of frame ids and their differences; zero where there are none.
         screen_content, integer_motion: whether tools are on, or CHOSEN_BY_FRAME.
         order_bits: length of order hints.
-        color: of the samples.
+        color: chroma format, bit depth and code points of the samples.
     """
 
     reduced: bool

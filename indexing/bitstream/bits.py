@@ -7,7 +7,7 @@ class BitReader:
     """Reads the bits of a NAL unit, the most significant first, and Exp-Golomb codes (ITU-T H.264, 9.1).
 
     Args:
-        payload: of the unit, with emulation prevention: the third byte of each 0 0 3 is left out (7.3.1).
+        payload: the unit's bytes, with emulation prevention: the third byte of each 0 0 3 is left out (7.3.1).
     """
 
     def __init__(self, payload: bytes) -> None:

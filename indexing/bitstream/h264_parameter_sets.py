@@ -35,7 +35,7 @@ class Sps(NamedTuple):
         level: level_idc.
         chroma: chroma_format_idc.
         separate_planes: separate_colour_plane_flag.
-        bit_depth: of luma.
+        bit_depth: bits of a luma sample.
         frame_num_bits: of frame_num in slice headers.
         order_type: pic_order_cnt_type.
         order_bits: of pic_order_cnt_lsb in slice headers, type 0.
@@ -245,7 +245,7 @@ class SetsByPicture:
     """The sequence parameter set that each picture parameter set names, as sets come along.
 
     Attributes:
-        of: by the number of the picture parameter set.
+        of: the sequence parameter sets; the key is the number of the picture parameter set.
     """
 
     def __init__(self) -> None:

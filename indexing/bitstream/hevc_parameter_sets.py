@@ -20,13 +20,13 @@ class SequenceParameters(NamedTuple):
     """A sequence parameter set.
 
     Attributes:
-        number: by which picture parameter sets name it.
+        number: the number by which picture parameter sets name it.
         level: general_level_idc.
         chroma: chroma_format_idc.
         separate_planes: whether slices say which colour plane they are of.
-        bit_depth: of luma.
+        bit_depth: bits of a luma sample.
         coded_size: (width, height) of what is coded, pixels.
-        width, height: of what is shown.
+        width, height: size of the picture that is shown.
         left, top: how much is cut off there, pixels.
         order_bits: length of slice_pic_order_cnt_lsb.
         buffered, reordered: the sizes of the decoded picture buffer and of the reordering, of the highest sub-layer.

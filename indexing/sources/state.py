@@ -56,7 +56,7 @@ def check_unchanged(source: ByteSource, known: SourceState | None = None) -> Non
     """Make sure that what was read of a source so far is of one version. A source of another making is believed.
 
     Args:
-        source: of this library, or any other.
+        source: a source of this library, or any other.
         known: the state that it should have; default: that when it was opened.
 
     Raises:

@@ -180,7 +180,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow]) -> Batch:
     """A batch of rows whose frames are in place already.
 
     Args:
-        frames: of the batch; a list for a ``ListBatch``.
+        frames: the frames of the batch; a list for a ``ListBatch``.
         rows: of the batch, at least one.
     """
     kind: type[Batch] = ListBatch if isinstance(frames, list) else Batch

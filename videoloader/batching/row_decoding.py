@@ -105,7 +105,7 @@ def decode_rows(
     Args:
         given: the job, and the rows.
         output, cache, decode, token: as for ``ClipReader.read``.
-        reader: of the calling thread.
+        reader: the calling thread's reader.
         on_corrupt: what is done about damaged frames besides marking them.
 
     Raises:

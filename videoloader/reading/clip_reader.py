@@ -121,7 +121,7 @@ class ClipReader:
             index: of the video.
             clips: the frames wanted. On a CUDA device nothing else may be under way in their slots' memory.
             output: the pixel values wanted.
-            decode: by which engine; see ``choose_engine``.
+            decode: which engine may decode. Default: "auto". See ``choose_engine``.
             cache: where decoded frames are kept on the GPU for later clips.
             token: cancels the read. It is checked before each packet on the CPU, and before each run on NVDEC, since a
                 session that is left in the middle of a run cannot be used again. Default: never cancelled.

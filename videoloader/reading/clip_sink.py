@@ -40,10 +40,10 @@ class ClipSink:
         stream: the CUDA stream for borders, padding and pictures that NVDEC does not decode; None on the CPU.
 
     Attributes:
-        corrupt: for each clip bool[T], True where ``mark`` called the frame corrupt.
+        corrupt: a bool[T] for each clip, True where ``mark`` called the frame corrupt.
         packets: numbers of the packets whose pictures are wanted.
-        done: of these, the packets whose pictures have come.
-        marked: of these, the packets whose frames are corrupt.
+        done: the wanted packets whose pictures have come.
+        marked: the wanted packets whose frames are corrupt.
         streams: the CUDA streams on which slots were written.
     """
 

@@ -18,12 +18,12 @@ class ReadProgress:
     Args:
         index: the video's index.
         frames: int64[N], the frame numbers wanted.
-        plan: of the frames by the index, where it is known already.
+        plan: the decode plan of these frames by this index; None where it is not made yet.
         sink: takes their pictures.
 
     Attributes:
         index: as it is known now.
-        plan: of what is left to decode by this index; None where it is not made yet.
+        plan: the decode plan of what is left, by this index; None where it is not made yet.
         sink: takes the pictures.
         packets: number of packets decoded.
         corrections: what was learned of the index, in this order.
