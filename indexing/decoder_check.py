@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -19,8 +20,8 @@ from videoloader.indexing.pictures import are_same
 from videoloader.indexing.sources import ByteSource
 
 _CHECKED_PACKETS = 16
-# Less of large pictures: some 4K ones.
-_CHECKED_PIXELS = 1 << 27
+# Less of large pictures, since all are held: four of 4K.
+_CHECKED_PIXELS = 1 << 25
 
 # Whose decoders need no more than the record and the packets either.
 _PLAIN = (*WELL_KNOWN_CODECS, "h263", "flv1", "theora")
@@ -47,32 +48,34 @@ def check_decoder(index: VideoIndex, source: ByteSource) -> None:
 
 
 def _gives_the_same(index: VideoIndex, source: ByteSource) -> bool:
-    """Whether a decoder that is set up by an index gives all pictures that libavformat's gives of the first packets."""
-    ours: deque[av.VideoFrame] = deque()
-    expected: deque[av.VideoFrame] = deque()
-    pixels = 0
+    """Whether a decoder that is set up by an index gives all pictures that libavformat's gives of the first packets.
+
+    All of libavformat's are held while the other decoder works. Were their memory free, it would be what pictures that
+    a decoder leaves unfinished are made of, and these would look the same.
+    """
+    payloads: list[bytes] = []
+    expected: list[av.VideoFrame] = []
     with open_video(source) as (container, stream):
-        decoder = FreshDecoder(index, 0)
         packets = (packet for packet in container.demux(stream) if packet.size)
-        for number, packet in enumerate(islice(packets, _CHECKED_PACKETS)):
-            ours += decoder.frames(number, bytes(packet)) or ()
-            frames = _decode(stream.codec_context, packet)
-            expected += frames
-            _take_same(expected, ours)
-            pixels += sum(frame.width * frame.height for frame in frames)
-            if pixels >= _CHECKED_PIXELS:
+        for packet in islice(packets, _CHECKED_PACKETS):
+            payloads.append(bytes(packet))
+            expected += _decode(stream.codec_context, packet)
+            if sum(frame.width * frame.height for frame in expected) >= _CHECKED_PIXELS:
                 break
         expected += _decode(stream.codec_context, None)
-    ours += decoder.rest() or ()
-    _take_same(expected, ours)
-    return not expected
+    decoder = FreshDecoder(index, 0)
+    missing = deque(expected)
+    for number, payload in enumerate(payloads):
+        _take_same(missing, decoder.frames(number, payload) or ())
+    _take_same(missing, decoder.rest() or ())
+    return not missing
 
 
-def _take_same(expected: deque[av.VideoFrame], ours: deque[av.VideoFrame]) -> None:
-    """Take the same pictures off both, and of ours what comes before them: libavformat may leave some out."""
-    while expected and ours:
-        if are_same(expected[0], ours.popleft()):
-            expected.popleft()
+def _take_same(missing: deque[av.VideoFrame], ours: Iterable[av.VideoFrame]) -> None:
+    """Take off what ours show, in their order. Libavformat may leave some out, so ours may be more."""
+    for picture in ours:
+        if missing and are_same(missing[0], picture):
+            missing.popleft()
 
 
 def _decode(context: VideoCodecContext, packet: Packet[Any] | None) -> list[av.VideoFrame]:

@@ -10,6 +10,8 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from lies import LIES
+from lies.bases import write_base
 from mp4_writing import TABLES, find_box
 from sample_videos import Recipe, write_video
 from test_keyframes import assert_every_frame_comes_out_alone
@@ -134,6 +136,13 @@ def test_a_decoder_that_gives_other_pictures_than_libavformats_is_refused(tmp_pa
     monkeypatch.setattr(decoder_check, "FreshDecoder", WithoutPalette)
     with pytest.raises(UnsupportedError, match="rawvideo of this kind"):
         build_index(path)
+
+
+def test_pictures_that_a_decoder_leaves_unfinished_are_not_taken_for_libavformats(tmp_path):
+    # Without its record FFV1's decoder leaves pictures as they were in memory, where libavformat's may just have been.
+    told = LIES["stream_format_size"].tell(write_base(tmp_path, "ffv1_avi").read_bytes(), 72)
+    with pytest.raises(UnsupportedError, match="ffv1 of this kind"):
+        build_index(told)
 
 
 def stated(path: Path, width: int, height: int) -> Path:
