@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import get_args
 
@@ -308,11 +308,7 @@ class Video:
         again = np.concatenate(numbers)
         if not len(again):
             return []
-        chosen = [np.isin(clip.frame_numbers, again) for clip in clips]
-        rest = [
-            replace(clip, frame_numbers=clip.frame_numbers[some], positions=clip.positions[some])
-            for clip, some in zip(clips, chosen, strict=True)
-        ]
+        rest = [clip.only(np.isin(clip.frame_numbers, again)) for clip in clips]
         return list(split_clips(self.index, rest, LEAST_PACKETS))
 
     def _outdated(self, report: ClipsReport, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -338,8 +334,7 @@ class Video:
         """Let the caller's CUDA stream wait for pixels, and remember what was learned of the index."""
         hand_over(self.device, [event for report in reports for event in report.ready], pixels)
         for report in reports:
-            for correct in report.corrections:  # other jobs may have learned something else meanwhile
-                self.index = correct(self.index)
+            self.index = report.corrected(self.index)
 
 
 def _consecutive(parts: list[npt.NDArray[np.int64]], most: int) -> deque[npt.NDArray[np.int64]]:

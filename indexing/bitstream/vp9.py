@@ -22,7 +22,7 @@ class FrameHeader(NamedTuple):
     Attributes:
         shown: the slot that is shown as it is; None for a frame of its own.
         is_key: a key frame, which forgets all before it.
-        resilient: whether it takes nothing from earlier frames but its references.
+        resilient: True if it takes nothing from earlier frames but its references.
         refreshes: bit mask of the slots it is stored in.
         reads: the slots it names.
         size: (width, height), pixels; None where it is that of a reference.

@@ -31,9 +31,9 @@ def spans_need_decoding(index: VideoIndex, source: ByteSource, shown: Shown) -> 
     """Whether tables do not tell which frames come out of the spans of an edit list.
 
     Args:
-        index: of the tables.
-        source: of the same video.
-        shown: what the tables say of the list.
+        index: the index that the tables give.
+        source: the same video's bytes.
+        shown: the spans as the tables tell them.
     """
     if index.stream.encrypted or not shown.starts:
         return False

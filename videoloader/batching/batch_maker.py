@@ -57,7 +57,7 @@ class MadeBatch:
 
     Attributes:
         batch: None where no clip of it could be made.
-        stats: what it took.
+        stats: the account of its making.
         ready: the CUDA event after which its tensors are there; None on the CPU.
     """
 
@@ -182,7 +182,7 @@ class BatchMaker:
         """Begin to make consecutive batches. Their clips are planned together, so that they can share decoding.
 
         Args:
-            plans: what each batch is to consist of, in order.
+            plans: one plan for each batch, in order.
             token: cancels them.
         """
         unreadable: list[list[tuple[str, str]]] = [[] for _ in plans]

@@ -24,7 +24,7 @@ class PlannedClip:
         video: the entry that the clip is taken from, and its index.
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
         drawn: the geometry and the operations drawn for its pixels.
-        view: which view of the clip this is, from 0; several where ``repeats`` or transforms make some.
+        view: the number of this view of the clip, from 0. ``repeats`` and some transforms make several.
     """
 
     number: int
@@ -55,7 +55,7 @@ def plan_views(
         video: the entry that the clip is taken from.
         clip: number of the clip among those that ``mode`` makes of the entry.
         mode: chooses the frames.
-        transforms: what is done to the frames.
+        transforms: the plan of what is done to the frames.
         rngs: generators from ``clip_rng``, one for each repeat. The first also chooses the frames.
 
     Raises:

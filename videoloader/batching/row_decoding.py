@@ -60,8 +60,8 @@ class SubmittedJob(NamedTuple):
 
 def apply_corrections(row: BatchRow, report: ClipsReport) -> None:
     """Correct the index of a row's video by what decoding it has shown."""
-    for correct in report.corrections:  # other jobs may have learned something else meanwhile
-        row.clip.video.index = correct(row.clip.video.index)
+    if report.corrections:
+        row.clip.video.index = report.corrected(row.clip.video.index)
 
 
 def group_into_jobs(rows: Sequence[BatchRow]) -> Iterator[RowsJob]:

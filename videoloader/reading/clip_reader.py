@@ -82,6 +82,12 @@ class ClipsReport:
     seconds: float
     by_gpu: bool
 
+    def corrected(self, index: VideoIndex) -> VideoIndex:
+        """An index of the video with what was learned. Other jobs may have learned something else meanwhile."""
+        for correct in self.corrections:
+            index = correct(index)
+        return index
+
 
 class ClipReader:
     """Makes clips in one thread, with decoders that stay open from clip to clip.

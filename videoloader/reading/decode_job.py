@@ -35,6 +35,10 @@ class ClipSlots:
     slots: torch.Tensor
     positions: npt.NDArray[np.int64]
 
+    def only(self, chosen: npt.NDArray[np.bool_]) -> ClipSlots:
+        """The part of the clip with the chosen frames, bool[T]."""
+        return replace(self, frame_numbers=self.frame_numbers[chosen], positions=self.positions[chosen])
+
 
 def whole_clip(frame_numbers: npt.NDArray[np.int64], geometry: Geometry, slots: torch.Tensor) -> ClipSlots:
     """A clip that is made in one go, frame after frame into its slots, [T, 3, H, W]."""
@@ -101,7 +105,6 @@ def split_clips(index: VideoIndex, clips: Sequence[ClipSlots], least_packets: in
             if not job:
                 wanted |= clip.frame_numbers == CONSTANT_FRAME
             if wanted.any():
-                part = replace(clip, frame_numbers=clip.frame_numbers[wanted], positions=clip.positions[wanted])
-                parts.append(ClipPart(number, part))
+                parts.append(ClipPart(number, clip.only(wanted)))
         if parts:
             yield DecodeJob(index, frames, plan_frames(index, frames), parts)

@@ -36,30 +36,29 @@ class ReadProgress:
         self.packets = 0
         self.corrections: list[Correction] = []
         self._frames = frames
-        self._settled: list[npt.NDArray[np.int64]] = []  # the packets wanted from runs that have ended
+        self._settled = np.zeros(0, np.int64)  # the packets wanted from runs that have ended
 
     def runs(self) -> tuple[Run, ...]:
         """What is left to decode."""
         if self.plan is None:
-            settled = np.concatenate([*self._settled, np.zeros(0, np.int64)])
-            self.plan = plan_frames(self.index, self._frames[~np.isin(self.index.frame_packet[self._frames], settled)])
+            has_come = np.isin(self.index.frame_packet[self._frames], self._settled)
+            self.plan = plan_frames(self.index, self._frames[~has_come])
         return self.plan.runs
 
     def settle(self, packets: npt.NDArray[np.int64]) -> None:
         """Take the pictures of some packets as they have come."""
-        self._settled.append(packets)
+        self._settled = np.concatenate([self._settled, packets])
 
     def correct(self, found: IndexCorrection) -> None:
         """Go on by a better index; what it would decode otherwise comes again."""
-        settled = np.concatenate([*self._settled, np.zeros(0, np.int64)])
-        again = decoded_otherwise(self.index, found.index)[settled]
-        self.sink.forget(settled[again].tolist())
-        self.index, self.plan, self._settled = found.index, None, [settled[~again]]
+        again = decoded_otherwise(self.index, found.index)[self._settled]
+        self.sink.forget(self._settled[again].tolist())
+        self.index, self.plan, self._settled = found.index, None, self._settled[~again]
         self.corrections.append(found.correct)
 
     def start_again(self) -> None:
         """Have everything come again."""
-        if self._settled:
+        if len(self._settled):
             self.plan = None
-        self._settled = []
+        self._settled = self._settled[:0]
         self.sink.start_again()
