@@ -268,7 +268,7 @@ class VideoLoader:
         self._token = token
         since, given, unwaited = time.perf_counter(), 0, 0
         with closing(
-            batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.cancel, token)
+            batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.drop, token)
         ) as queue:
             for pending in queue:
                 asked = time.perf_counter()

@@ -81,13 +81,11 @@ class BatchInMaking(NamedTuple):
         planned: future of the decoding jobs of this batch and of those planned with it. It never raises.
         made: future of a function that returns the batch, to be called in the consumer's thread; see ``result``.
         unreadable: (path, error) of each clip of the batch that could not be made; complete when ``made`` is done.
-        token: cancels this batch and all others of the same loop.
     """
 
     planned: Future[list[Future[ClipsReport]]]
     made: Future[Callable[[], MadeBatch]]
     unreadable: list[tuple[str, str]]
-    token: CancelToken
 
     def result(self) -> MadeBatch:
         """Wait for the batch. Modules among its transforms are called now, in this thread."""
@@ -97,11 +95,6 @@ class BatchInMaking(NamedTuple):
         """Cancel the jobs not yet begun, of this batch and of those planned with it, and wait for the others."""
         wait([job for job in self.planned.result() if not job.cancel()])
         wait([self.made])
-
-    def cancel(self) -> None:
-        """Cancel all batches that share ``token``, and wait until no thread works on this one."""
-        self.token.cancel()
-        self.drop()
 
 
 def _no_stand_ins(clip: PlannedClip) -> Iterator[PlannedClip]:
@@ -174,9 +167,6 @@ class BatchMaker:
     def _start_threads(self) -> None:
         self._plan_thread = ThreadPoolExecutor(1, "videoloader-plan")
         self._finish_thread = ThreadPoolExecutor(1, "videoloader-batch")
-        # Planned batches, handed from the planning thread to the finishing thread in order. Nothing else refers to a
-        # batch in the making, so its memory is freed as soon as it is done with.
-        self._decoding: SimpleQueue[_DecodingBatch | BaseException] = SimpleQueue()
 
     def start(self, plans: Sequence[BatchPlan], token: CancelToken) -> list[BatchInMaking]:
         """Begin to make consecutive batches. Their clips are planned together, so that they can share decoding.
@@ -186,13 +176,21 @@ class BatchMaker:
             token: cancels them.
         """
         unreadable: list[list[tuple[str, str]]] = [[] for _ in plans]
-        planned = self._plan_thread.submit(self._plan_and_submit, plans, unreadable, token)
+        # Planned batches, handed from the planning thread to the finishing thread in order. Nothing else refers to a
+        # batch in the making, so its memory is freed as soon as it is done with. Each call has a queue of its own: a
+        # Ctrl-C between the two threads' orders must not leave its batches to those that are begun later.
+        decoding: SimpleQueue[_DecodingBatch | BaseException] = SimpleQueue()
+        planned = self._plan_thread.submit(self._plan_and_submit, plans, unreadable, token, decoding)
         return [
-            BatchInMaking(planned, self._finish_thread.submit(self._finish), theirs, token) for theirs in unreadable
+            BatchInMaking(planned, self._finish_thread.submit(self._finish, decoding), theirs) for theirs in unreadable
         ]
 
     def _plan_and_submit(
-        self, plans: Sequence[BatchPlan], unreadable: Sequence[list[tuple[str, str]]], token: CancelToken
+        self,
+        plans: Sequence[BatchPlan],
+        unreadable: Sequence[list[tuple[str, str]]],
+        token: CancelToken,
+        decoding: SimpleQueue[_DecodingBatch | BaseException],
     ) -> list[Future[ClipsReport]]:
         """Plan some batches, have them decoded, and pass each on, or what went wrong with it."""
         begin = time.perf_counter()
@@ -210,11 +208,11 @@ class BatchMaker:
                 self._submit(batches, jobs, token)
                 for batch in batches:
                     batch.seconds = (time.perf_counter() - begin) / len(batches)
-                    self._decoding.put(batch)
+                    decoding.put(batch)
                     passed_on += 1
         except BaseException as error:
             for _ in plans[passed_on:]:
-                self._decoding.put(error)
+                decoding.put(error)
         return jobs
 
     def _submit(self, batches: Sequence[_DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
@@ -230,8 +228,8 @@ class BatchMaker:
             for number, (batch, theirs) in enumerate(rows_of.items()):
                 (batch.shared if number else batch.jobs).append(SubmittedJob(job.report, theirs))
 
-    def _finish(self) -> Callable[[], MadeBatch]:
-        decoding = self._decoding.get()
+    def _finish(self, planned: SimpleQueue[_DecodingBatch | BaseException]) -> Callable[[], MadeBatch]:
+        decoding = planned.get()
         if isinstance(decoding, BaseException):
             raise decoding
         with self._on_stream():

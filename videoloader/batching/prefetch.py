@@ -22,8 +22,9 @@ def batches_ahead(
     Args:
         begun: each ``next`` of it begins some batches and gives them.
         has_room: called with the queue; whether more batches are to be begun.
-        give_up: cancels one batch and waits for its threads.
-        token: the loop's: whether its threads still exist, and in which process it was begun.
+        give_up: cancels what is not yet begun of one batch and waits for its threads.
+        token: the loop's. It is cancelled when the loop ends. It knows whether its threads still exist, and in which
+            process it was begun.
 
     Raises:
         ConfigurationError: the process is a fork of the one that began.
@@ -42,6 +43,7 @@ def batches_ahead(
             token.raise_if_forked()
             yield queue
     finally:
+        token.cancel()  # also of batches that a Ctrl-C kept from the queue
         if not token.threads_gone:
             for each in queue:
                 give_up(each)

@@ -134,16 +134,19 @@ class DecodeWorkers:
 
     def _start_work(self) -> None:
         """Let as many threads work as may and have something to do. To wake one that has not costs as much as a job."""
-        with self._lock:
-            missing = min(self._may_work() - self._working, len(self._waiting) + len(self._waiting_for_cpu))
-            self._working += max(missing, 0)
-        for started in range(missing):
-            try:
+        missing = 0
+        try:
+            with self._lock:
+                waiting = len(self._waiting) + len(self._waiting_for_cpu)
+                missing = max(min(self._may_work() - self._working, waiting), 0)
+                self._working += missing
+            while missing:
                 self._main.submit(self._work)
-            except RuntimeError:  # at the interpreter's end
+                missing -= 1
+        finally:
+            if missing:  # at the interpreter's end, or by a Ctrl-C
                 with self._lock:
-                    self._working -= missing - started
-                raise
+                    self._working -= missing
 
     def _call_help(self) -> None:
         """Let one more CPU thread help, if there is something that it should do."""

@@ -81,10 +81,10 @@ class _Pending(NamedTuple):
     making: list[BatchInMaking]
     then: _Progress
 
-    def cancel(self) -> None:
-        """Cancel all batches of the loop, and wait until no thread works on this one."""
+    def drop(self) -> None:
+        """Cancel the jobs not yet begun, and wait for the others."""
         for each in self.making:
-            each.cancel()
+            each.drop()
 
 
 class DecodingLoader:
@@ -275,7 +275,7 @@ class DecodingLoader:
         end: list[_Progress | Exception] = []
         try:
             with closing(
-                batches_ahead(self._start_batches(batches, end, token), self._has_room, _Pending.cancel, token)
+                batches_ahead(self._start_batches(batches, end, token), self._has_room, _Pending.drop, token)
             ) as queue:
                 asked = since
                 for pending in queue:
@@ -368,8 +368,7 @@ class DecodingLoader:
             if self._on_error == "raise":
                 raise
             self.unreadable.append((error.source or "", str(error)))
-            for making in pending.making:
-                making.drop()
+            pending.drop()
             return []
         for each in made:
             self._stats += each.stats
