@@ -51,6 +51,19 @@ class ByteSource(Protocol):
         ...
 
 
+class SourceBase:
+    """What most sources do alike: they are near, answer ranges one by one, and their file objects are made of reads."""
+
+    # A page cache hands over this much in the time that another system call takes.
+    read_through = 64 << 10
+
+    def read_ranges(self: ByteSource, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+
+    def open(self: ByteSource) -> io.BufferedIOBase:
+        return io.BufferedReader(_PositionedFile(self))
+
+
 class _PositionedFile(io.RawIOBase):
     """A file object that keeps its own position in a source."""
 
@@ -77,8 +90,3 @@ class _PositionedFile(io.RawIOBase):
             raise ValueError(f"seek to byte {start + offset}")
         self._position = start + offset
         return self._position
-
-
-def open_by_position(source: ByteSource) -> io.BufferedIOBase:
-    """A buffered file object over a source that has none of its own."""
-    return io.BufferedReader(_PositionedFile(source))

@@ -6,18 +6,15 @@ import io
 import os
 import threading
 import uuid
-from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 from videoloader.errors import ConfigurationError, SourceError
-from videoloader.indexing.sources.base import open_by_position
+from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.local import FileSource
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
-_READ_THROUGH = 64 << 10
 
-
-class FileObjectSource:
+class FileObjectSource(SourceBase):
     """A seekable binary file object, all of it, wherever its position is.
 
     The object must stay open as long as the source is used, and its position must be left to the source. Plain
@@ -31,8 +28,6 @@ class FileObjectSource:
         ConfigurationError: it was opened as text.
         SourceError: it cannot seek, or is closed.
     """
-
-    read_through = _READ_THROUGH
 
     def __init__(self, file: BinaryIO) -> None:
         name = getattr(file, "name", None)
@@ -78,9 +73,6 @@ class FileObjectSource:
             data += more
         return data
 
-    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
-        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
-
     def check_unchanged(self, known: SourceState | None = None) -> None:
         require_same(known, self.state, self.name)
         if self._is_plain:
@@ -89,10 +81,7 @@ class FileObjectSource:
             except (OSError, ValueError) as error:
                 raise SourceError(f"cannot be read ({error})", self.name) from None
 
-    def open(self) -> io.BufferedIOBase:
-        return open_by_position(self)
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         try:
             if self._is_plain and os.path.samestat(os.stat(self.name), os.fstat(self._file.fileno())):
                 return FileSource, (os.path.abspath(self.name), self.state)

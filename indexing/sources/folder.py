@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -16,6 +16,7 @@ from hashlib import blake2b
 from itertools import accumulate
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, UnsupportedError
+from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.state import SourceState, host, require_same, state_of_file
 
 IMAGE_EXTENSIONS = ("bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")
@@ -25,7 +26,7 @@ _LARGEST_FPS_DENOMINATOR = 1001
 _NUMBER = re.compile(r"(\d+)")
 
 
-class FolderSource:
+class FolderSource(SourceBase):
     """The image files of a folder in natural order ("im2" before "im10"), as if written one after the other.
 
     Hidden files, files of other kinds, and folders inside are left out. Files are opened when they are read and
@@ -72,14 +73,14 @@ class FolderSource:
         self.files = [os.path.join(folder, name) for name in names]
         self.offsets = [0, *accumulate(found[name].st_size for name in names)]
         self.size = self.offsets[-1]
-        self._statuses = [(each.st_mtime_ns, each.st_ino, each.st_ctime_ns) for each in map(found.get, names) if each]
+        self._listed = [_marks_of(found[name]) for name in names]
         self._host, self._file_changed = host(), False
 
     @cached_property
     def fingerprint(self) -> str:
         """A short name for these files as they are: names, sizes and times of change, and the rate."""
         names = [os.path.basename(file) for file in self.files]
-        content = repr((names, self.offsets, [status[0] for status in self._statuses], str(self.fps)))
+        content = repr((names, self.offsets, [time for _, time, _, _ in self._listed], str(self.fps)))
         return blake2b(content.encode(), digest_size=16).hexdigest()
 
     @property
@@ -124,10 +125,6 @@ class FolderSource:
             offset, number = end, number + 1
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
-        """What ``read`` gives for each range."""
-        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
-
     def _read_file(self, number: int, position: int, size: int) -> bytes:
         file = self.files[number]
         try:
@@ -139,22 +136,15 @@ class FolderSource:
                 os.close(descriptor)
         except OSError as error:
             raise SourceError(f"cannot be read ({error.strerror})", file) from None
-        if (status.st_size, status.st_mtime_ns, status.st_ino) != self._listed(number)[:3] or len(data) < size:
+        if _marks_of(status) != self._listed[number]:
+            length, time, inode, changed = self._listed[number]
+            listed = SourceState(f"{length}-{time}", inode, changed, self._host)
             try:
-                require_same(self._state_of(number), state_of_file(status), file)
+                require_same(listed, state_of_file(status), file)
             except StaleIndexError:
                 self._file_changed = True
                 raise
         return data
-
-    def _listed(self, number: int) -> tuple[int, int, int, int]:
-        """Size, time of change, inode and when that was changed, as the folder was listed."""
-        return self.offsets[number + 1] - self.offsets[number], *self._statuses[number]
-
-    def _state_of(self, number: int) -> SourceState:
-        """Of one file."""
-        size, time, inode, changed = self._listed(number)
-        return SourceState(f"{size}-{time}", inode, changed, self._host)
 
     def open(self) -> io.BufferedIOBase:
         """Not possible: a file object is for containers, and image files one after the other are none.
@@ -168,6 +158,11 @@ class FolderSource:
 def folder_fingerprint(changed: int | None) -> str:
     """What an index store remembers of a folder that was last changed then, in nanoseconds."""
     return f"folder-{changed}"
+
+
+def _marks_of(status: os.stat_result) -> tuple[int, int, int, int]:
+    """Size, time of change, inode and when that was changed."""
+    return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 
 
 def _time_of_change(folder: str) -> int | None:

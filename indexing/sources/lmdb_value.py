@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
 import struct
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from videoloader.errors import SourceError, VideoLoaderError, needs
 from videoloader.indexing.forks import after_fork
-from videoloader.indexing.sources.base import open_by_position
+from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 # mdb.c: MDB_MAGIC, after the header of the first page.
 _MAGIC, _MAGIC_AT = struct.pack("=I", 0xBEEFC0DE), 16
-_READ_THROUGH = 64 << 10
 
 
 class _Environments:
@@ -74,7 +71,7 @@ def is_lmdb(head: bytes) -> bool:
     return head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC
 
 
-class LmdbSource:
+class LmdbSource(SourceBase):
     """The value of a key, read from the memory map.
 
     The database is opened read-only and without locks, once a process, and stays open; it must not be written
@@ -89,8 +86,6 @@ class LmdbSource:
         ConfigurationError: the package lmdb is not installed.
         SourceError: the database cannot be opened, or has no such key.
     """
-
-    read_through = _READ_THROUGH
 
     def __init__(self, path: str, key: str, known: SourceState | None = None) -> None:
         self.name = f"{path}::{key}"
@@ -133,9 +128,6 @@ class LmdbSource:
     def read(self, offset: int, size: int) -> bytes:
         return bytes(self._mapped()[offset : offset + size])
 
-    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
-        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
-
     def _state_of(self, status: os.stat_result) -> SourceState:
         place = blake2b(self._key.encode(), digest_size=16).hexdigest()
         file = state_of_file(status)
@@ -150,11 +142,5 @@ class LmdbSource:
             return
         require_same(self.state, self._state_of(status), self.name)
 
-    def open(self) -> io.BufferedIOBase:
-        return open_by_position(self)
-
-    def __getstate__(self) -> tuple[str, str, SourceState]:
-        return self._path, self._key, self._known or self.state
-
-    def __setstate__(self, state: tuple[str, str, SourceState]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._path, self._key, self._known or self.state)

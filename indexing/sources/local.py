@@ -8,23 +8,20 @@ from collections.abc import Sequence
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from videoloader.errors import SourceError
+from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
-# A page cache hands over this much in the time that another system call takes.
-_READ_THROUGH = 64 << 10
 
-
-class FileSource:
+class FileSource(SourceBase):
     """A local file, read with ``pread``: no seek position, so any number of threads may read at once.
 
     Args:
         path: of the file.
         known: its state when it was opened before, in this process or another.
     """
-
-    read_through = _READ_THROUGH
 
     def __init__(self, path: str | os.PathLike[str], known: SourceState | None = None) -> None:
         self.name = os.fspath(path)
@@ -55,14 +52,13 @@ class FileSource:
             raise SourceError(f"cannot be read at byte {offset} ({error.strerror})", self.name) from None
 
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
-        data = [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+        data = super().read_ranges(offsets, sizes)
         self._compare(os.fstat(self._file.fileno()))
         return data
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
         for earlier in (self._known, known):
-            if earlier is not None:
-                require_same(earlier, self.state, self.name)
+            require_same(earlier, self.state, self.name)
         try:
             status = os.stat(self._path)
         except OSError:  # it is gone: what is open stays what it was
@@ -77,18 +73,13 @@ class FileSource:
     def open(self) -> io.BufferedIOBase:
         return Path(self.name).open("rb")
 
-    def __getstate__(self) -> tuple[str, SourceState]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # A descriptor shared over fork or pickle would be a shared fate: the other process opens its own.
-        return self.name, self._known or self.state
-
-    def __setstate__(self, state: tuple[str, SourceState]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+        return type(self), (self.name, self._known or self.state)
 
 
-class MemorySource:
+class MemorySource(SourceBase):
     """Bytes already in memory."""
-
-    read_through = _READ_THROUGH
 
     def __init__(self, data: bytes, name: str = "<bytes>") -> None:
         self.name = name
@@ -104,14 +95,10 @@ class MemorySource:
         return SourceState(self.fingerprint)
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
-        if known is not None:
-            require_same(known, self.state, self.name)
+        require_same(known, self.state, self.name)
 
     def read(self, offset: int, size: int) -> bytes:
         return self._data[offset : offset + size]
-
-    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
-        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
 
     def open(self) -> io.BufferedIOBase:
         return io.BytesIO(self._data)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 
-from videoloader.indexing.sources.base import ByteSource, open_by_position
+from videoloader.indexing.sources.base import ByteSource, SourceBase
 from videoloader.indexing.sources.state import SourceState, check_unchanged, require_same, state_of
 
 
-class PartSource:
+class PartSource(SourceBase):
     """The bytes ``[offset, offset + size)`` of another source.
 
     Args:
@@ -20,7 +19,7 @@ class PartSource:
     """
 
     def __init__(self, source: ByteSource, offset: int, size: int, name: str) -> None:
-        self.name, self.size = name, size
+        self.name, self.size, self.read_through = name, size, source.read_through
         self._source, self._offset = source, offset
 
     @property
@@ -37,10 +36,6 @@ class PartSource:
         if (state := self.state) is not None:
             require_same(known, state, self.name)
 
-    @property
-    def read_through(self) -> int:
-        return self._source.read_through
-
     def read(self, offset: int, size: int) -> bytes:
         size = min(size, self.size - offset)
         return self._source.read(self._offset + offset, size) if size > 0 else b""
@@ -49,6 +44,3 @@ class PartSource:
         starts = [min(offset, self.size) for offset in offsets]
         lengths = [min(size, self.size - start) for start, size in zip(starts, sizes, strict=True)]
         return self._source.read_ranges([self._offset + start for start in starts], lengths)
-
-    def open(self) -> io.BufferedIOBase:
-        return open_by_position(self)

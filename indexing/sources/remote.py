@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import os
 import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, needs
 from videoloader.indexing.forks import after_fork
-from videoloader.indexing.sources.base import open_by_position
+from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.read_ahead import ReadAhead
 from videoloader.indexing.sources.state import SourceState, require_same
 
@@ -52,7 +52,7 @@ _lock_of: weakref.WeakKeyDictionary[AbstractFileSystem, threading.Lock] = weakre
 after_fork(lambda: _lock_of.clear())
 
 
-class RemoteSource:
+class RemoteSource(SourceBase):
     """A file behind any URL that fsspec knows: ``https://``, ``s3://``, ``gs://``, ``memory://``, ….
 
     Opening it costs no request. Small reads are answered from windows that grow where reading goes on;
@@ -126,15 +126,10 @@ class RemoteSource:
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
         ahead = self._connected().ahead
         found = [ahead.kept(*each) for each in zip(offsets, sizes, strict=True)]
-        missing = [number for number, data in enumerate(found) if data is None]
-        if missing:
-            ranges = [(offsets[number], offsets[number] + sizes[number]) for number in missing]
-            for number, data in zip(missing, self._fetch_ranges(ranges), strict=True):
-                found[number] = data
-        return [data for data in found if data is not None]
-
-    def open(self) -> io.BufferedIOBase:
-        return open_by_position(self)
+        ranges = ((start, start + size) for start, size in zip(offsets, sizes, strict=True))
+        missing = [each for each, data in zip(ranges, found, strict=True) if data is None]
+        fetched = iter(self._fetch_ranges(missing) if missing else ())
+        return [next(fetched) if data is None else data for data in found]
 
     def exists(self) -> bool:
         """Whether there is such a file, which only a request can tell.
@@ -150,12 +145,8 @@ class RemoteSource:
             raise
         return True
 
-    def __getstate__(self) -> tuple[str, dict[str, Any], _Facts | None]:
-        return self.name, self.options, self._facts
-
-    def __setstate__(self, state: tuple[str, dict[str, Any], _Facts | None]) -> None:
-        self.__init__(state[0], **state[1])  # type: ignore[misc]
-        self._facts = state[2]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self.name, **self.options), (), {"_facts": self._facts}
 
     def _known_facts(self) -> _Facts:
         if self._facts is None:

@@ -31,10 +31,9 @@ class SourceState:
         """What is different now; None where nothing is."""
         size, _, version = self.fingerprint.partition("-")
         size_now, _, version_now = now.fingerprint.partition("-")
-        elsewhere = bool(self.host and now.host and self.host != now.host)
         if size.isdigit() and size_now.isdigit() and size != size_now:
             return f"{size} bytes, now {size_now}"
-        if elsewhere:
+        if self.host and now.host and self.host != now.host:
             return None
         if size != size_now:
             return "other files"
