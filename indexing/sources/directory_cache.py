@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sized
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from videoloader.indexing.forks import after_fork
 
-Directory = TypeVar("Directory", bound=Sized)
+Directory = TypeVar("Directory")
 
 
 class DirectoryCache(Generic[Directory]):
@@ -18,10 +18,11 @@ class DirectoryCache(Generic[Directory]):
 
     Args:
         limit: of the entries of all kept directories together; at least one directory is kept.
+        count: gives the number of entries of a directory.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, count: Callable[[Any], int] = len) -> None:
+        self._limit, self._count = limit, count
         self._clear()
         after_fork(self._clear)
 
@@ -30,10 +31,22 @@ class DirectoryCache(Generic[Directory]):
         self._kept: OrderedDict[Hashable, Future[Directory]] = OrderedDict()
         self._entries = 0
 
-    def get(self, key: Hashable, make: Callable[[], Directory]) -> Directory:
-        """The directory of that key, from ``make()`` where it is not kept."""
+    def kept(self, key: Hashable) -> Directory | None:
+        """The directory of that key where it is kept."""
         with self._lock:
             future = self._kept.get(key)
+            if future is None or not future.done():
+                return None
+            self._kept.move_to_end(key)
+        return future.result()
+
+    def get(self, key: Hashable, make: Callable[[], Directory], outdated: Directory | None = None) -> Directory:
+        """The directory of that key, from ``make()`` where none is kept, or only the ``outdated`` one."""
+        with self._lock:
+            future = self._kept.get(key)
+            if future is not None and future.done() and future.result() is outdated:
+                self._entries -= self._count(outdated)
+                future = None
             known = future is not None
             if future is None:
                 future = self._kept[key] = Future()
@@ -49,11 +62,11 @@ class DirectoryCache(Generic[Directory]):
             raise
         with self._lock:
             future.set_result(directory)
-            self._entries += len(directory)
+            self._entries += self._count(directory)
             while self._entries > self._limit and len(self._kept) > 1:
                 oldest = next(iter(self._kept.values()))
                 if not oldest.done():
                     break
                 self._kept.popitem(last=False)
-                self._entries -= len(oldest.result())
+                self._entries -= self._count(oldest.result())
         return directory

@@ -2,44 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-
-from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.folder import FolderSource
 from videoloader.indexing.sources.opening import open_source
 
-# Of all listings kept, about 200 bytes each; the last listing is always kept.
-_MOST_FILES = 200_000
-
-
-class _Listings:
-    """The folders listed last, by the names they were opened with."""
-
-    def __init__(self) -> None:
-        self._clear()
-        after_fork(self._clear)
-
-    def _clear(self) -> None:
-        self._kept: OrderedDict[str, FolderSource] = OrderedDict()
-        self._files = 0
-        self._lock = threading.Lock()
-
-    def get(self, name: str) -> FolderSource | None:
-        with self._lock:
-            if name in self._kept:
-                self._kept.move_to_end(name)
-            return self._kept.get(name)
-
-    def put(self, name: str, folder: FolderSource) -> None:
-        with self._lock:
-            if replaced := self._kept.pop(name, None):
-                self._files -= len(replaced.files)
-            self._kept[name] = folder
-            self._files += len(folder.files)
-            while self._files > _MOST_FILES and len(self._kept) > 1:
-                self._files -= len(self._kept.popitem(last=False)[1].files)
+# The limit is on the files of all listings kept, about 200 bytes each.
+_listings: DirectoryCache[FolderSource] = DirectoryCache(200_000, count=lambda folder: len(folder.files))
 
 
 def reopen_source(name: str) -> ByteSource:
@@ -52,13 +21,10 @@ def reopen_source(name: str) -> ByteSource:
     Raises:
         SourceError, IndexingError, UnsupportedError, ConfigurationError: as for ``open_source``.
     """
-    listed = _listings.get(name)
+    listed = _listings.kept(name)
     if listed is not None and listed.is_current():
         return listed
     source = open_source(name)
     if isinstance(source, FolderSource):
-        _listings.put(name, source)
+        return _listings.get(name, lambda: source, outdated=listed)
     return source
-
-
-_listings = _Listings()

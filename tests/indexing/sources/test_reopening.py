@@ -11,6 +11,7 @@ from image_files import encoded, picture, write_frames
 from videoloader import SourceError
 from videoloader.indexing import FileSource
 from videoloader.indexing.sources import reopen_source, reopening
+from videoloader.indexing.sources.directory_cache import DirectoryCache
 
 
 def test_a_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,8 +61,7 @@ def test_a_folder_that_is_gone_is_told_of(tmp_path: Path) -> None:
 
 
 def test_only_so_many_files_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reopening, "_MOST_FILES", 5)
-    monkeypatch.setattr(reopening, "_listings", reopening._Listings())
+    monkeypatch.setattr(reopening, "_listings", DirectoryCache(5, count=lambda folder: len(folder.files)))
     folders = [str(write_frames(tmp_path / name, ["1.png", "2.png"])) for name in "abc"]
     a, b, c = (reopen_source(folder) for folder in folders)
     assert reopen_source(folders[2]) is c
