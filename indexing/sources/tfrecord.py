@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources.base import ByteSource
@@ -96,24 +95,16 @@ def _record_length(file: ByteSource, position: int) -> int:
     return length
 
 
-class _Field(NamedTuple):
-    """A field of a protobuf message: its number, and the range of its value in the record."""
-
-    number: int
-    start: int
-    stop: int
-
-
 # tensorflow/core/example: Example.features, Features.feature (a map), its key and value, Feature.bytes_list,
 # BytesList.value.
 _FEATURES, _FEATURE, _KEY, _VALUE, _BYTES_LIST, _BYTES = 1, 1, 1, 2, 1, 1
-_LENGTH_DELIMITED = 2
+_VARINT, _LENGTH_DELIMITED = 0, 2
 _SIZE_OF_WIRE_TYPE = {1: 8, 5: 4}
 _LONGEST_VARINT = 10
 
 
-def _find_feature(record: ByteSource, name: str) -> _Field:
-    """The bytes of a feature, found by stepping over all others."""
+def _find_feature(record: ByteSource, name: str) -> range:
+    """The place of a feature's bytes in the record, found by stepping over all others."""
     names: list[str] = []
     wanted = None
     for features in _fields(record, 0, record.size, _FEATURES):
@@ -137,29 +128,25 @@ def _find_feature(record: ByteSource, name: str) -> _Field:
     return values[0]
 
 
-def _fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[_Field]:
-    """The length-delimited fields of that number in a message that lies at ``[start, stop)`` of the record."""
+def _fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[range]:
+    """The places of the length-delimited fields of that number in a message at ``[start, stop)`` of the record."""
     while start < stop:
         head = record.read(start, min(2 * _LONGEST_VARINT, stop - start))
         tag, at = _varint(head, 0, start, record)
         wire_type = tag & 7
-        end = start + at
-        if wire_type == _LENGTH_DELIMITED:
-            size, at = _varint(head, at, start, record)
-            value = start + at
-            end = value + size
-            if tag >> 3 == wanted and end <= stop:
-                yield _Field(wanted, value, end)
-        elif wire_type in _SIZE_OF_WIRE_TYPE:
-            end += _SIZE_OF_WIRE_TYPE[wire_type]
-        elif wire_type == 0:
-            _, at = _varint(head, at, start, record)
-            end = start + at
+        if wire_type in _SIZE_OF_WIRE_TYPE:
+            size = _SIZE_OF_WIRE_TYPE[wire_type]
+        elif wire_type in (_VARINT, _LENGTH_DELIMITED):
+            number, at = _varint(head, at, start, record)
+            size = number if wire_type == _LENGTH_DELIMITED else 0
         else:
             raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)
-        if end > stop:
+        value = range(start + at, start + at + size)
+        if value.stop > stop:
             raise IndexingError(f"the record is no tf.train.Example: the field at byte {start} is cut off", record.name)
-        start = end
+        if wire_type == _LENGTH_DELIMITED and tag >> 3 == wanted:
+            yield value
+        start = value.stop
 
 
 def _varint(data: bytes, at: int, start: int, record: ByteSource) -> tuple[int, int]:

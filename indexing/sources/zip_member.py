@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError, UnsupportedError
 from videoloader.indexing.sources.base import ByteSource
@@ -22,15 +21,7 @@ _LARGEST_RATIO = 1032
 _LARGEST_UNPACKED = 1 << 30
 
 
-class _Member(NamedTuple):
-    header: int
-    packed_size: int
-    size: int
-    method: int
-    flags: int
-
-
-_directories: DirectoryCache[dict[str, _Member]] = DirectoryCache(1 << 19)
+_directories: DirectoryCache[dict[str, zipfile.ZipInfo]] = DirectoryCache(1 << 19)
 
 
 def is_zip(head: bytes) -> bool:
@@ -51,43 +42,39 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     if member is None:
         raise SourceError(f"no member {name!r} among {len(directory)}{near_names(name, directory)}", archive.name)
     full_name = f"{archive.name}::{name}"
-    if member.flags & _ENCRYPTED or member.method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise UnsupportedError(f"is encrypted, or packed by method {member.method}", full_name)
-    header = archive.read(max(member.header, 0), _LOCAL_HEADER.size)
-    if member.header < 0 or len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
-        raise IndexingError(f"has no header at byte {member.header}", full_name)
+    if member.flag_bits & _ENCRYPTED or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UnsupportedError(f"is encrypted, or packed by method {member.compress_type}", full_name)
+    begin = member.header_offset
+    header = archive.read(max(begin, 0), _LOCAL_HEADER.size)
+    if begin < 0 or len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
+        raise IndexingError(f"has no header at byte {begin}", full_name)
     _, name_size, extra_size = _LOCAL_HEADER.unpack(header)
-    start = member.header + _LOCAL_HEADER.size + name_size + extra_size
-    if start + member.packed_size > archive.size:
+    start = begin + _LOCAL_HEADER.size + name_size + extra_size
+    if start + member.compress_size > archive.size:
         raise IndexingError(f"is cut off: the archive ends at byte {archive.size}", full_name)
-    if member.method == zipfile.ZIP_STORED:
-        return PartSource(archive, start, member.packed_size, full_name)
+    if member.compress_type == zipfile.ZIP_STORED:
+        return PartSource(archive, start, member.compress_size, full_name)
     return MemorySource(_inflate(archive, start, member, full_name), full_name)
 
 
-def _inflate(archive: ByteSource, start: int, member: _Member, name: str) -> bytes:
-    if member.size > _LARGEST_UNPACKED:
-        raise UnsupportedError(f"is deflated, and of {member.size} bytes: unpack it", name)
-    if not 0 < member.size <= member.packed_size * _LARGEST_RATIO:
-        raise IndexingError(f"is damaged: {member.packed_size} bytes cannot hold {member.size}", name)
+def _inflate(archive: ByteSource, start: int, member: zipfile.ZipInfo, name: str) -> bytes:
+    packed_size, size = member.compress_size, member.file_size
+    if size > _LARGEST_UNPACKED:
+        raise UnsupportedError(f"is deflated, and of {size} bytes: unpack it", name)
+    if not 0 < size <= packed_size * _LARGEST_RATIO:
+        raise IndexingError(f"is damaged: {packed_size} bytes cannot hold {size}", name)
     try:
-        data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(archive.read(start, member.packed_size), member.size)
+        data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(archive.read(start, packed_size), size)
     except zlib.error as error:
         raise IndexingError(f"is damaged ({error})", name) from None
-    if len(data) != member.size:
-        raise IndexingError(f"is damaged: {len(data)} bytes where {member.size} should be", name)
+    if len(data) != size:
+        raise IndexingError(f"is damaged: {len(data)} bytes where {size} should be", name)
     return data
 
 
-def _read_directory(archive: ByteSource) -> dict[str, _Member]:
+def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(archive.open()) as file:
-            return {
-                each.filename: _Member(
-                    each.header_offset, each.compress_size, each.file_size, each.compress_type, each.flag_bits
-                )
-                for each in file.infolist()
-                if not each.is_dir()
-            }
+            return {each.filename: each for each in file.infolist() if not each.is_dir()}
     except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError, struct.error) as error:
         raise IndexingError(f"is a damaged zip archive ({error})", archive.name) from None
