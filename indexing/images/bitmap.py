@@ -9,16 +9,12 @@ from videoloader.errors import IndexingError
 from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.window import Window
 
-# Sizes of the headers that Windows and OS/2 have written: BITMAPCOREHEADER to BITMAPV5HEADER.
-_BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)
+# Two letters alone say little. At byte 14 stands the size of the header; these have been written by Windows and OS/2:
+# 12, 16, 40, 52, 56, 64, 108 or 124, BITMAPCOREHEADER to BITMAPV5HEADER.
+BMP_START = re.compile(rb"BM.{12}[\x0c\x10\x28\x34\x38\x40\x6c\x7c]\0\0\0", re.DOTALL)
 # netpbm.sourceforge.net/doc/ppm.html: white space and comments between the numbers.
 _NETPBM = re.compile(rb"P([2356])(?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
 _NETPBM_CODECS = {b"2": "pgm", b"5": "pgm", b"3": "ppm", b"6": "ppm"}
-
-
-def is_bmp(start: bytes) -> bool:
-    """Whether a file begins as a BMP file does; two letters alone say little."""
-    return start[:2] == b"BM" and len(start) >= 18 and struct.unpack_from("<I", start, 14)[0] in _BMP_HEADERS
 
 
 def bmp_header(file: Window) -> ImageHeader:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.images.bitmap import bmp_header, is_bmp, netpbm_header
+from videoloader.indexing.images.bitmap import BMP_START, bmp_header, netpbm_header
 from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.jpeg import is_jpeg_stream, jpeg_header
 from videoloader.indexing.images.png import png_header
@@ -24,6 +26,15 @@ _TURNS = {
     1: (0, False), 2: (0, True), 3: (180, False), 4: (180, True),
     5: (90, True), 6: (90, False), 7: (270, True), 8: (270, False),
 }  # fmt: skip
+# What image files begin with.
+_KINDS: tuple[tuple[re.Pattern[bytes], Callable[[Window], ImageHeader]], ...] = (
+    (re.compile(rb"\xff\xd8\xff"), jpeg_header),
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), png_header),
+    (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), webp_header),
+    (re.compile(rb"II\*\0|MM\0\*"), tiff_header),
+    (BMP_START, bmp_header),
+    (re.compile(rb"P[2356]\s"), netpbm_header),
+)
 _LARGEST_FILE = np.iinfo(np.int32).max
 
 
@@ -68,19 +79,7 @@ def index_images(source: ByteSource) -> VideoIndex | None:
 def _read_header(file: Window) -> ImageHeader | None:
     """None where the file is no image known here."""
     start = file.start()
-    if start[:3] == b"\xff\xd8\xff":
-        return jpeg_header(file)
-    if start[:8] == b"\x89PNG\r\n\x1a\n":
-        return png_header(file)
-    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
-        return webp_header(file)
-    if start[:4] in (b"II*\0", b"MM\0*"):
-        return tiff_header(file)
-    if is_bmp(start):
-        return bmp_header(file)
-    if start[:2] in (b"P2", b"P3", b"P5", b"P6") and start[2:3].isspace():
-        return netpbm_header(file)
-    return None
+    return next((read_header(file) for magic, read_header in _KINDS if magic.match(start)), None)
 
 
 def _checked(header: ImageHeader, name: str) -> ImageHeader:
