@@ -6,10 +6,8 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
 
 from videoloader.errors import SourceError, check_positive
 from videoloader.indexing.build import INDEXER_VERSION
@@ -125,9 +123,7 @@ class StoreBuild:
     def __enter__(self) -> StoreBuild:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self._commit()
         finally:
@@ -197,16 +193,16 @@ class StoreBuild:
         self._rows = []
 
 
-_WRITTEN = [*COLUMNS]
 _UPSERT = (
-    f"INSERT INTO videos ({', '.join(_WRITTEN)}) VALUES ({', '.join('?' * len(_WRITTEN))}) "
-    f"ON CONFLICT (source) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _WRITTEN[1:])}"
+    f"INSERT INTO videos ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
+    f"ON CONFLICT (source) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)}"
 )
 
 
 def _write_rows(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
     """All rows in one transaction, each in the place of the one that the store has of the same video."""
-    with _transaction(connection):
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         for row in rows:
             key = to_sql(row.key)
             connection.execute(_UPSERT, (key, row.fingerprint, row.error_type, row.error, INDEXER_VERSION, *row.facts))
@@ -222,7 +218,8 @@ def _write_rows(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
 
 
 def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
-    with _transaction(connection):
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         for key in map(to_sql, keys):
             _delete_frame_table(connection, key)
             connection.execute("DELETE FROM videos WHERE source = ?", (key,))
@@ -231,14 +228,3 @@ def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
 
 def _delete_frame_table(connection: sqlite3.Connection, key: str | bytes) -> None:
     connection.execute("DELETE FROM frame_tables WHERE video IN (SELECT id FROM videos WHERE source = ?)", (key,))
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")

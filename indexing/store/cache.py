@@ -48,8 +48,7 @@ class IndexCache:
         after_fork(self._start_anew)
 
     def _clear(self) -> None:
-        self._kept: OrderedDict[str, VideoIndex] = OrderedDict()
-        self._states: dict[str, SourceState | None] = {}  # of those kept
+        self._kept: OrderedDict[str, tuple[VideoIndex, SourceState | None]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -65,50 +64,45 @@ class IndexCache:
         return source in self._kept
 
     def __getitem__(self, source: str) -> VideoIndex:
+        return self._take(source)[0]
+
+    def state(self, source: str) -> SourceState | None:
+        """The state that the video had when it was indexed; None where that is not known, or not to be compared."""
+        return self._take(source)[1]
+
+    def _take(self, source: str) -> tuple[VideoIndex, SourceState | None]:
         with self._lock:
             if source in self._kept:
                 self._kept.move_to_end(source)
                 return self._kept[source]
-        return self._take(source)[0]
-
-    def _take(self, source: str) -> tuple[VideoIndex, SourceState | None]:
         index, found = self._store.look_up(source)
         state = replace(found, host=self._host) if found is not None and self._compare else None
         with self._lock:
             struck = self._struck.get(source, ())
-            self._states[source] = state
         for packet in struck:
             index = index.without_keyframe(packet)
-        self._keep(source, index)
+        self._keep(source, index, state)
         return index, state
 
-    def state(self, source: str) -> SourceState | None:
-        """The state that the video had when it was indexed; None where that is not known, or not to be compared."""
-        with self._lock:
-            if source in self._states:
-                return self._states[source]
-        return self._take(source)[1]
-
     def __setitem__(self, source: str, index: VideoIndex) -> None:
-        known = self[source]
+        known, state = self._take(source)
         if index is known:
             return
         struck = np.flatnonzero(known.packet_key & ~index.packet_key).tolist()
         if struck:
             with self._lock:
                 self._struck[source] = self._struck.get(source, set()) | set(struck)
-        self._keep(source, index)
+        self._keep(source, index, state)
 
-    def _keep(self, source: str, index: VideoIndex) -> None:
+    def _keep(self, source: str, index: VideoIndex, state: SourceState | None) -> None:
         with self._lock:
             if replaced := self._kept.pop(source, None):
-                self._bytes -= _size(replaced)
-            self._kept[source] = index
+                self._bytes -= _size(replaced[0])
+            self._kept[source] = index, state
             self._bytes += _size(index)
             while self._bytes > self._capacity and len(self._kept) > 1:
-                forgotten, index = self._kept.popitem(last=False)
-                self._bytes -= _size(index)
-                self._states.pop(forgotten, None)
+                _, (forgotten, _) = self._kept.popitem(last=False)
+                self._bytes -= _size(forgotten)
 
 
 def _size(index: VideoIndex) -> int:

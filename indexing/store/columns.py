@@ -14,7 +14,6 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 
 _WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)
-_WORDS = {8: "<u1", 16: "<u2", 32: "<u4", 64: "<u8"}
 _WIDTH_CODE, _DELTA, _EXCEPTIONS = 0x07, 0x08, 0x10
 # About what an exception takes (a step to its place, its upper part), and what the list of them does.
 _EXCEPTION_BITS, _LIST_BITS = 24, 128
@@ -28,17 +27,10 @@ def pack_column(values: Integers) -> bytes:
     Args:
         values: int64[n].
     """
-    packed = bytearray()
-    _pack_column(values, packed)
-    return bytes(packed)
-
-
-def _pack_column(values: Integers, packed: bytearray) -> None:
     count = len(values)
     lowest, highest = (int(values.min()), int(values.max())) if count else (0, 0)
     if lowest == highest:
-        packed += bytes([0]) + pack_number(count) + pack_number(lowest)
-        return
+        return bytes([0]) + pack_number(count) + pack_number(lowest)
     flags, first = 0, b""
     steps = values[1:] - values[:-1]
     smallest, largest = int(steps.min()), int(steps.max())
@@ -50,13 +42,12 @@ def _pack_column(values: Integers, packed: bytearray) -> None:
     width = _WIDTHS[code]
     upper = excess >> np.uint64(width) if width < 64 else np.zeros(1, np.uint64)
     places = np.flatnonzero(upper)
+    exceptions = b""
     if len(places):
         flags |= _EXCEPTIONS
-    packed.append(code | flags)
-    packed += pack_number(count) + first + pack_number(lowest) + _pack_bits(excess, width)
-    if len(places):
-        _pack_column(places, packed)
-        _pack_column(upper[places].view(np.int64), packed)
+        exceptions = pack_column(places) + pack_column(upper[places].view(np.int64))
+    head = bytes([code | flags]) + pack_number(count) + first + pack_number(lowest)
+    return head + _pack_bits(excess, width) + exceptions
 
 
 def unpack_column(data: bytes, at: int) -> tuple[Integers, int]:
@@ -67,26 +58,21 @@ def unpack_column(data: bytes, at: int) -> tuple[Integers, int]:
         IndexError: they end too early.
     """
     head = data[at]
+    is_delta = bool(head & _DELTA)
     count, at = unpack_number(data, at + 1)
-    if not 0 <= count <= _LONGEST:
+    if not is_delta <= count <= _LONGEST:
         raise ValueError(f"a column of {count} values")
-    if not head & _DELTA:
-        lowest, at = unpack_number(data, at)
-        if not head:
-            return np.full(count, lowest, np.int64), at
-        values, at = _unpack_excess(data, at, head, count)
-        values += lowest
-        return values, at
-    first, at = unpack_number(data, at)
+    first, at = unpack_number(data, at) if is_delta else (0, at)
     lowest, at = unpack_number(data, at)
-    values = np.empty(count, np.int64)
-    values[0] = first
-    if head & _WIDTH_CODE or head & _EXCEPTIONS:
-        values[1:], at = _unpack_excess(data, at, head, count - 1)
-        values[1:] += lowest
+    if head & (_WIDTH_CODE | _EXCEPTIONS):
+        values, at = _unpack_excess(data, at, head, count - is_delta)
+        values += lowest
     else:
-        values[1:] = lowest
-    return np.cumsum(values, out=values), at
+        values = np.full(count - is_delta, lowest, np.int64)
+    if is_delta:
+        values = np.concatenate((np.array([first], np.int64), values))
+        np.cumsum(values, out=values)
+    return values, at
 
 
 def _unpack_excess(data: bytes, at: int, head: int, count: int) -> tuple[Integers, int]:
@@ -125,7 +111,7 @@ def _pack_bits(excess: npt.NDArray[np.uint64], width: int) -> bytes:
     if width == 0:
         return b""
     if width >= 8:
-        return excess.astype(_WORDS[width]).tobytes()
+        return excess.astype(f"<u{width // 8}").tobytes()
     share = 8 // width
     small = np.zeros(-(-len(excess) // share) * share, np.uint8)
     small[: len(excess)] = excess.astype(np.uint8) & ((1 << width) - 1)
@@ -138,10 +124,8 @@ def _pack_bits(excess: npt.NDArray[np.uint64], width: int) -> bytes:
 def _unpack_bits(packed: npt.NDArray[np.uint8], width: int, count: int) -> Integers:
     if width == 0:
         return np.zeros(count, np.int64)
-    if width == 64:
-        return packed.view("<i8").astype(np.int64)
     if width >= 8:
-        return packed.view(_WORDS[width]).astype(np.int64)
+        return packed.view(f"<u{width // 8}").astype(np.int64)
     if width == 1:
         return np.unpackbits(packed, count=count, bitorder="little").astype(np.int64)
     share, mask = 8 // width, (1 << width) - 1

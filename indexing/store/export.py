@@ -58,11 +58,10 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]])
     schema = pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
     with parquet.ParquetWriter(os.fspath(path), schema) as writer:
         while group := list(islice(rows, _ROW_GROUP)):
-            columns = [
-                [_as_utf8(value) for value in column] if kind == "TEXT" else column
+            arrays = [
+                pyarrow.array(map(_as_utf8, column) if kind == "TEXT" else column, types[kind])
                 for column, kind in zip(zip(*group, strict=True), COLUMNS.values(), strict=True)
             ]
-            arrays = [pyarrow.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing.sources import open_source
@@ -17,17 +18,10 @@ def fingerprint_of(source: str) -> str | None:
     Files and folders cost one look at the file system; a folder's text changes when files come, go or are renamed,
     and reading tells of one that was written anew. Other sources are opened, remote ones asked.
     """
-    try:
+    with suppress(OSError, ValueError):
         status = os.stat(source)
-    except (OSError, ValueError):
-        pass
-    else:
-        return (
-            folder_fingerprint(status.st_mtime_ns)
-            if stat.S_ISDIR(status.st_mode)
-            else state_of_file(status).fingerprint
-        )
-    try:
+        is_folder = stat.S_ISDIR(status.st_mode)
+        return folder_fingerprint(status.st_mtime_ns) if is_folder else state_of_file(status).fingerprint
+    with suppress(VideoLoaderError):
         return open_source(source).fingerprint
-    except VideoLoaderError:
-        return None
+    return None

@@ -53,8 +53,6 @@ def _packet_times_of_frames(columns: Columns) -> Integers:
     packets, times = columns["frame_packet"], columns["frame_pts"]
     count = len(columns["packet_size"])
     predicted = np.zeros(count, np.int64)
-    if not len(packets):
-        return predicted
     predicted[packets] = times
     if len(packets) != count:
         has_frame = np.zeros(count, np.bool_)
@@ -69,24 +67,21 @@ _PREDICTIONS: dict[str, Callable[[Columns], Integers]] = {
 }
 
 
-def _array_types() -> dict[str, np.dtype[Any]]:
-    """The dtype of each array of a VideoIndex, predicted ones last."""
-    # By the annotations as they are written: what numpy makes of NDArray differs between its versions.
-    annotations = {
-        field.name: re.fullmatch(r"npt\.NDArray\[np\.(\w+)\]", str(field.type)) for field in fields(VideoIndex)
-    }
-    types = {name: np.dtype(getattr(np, array[1])) for name, array in annotations.items() if array}
-    return dict(sorted(types.items(), key=lambda item: item[0] in _PREDICTIONS))
-
-
-_TYPES = _array_types()
+# By the annotations as they are written: what numpy makes of NDArray differs between its versions.
+_ARRAY = re.compile(r"npt\.NDArray\[np\.(\w+)\]")
+# The dtype of each array of a VideoIndex, predicted ones last.
+_TYPES: dict[str, np.dtype[Any]] = {
+    field.name: np.dtype(getattr(np, array[1]))
+    for field in sorted(fields(VideoIndex), key=lambda field: field.name in _PREDICTIONS)
+    if (array := _ARRAY.fullmatch(str(field.type)))
+}
 
 # JSON has no such values: they are written as an object with the type's name as its only key.
 _FROM_JSON: dict[str, Callable[[Any], object]] = {
     "Fraction": lambda pair: Fraction(*pair),
     "bytes": base64.b64decode,
-    "StreamInfo": lambda values: StreamInfo(**_with_tuples(values)),
-    "TransportLayout": lambda values: TransportLayout(**_with_tuples(values)),
+    "StreamInfo": lambda values: StreamInfo(**values),
+    "TransportLayout": lambda values: TransportLayout(**values),
 }
 
 
@@ -102,27 +97,21 @@ def _to_json(value: object) -> object:
     raise TypeError(f"{value!r} has no place in an index")
 
 
-def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _with_tuple(value) for name, value in values.items()}
-
-
 def _with_tuple(value: object) -> object:
     return tuple(map(_with_tuple, value)) if isinstance(value, list) else value
 
 
 def _from_json(value: dict[str, Any]) -> object:
-    if len(value) == 1:
-        ((name, content),) = value.items()
-        if name in _FROM_JSON:
-            return _FROM_JSON[name](content)
-    return value
+    values = {name: _with_tuple(content) for name, content in value.items()}
+    (name, *others) = values
+    return values if others or name not in _FROM_JSON else _FROM_JSON[name](values[name])
 
 
 @lru_cache(maxsize=256)
 def _read_record(record: bytes) -> tuple[tuple[str, ...], dict[str, Any]]:
     """(names of the columns, values of the fields that are no arrays)."""
     content = json.loads(record, object_hook=_from_json)
-    return tuple(content["columns"]), _with_tuples(content["index"])
+    return content["columns"], content["index"]
 
 
 def pack_index(index: VideoIndex) -> PackedIndex:

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,19 +45,16 @@ _inherited: list[sqlite3.Connection] = []
 class _Opened:
     """A connection of one thread, closed with its last user.
 
-    Attributes:
+    Args:
+        connection: made in this process.
         state: of a file that was taken to be immutable; None where it was not.
     """
 
-    def __init__(self, path: str, state: tuple[int, int, int] | None) -> None:
-        self.connection = connect_reader(path, immutable=state is not None)
-        self.process = os.getpid()
-        self.state = state
+    def __init__(self, connection: sqlite3.Connection, state: tuple[int, int, int] | None) -> None:
+        self.connection, self.state, self.process = connection, state, os.getpid()
 
     def __del__(self) -> None:
         # Connections are part of a reference cycle, and one that lingers keeps builders from tidying up.
-        if "state" not in self.__dict__:
-            return
         if self.process == os.getpid():
             self.connection.close()
         else:
@@ -95,19 +93,11 @@ class IndexStore:
         self.verify = verify
         self._given_root = None if root is None else os.path.abspath(os.fspath(root))
         self._local = threading.local()
-        if self._given_root is not None:
-            self.keys = SourceKeys((self._given_root,))
-            self._opened()
-        else:
-            settings = dict(self._select("SELECT name, value FROM settings"))
-            self.keys = SourceKeys(recorded_roots(settings, self.path))
+        settings = dict(self._select("SELECT name, value FROM settings"))
+        self.keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))
 
-    def __getstate__(self) -> tuple[str, str | None, bool]:
-        return self.path, self._given_root, self.verify
-
-    def __setstate__(self, state: tuple[str, str | None, bool]) -> None:
-        path, root, verify = state
-        self.__init__(path, root=root, verify=verify)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self.path, root=self._given_root, verify=self.verify), ()
 
     def __repr__(self) -> str:
         return f"IndexStore({self.path!r})"
@@ -146,7 +136,8 @@ class IndexStore:
         if row is None:
             raise self._not_indexed(name)
         fingerprint, error_type, error, frames, record, blob = row
-        self._check_fingerprint(name, fingerprint)
+        if stale := self._difference(name, fingerprint):
+            raise stale
         if error_type is not None:
             raise _stored_error(error_type, error, name)
         if not isinstance(record, bytes) or not isinstance(blob, bytes):
@@ -193,18 +184,11 @@ class IndexStore:
     def _stale(self, sources: Sequence[str], found: FoundCounts) -> dict[int, VideoLoaderError]:
         """The errors of videos that have changed, by position."""
 
-        def check(place: int, fingerprint: str | None) -> VideoLoaderError | None:
-            try:
-                self._check_fingerprint(sources[place], fingerprint)
-            except StaleIndexError as error:
-                return error
-            return None
-
         if not self.verify or not any(found.fingerprints):
             return {}
         with ThreadPoolExecutor(_STAT_THREADS, "videoloader-store") as pool:
-            checked = pool.map(check, found.places, found.fingerprints)
-            return {place: error for place, error in zip(found.places, checked, strict=True) if error is not None}
+            errors = pool.map(self._difference, (sources[place] for place in found.places), found.fingerprints)
+            return {place: error for place, error in zip(found.places, errors, strict=True) if error is not None}
 
     def errors(self) -> Iterator[tuple[str, str]]:
         """(path, message) of each video that could not be indexed."""
@@ -256,10 +240,12 @@ class IndexStore:
             source,
         )
 
-    def _check_fingerprint(self, source: str, stored: str | None) -> None:
-        if self.verify and stored is not None and "://" not in source and (found := fingerprint_of(source)) != stored:
-            change = "has changed since it was indexed" if found else "is not there any more"
-            raise StaleIndexError(f"{change}: build the index store {self.path} again", source)
+    def _difference(self, source: str, stored: str | None) -> StaleIndexError | None:
+        """The error of a video that is another one than was indexed, where videos are compared."""
+        if not self.verify or stored is None or "://" in source or (found := fingerprint_of(source)) == stored:
+            return None
+        change = "has changed since it was indexed" if found else "is not there any more"
+        return StaleIndexError(f"{change}: build the index store {self.path} again", source)
 
     def _select(
         self, sql: str, parameters: Sequence[object] = (), source: str | None = None
@@ -287,10 +273,10 @@ class IndexStore:
         take part in SQLite's write-ahead log.
         """
         opened: _Opened | None = getattr(self._local, "opened", None)
-        mine = opened is not None and opened.process == os.getpid()
-        if opened is not None and mine and (opened.state is None or opened.state == self._quiet_state()):
+        if opened and opened.process == os.getpid() and (opened.state is None or opened.state == self._quiet_state()):
             return opened
-        self._local.opened = opened = _Opened(self.path, self._quiet_state())
+        state = self._quiet_state()
+        self._local.opened = opened = _Opened(connect_reader(self.path, immutable=state is not None), state)
         return opened
 
     def _quiet_state(self) -> tuple[int, int, int] | None:
