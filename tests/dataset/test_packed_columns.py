@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack, take, values_of
+from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack, plain, take
 
 # Lone surrogates are what Python makes of file names that are not UTF-8.
 texts = st.lists(st.text(st.characters(exclude_categories=[])), max_size=8)
@@ -23,7 +23,7 @@ values = st.one_of(
 
 
 def listed(column: Column) -> list[Any]:
-    return values_of(column, slice(None))
+    return list(plain(column))
 
 
 @given(texts)

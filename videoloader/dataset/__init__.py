@@ -4,7 +4,7 @@ from videoloader.dataset.clip_cost import ClipCost
 from videoloader.dataset.dataset import VideoDataset
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS
-from videoloader.dataset.ranges import entry_range, numbered_range
+from videoloader.dataset.ranges import entry_range, entry_ranges
 from videoloader.dataset.summary import DatasetSummary
 from videoloader.dataset.table import EntryTable
 
@@ -16,5 +16,5 @@ __all__ = [
     "VideoDataset",
     "VideoEntry",
     "entry_range",
-    "numbered_range",
+    "entry_ranges",
 ]

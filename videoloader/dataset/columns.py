@@ -99,10 +99,10 @@ def pack(values: Sequence[Any]) -> Column:
     return list(values)
 
 
-def values_of(column: Column, part: slice) -> list[Any]:
-    """Some of the values, as Python's own types."""
-    some: list[Any] = column[part].tolist() if isinstance(column, np.ndarray) else column[part]
-    return some
+def plain(column: Column) -> Sequence[Any]:
+    """The values as Python's own types."""
+    values: Sequence[Any] = column.tolist() if isinstance(column, np.ndarray) else column
+    return values
 
 
 def take(column: Column, rows: Rows) -> Column:
@@ -134,4 +134,4 @@ def join(parts: Sequence[Column]) -> Column:
     if len(arrays) == len(parts) and len({array.dtype for array in arrays}) == 1:
         same = all(array.strides == (0,) and array[:1].tobytes() == arrays[0][:1].tobytes() for array in arrays)
         return constant(arrays[0][0], sum(map(len, arrays))) if same else np.concatenate(arrays)
-    return [value for part in parts for value in (part.tolist() if isinstance(part, np.ndarray) else part)]
+    return [value for part in parts for value in plain(part)]

@@ -10,10 +10,10 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset.class_spaces import in_common_classes
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
+from videoloader.dataset.labels import in_common_classes
 from videoloader.dataset.missing import without_missing
 from videoloader.dataset.paths import entries_of_paths
 from videoloader.dataset.reading import read_table
@@ -22,7 +22,7 @@ from videoloader.dataset.stores import Store
 from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.webdataset import shard_entries
-from videoloader.dataset.where import rows_where
+from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import BuildReport, build_store
 from videoloader.sampling import FrameMode
@@ -124,9 +124,8 @@ class VideoDataset(Sequence[VideoEntry]):
         Example:
             >>> small = data.where("duration_s < 60 AND NOT is_vfr", codec="h264", store="k400.db")
         """
-        rows, left_out = rows_where(
-            self.table, store, condition, min_frames=min_frames, min_height=min_height, codec=codec, fps=fps
-        )
+        sql, parameters = conditions_in_sql(condition, min_height, codec, fps)
+        rows, left_out = rows_where(self.table, store, sql, parameters, min_frames)
         return self._take(rows, left_out)
 
     def filter(self, keep: Callable[[VideoEntry], object]) -> VideoDataset:

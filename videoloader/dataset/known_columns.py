@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from videoloader.dataset.columns import ABSENT, PackedStrings
+from videoloader.dataset.columns import ABSENT, PackedStrings, plain
 from videoloader.dataset.entry import ENDS
 from videoloader.dataset.labels import parse_labels
 from videoloader.dataset.raw_table import RawTable
@@ -54,9 +52,9 @@ def entries_of(
     fields = {"label": array_of("label", labels)} if labels else {}
     for end in ENDS:
         if end in name_of:
-            values = enumerate(_values(table, name_of[end]))
+            values = enumerate(plain(table.columns[name_of[end]]))
             fields[end] = array_of(end, (_number(end, value, row, where) for row, value in values))
-    paths = PackedStrings(_full_paths(_values(table, name_of["path"]), folder, where))
+    paths = PackedStrings(_full_paths(plain(table.columns[name_of["path"]]), folder, where))
     columns = {name: column for name, column in table.columns.items() if name not in name_of.values()}
     return make_table(paths, fields, columns, where), known
 
@@ -89,7 +87,7 @@ def _labels(
     # Few different ones: each is kept once.
     once: dict[str, str] = {}
     texts = []
-    for row, value in enumerate(_values(table, name) if name else ()):
+    for row, value in enumerate(plain(table.columns[name]) if name else ()):
         text = _label_text(value, row, where)
         texts.append(once.setdefault(text, text))
     if once.keys() <= {""}:
@@ -97,11 +95,6 @@ def _labels(
     if "" in once:
         raise ConfigurationError(f"{where(texts.index(''))}: the label is missing")
     return parse_labels(texts, class_names, where)
-
-
-def _values(table: RawTable, name: str) -> Iterable[Any]:
-    column = table.columns[name]
-    return column.tolist() if isinstance(column, np.ndarray) else column
 
 
 def _is_missing(value: Any) -> bool:

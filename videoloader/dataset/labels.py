@@ -1,11 +1,15 @@
-"""Labels: names to numbers, and numbers to the names they must have."""
+"""Labels: names to numbers, numbers to the names they must have, and those of several data sets brought together."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral
 
+import numpy as np
+
+from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
 
@@ -46,3 +50,34 @@ def parse_labels(
         return number_labels(texts, class_names, where)
     number = {text: int(text) for text in different}
     return number_labels([number[text] for text in texts], class_names, where)
+
+
+def in_common_classes(parts: Sequence[tuple[EntryTable, Sequence[str]]]) -> tuple[list[EntryTable], tuple[str, ...]]:
+    """The tables with labels that mean the same in all of them, and the names of these.
+
+    Args:
+        parts: rows and class names of each data set.
+
+    Returns:
+        Names of the first come first, then those that later ones add. Where no part has names, labels stay as they are.
+
+    Raises:
+        ConfigurationError: some labels have names and others do not.
+    """
+    tables = [table for table, _ in parts]
+    names = tuple(dict.fromkeys(name for _, own in parts for name in own))
+    if not names:
+        return tables, ()
+    number = {name: i for i, name in enumerate(names)}
+    joined = []
+    for table, own in parts:
+        labelled = table.label != NONE
+        if not own and labelled.any():
+            row = int(np.argmax(labelled))
+            raise ConfigurationError(
+                f"label {table.label[row]} has no name, but those of another data set have: give class_names to both",
+                table.path[row],
+            )
+        new = np.array([*(number[name] for name in own), NONE], np.int64)
+        joined.append(replace(table, label=new[np.where(labelled, table.label, len(own))]))
+    return joined, names

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+import numpy.typing as npt
 
 from videoloader.dataset.entry import VideoEntry
-from videoloader.errors import FrameRangeError
+from videoloader.dataset.table import NONE, EntryTable
+from videoloader.errors import FrameRangeError, VideoLoaderError
 from videoloader.indexing import VideoIndex
+from videoloader.indexing.store.cache import IndexCache
+
+Integers = npt.NDArray[np.int64]
 
 
 def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
@@ -22,28 +29,42 @@ def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
     Example:
         At 25 frames a second, ``start_seconds=1, stop_seconds=2`` are the frames ``(25, 50)``.
     """
-    first, stop = entry.start, entry.stop
+    first, stop = entry.start or 0, len(index) if entry.stop is None else entry.stop
     if entry.start_seconds is not None:
         first = _first_frame_from(entry.start_seconds, index)
     if entry.stop_seconds is not None:
         stop = _first_frame_from(entry.stop_seconds, index)
-    return _checked_range(entry, first, stop, len(index), index.source)
-
-
-def numbered_range(entry: VideoEntry, frames: int) -> tuple[int, int]:
-    """The frames ``[first, stop)`` that an entry without seconds means, of a video with so many.
-
-    Raises:
-        FrameRangeError: a frame number lies outside the video.
-    """
-    return _checked_range(entry, entry.start, entry.stop, frames, entry.path)
-
-
-def _checked_range(entry: VideoEntry, first: int | None, stop: int | None, frames: int, source: str) -> tuple[int, int]:
-    first, stop = first or 0, frames if stop is None else stop
-    if not first < stop <= frames:
-        raise FrameRangeError(f"no frames [{first}, {stop}) among {frames} for {entry}", source)
+    if not first < stop <= len(index):
+        raise FrameRangeError(f"no frames [{first}, {stop}) among {len(index)} for {entry}", index.source)
     return int(first), int(stop)
+
+
+def entry_ranges(
+    table: EntryTable, frames: Integers, indexes: IndexCache, errors: Mapping[int, VideoLoaderError]
+) -> tuple[Integers, Integers, dict[int, VideoLoaderError]]:
+    """As ``entry_range``, for all rows of a table. Indexes are asked for only where rows give seconds.
+
+    Args:
+        table: the rows.
+        frames: int64[N], number of frames of each row's video.
+        indexes: of the videos.
+        errors: by their numbers, those of rows whose videos cannot be used.
+
+    Returns:
+        first and stop, int64[N], and the errors of rows, with those of rows that mean no frames; 0 and 0 there.
+    """
+    first, stop = np.where(table.start == NONE, 0, table.start), np.where(table.stop == NONE, frames, table.stop)
+    in_seconds = ~(np.isnan(table.start_seconds) & np.isnan(table.stop_seconds))
+    found = dict(errors)
+    for row in np.flatnonzero(in_seconds | (first >= stop) | (stop > frames)).tolist():
+        if row not in errors:
+            entry = table[row]
+            try:
+                first[row], stop[row] = entry_range(entry, indexes[entry.path])
+            except VideoLoaderError as error:
+                first[row] = stop[row] = 0
+                found[row] = error
+    return first, stop, found
 
 
 def _first_frame_from(seconds: float, index: VideoIndex) -> int:

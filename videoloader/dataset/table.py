@@ -21,8 +21,8 @@ from videoloader.dataset.columns import (
     constant,
     join,
     pack,
+    plain,
     take,
-    values_of,
 )
 from videoloader.dataset.entry import VideoEntry
 from videoloader.errors import ConfigurationError
@@ -92,7 +92,7 @@ class EntryTable(Sequence[VideoEntry]):
             [None if value == NONE or value != value else value for value in getattr(self, name)[part].tolist()]
             for name in _NONE
         ]
-        columns = [values_of(column, part) for column in self.columns.values()]
+        columns = [plain(column[part]) for column in self.columns.values()]
         cells = zip(*columns, strict=True) if columns else repeat(())
         return [
             VideoEntry(
@@ -115,7 +115,7 @@ class EntryTable(Sequence[VideoEntry]):
         """
         if name not in self.columns:
             raise ConfigurationError(f"there is no column {name!r}: {', '.join(self.columns) or 'none but the path'}")
-        values = list(values_of(self.columns[name], slice(None)))
+        values = list(plain(self.columns[name]))
         for row, value in enumerate(values):
             if value is ABSENT:
                 raise ConfigurationError(f"has no column {name!r}", self.path[row])
@@ -125,11 +125,6 @@ class EntryTable(Sequence[VideoEntry]):
         """The rows of these numbers, in their order, repeats allowed."""
         fields: dict[str, Any] = {name: take(getattr(self, name), rows) for name in ("path", *_NONE)}
         return EntryTable(**fields, columns={name: take(column, rows) for name, column in self.columns.items()})
-
-    def with_labels(self, label: npt.NDArray[np.int64]) -> EntryTable:
-        """The same rows with other labels."""
-        ends = (self.start, self.stop, self.start_seconds, self.stop_seconds)
-        return EntryTable(self.path, label, *ends, self.columns)
 
     @staticmethod
     def join(tables: Sequence[EntryTable]) -> EntryTable:

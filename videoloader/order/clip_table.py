@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset import VideoDataset, VideoEntry, entry_range, numbered_range
-from videoloader.dataset.table import NONE, EntryTable
+from videoloader.dataset import VideoDataset, VideoEntry, entry_range, entry_ranges
+from videoloader.dataset.stores import Store
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.sources import SourceState, state_of
@@ -48,14 +49,12 @@ class EntryFrames:
     Attributes:
         entry: the row of the data set.
         first, stop: the frames it means.
-        frames: number of frames of the whole video.
         indexes: where its index is kept.
     """
 
     entry: VideoEntry
     first: int
     stop: int
-    frames: int
     indexes: Indexes
 
     @property
@@ -137,11 +136,7 @@ class ClipTable:
     def _digest(self) -> bytes:
         digest = blake2b(digest_size=16)
         paths = list(self.dataset.table.path)
-        lowest, highest = min(paths), max(paths)
-        alike = next(
-            (i for i, (one, other) in enumerate(zip(lowest, highest, strict=False)) if one != other), len(lowest)
-        )
-        folder = lowest.rfind("/", 0, alike) + 1
+        folder = os.path.commonprefix(paths).rfind("/") + 1  # noqa: RUF071  # by characters, up to a slash
         for start in range(0, len(self.ranges.rows), _PATHS_AT_ONCE):
             some = [paths[row][folder:] for row in self.ranges.rows[start : start + _PATHS_AT_ONCE].tolist()]
             digest.update("\0".join([*some, ""]).encode(errors="surrogatepass"))
@@ -153,8 +148,8 @@ class ClipTable:
 def build_clip_table(
     dataset: VideoDataset,
     mode: FrameMode,
+    store: Store | None,
     *,
-    store: IndexStore | None,
     workers: int,
     skip_unreadable: bool,
     on_indexed: Callable[[], object] = lambda: None,
@@ -164,7 +159,7 @@ def build_clip_table(
     Args:
         dataset: the entries.
         mode: says how many clips each has.
-        store: where the videos were indexed before.
+        store: where the videos were indexed before, or its path.
         workers: threads that index without a store.
         skip_unreadable: leave out what cannot be indexed instead of raising.
         on_indexed: called after each video.
@@ -176,7 +171,8 @@ def build_clip_table(
     if store is None:
         ranges = _index_all(dataset, workers, skip_unreadable, on_indexed)
     else:
-        ranges = _look_up_all(dataset, store, skip_unreadable, on_indexed)
+        opened = store if isinstance(store, IndexStore) else IndexStore(store)
+        ranges = _look_up_all(dataset, opened, skip_unreadable, on_indexed)
     clips = mode.clips_by_length(ranges.stop - ranges.first) if isinstance(mode, CountsByLength) else None
     if clips is None:
         videos = (entry_frames(dataset, ranges, video) for video in range(len(ranges.rows)))
@@ -186,8 +182,8 @@ def build_clip_table(
 
 def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> EntryFrames:
     """What a frame mode sees of one of the usable rows."""
-    first, stop, frames = int(ranges.first[video]), int(ranges.stop[video]), int(ranges.frames[video])
-    return EntryFrames(dataset[int(ranges.rows[video])], first, stop, frames, ranges.indexes)
+    first, stop = int(ranges.first[video]), int(ranges.stop[video])
+    return EntryFrames(dataset[int(ranges.rows[video])], first, stop, ranges.indexes)
 
 
 def _index_all(
@@ -212,57 +208,30 @@ def _index_all(
         made = list(pool.map(row, dataset))
     errors = {number: each for number, each in enumerate(made) if isinstance(each, VideoLoaderError)}
     numbers = np.array([(0, 0, 0) if isinstance(each, VideoLoaderError) else each for each in made], np.int64)
-    first, stop, frames = numbers.T
-    return _usable(dataset, first, stop, frames, indexes, errors)
+    return _usable(dataset, numbers.T, indexes, errors)
 
 
 def _look_up_all(
     dataset: VideoDataset, store: IndexStore, skip_unreadable: bool, on_indexed: Callable[[], object]
 ) -> FrameRanges:
     frames, errors = store.frame_counts(list(dataset.table.path))
+    # The files were compared with the store just now, and are again when a clip is read.
+    indexes = IndexCache(store.unverified(), compare=store.verify)
+    first, stop, errors = entry_ranges(dataset.table, frames, indexes, errors)
     for error in errors.values():
         # A store that was built for other videos is no damaged file.
         if isinstance(error, NotIndexedError) or not skip_unreadable:
             raise error
-    # The files were compared with the store just now, and are again when a clip is read.
-    indexes = IndexCache(store.unverified(), compare=store.verify)
-    first, stop, timed = _numbered_ends(dataset.table, frames)
-    valid = (first < stop) & (stop <= frames)
-    for row in np.flatnonzero(timed | ~valid).tolist():
-        if row in errors:
-            continue
-        entry = dataset[row]
-        try:
-            if timed[row]:
-                first[row], stop[row] = entry_range(entry, indexes[entry.path])
-            else:
-                numbered_range(entry, int(frames[row]))  # says what is wrong
-        except VideoLoaderError as error:
-            if not skip_unreadable:
-                raise
-            errors[row] = error
     for _ in range(len(dataset)):
         on_indexed()
-    return _usable(dataset, first, stop, frames, indexes, errors)
-
-
-def _numbered_ends(
-    table: EntryTable, frames: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The ends that rows give as frame numbers, or those of the video; and which rows give seconds."""
-    first, stop = np.where(table.start == NONE, 0, table.start), np.where(table.stop == NONE, frames, table.stop)
-    return first, stop, ~(np.isnan(table.start_seconds) & np.isnan(table.stop_seconds))
+    return _usable(dataset, np.stack([first, stop, frames]), indexes, errors)
 
 
 def _usable(
-    dataset: VideoDataset,
-    first: npt.NDArray[np.int64],
-    stop: npt.NDArray[np.int64],
-    frames: npt.NDArray[np.int64],
-    indexes: Indexes,
-    errors: Mapping[int, VideoLoaderError],
+    dataset: VideoDataset, numbers: npt.NDArray[np.int64], indexes: Indexes, errors: Mapping[int, VideoLoaderError]
 ) -> FrameRanges:
-    """The rows without errors, and those of the others in order."""
+    """The rows without errors, and those of the others in order; ``numbers`` are first, stop and frames of all."""
     rows = np.delete(np.arange(len(dataset), dtype=np.int64), list(errors))
     unreadable = [(dataset.table.path[row], str(errors[row])) for row in sorted(errors)]
-    return FrameRanges(rows, first[rows], stop[rows], frames[rows], indexes, unreadable)
+    first, stop, frames = numbers[:, rows]
+    return FrameRanges(rows, first, stop, frames, indexes, unreadable)

@@ -62,5 +62,4 @@ class VideoIndexes:
             VideoLoaderError: the video cannot be indexed, or the entry's range lies outside it.
             NotIndexedError: the video is not in the store.
         """
-        index = self._kept[entry.path]
-        return EntryFrames(entry, *entry_range(entry, index), len(index), self._kept)
+        return EntryFrames(entry, *entry_range(entry, self._kept[entry.path]), self._kept)
