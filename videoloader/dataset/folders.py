@@ -96,27 +96,27 @@ def list_folder(folder: str) -> tuple[list[str], list[str]]:
     return natural_order(files), natural_order(folders)
 
 
-def files_below(folder: str, endings: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[str]:
+def files_below(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
     """Paths of the files with one of these endings (small letters) in a folder and the folders in it."""
+    for path, files in _walk(folder):
+        wanted = natural_order(name for name in files if name.lower().endswith(endings))
+        yield from (os.path.join(path, name) for name in wanted)
+
+
+def frame_folders_below(folder: str) -> Iterator[str]:
+    """A folder itself, if it holds image files, and those of the folders in it that do."""
+    return (path for path, files in _walk(folder) if any(map(is_image_name, files)))
+
+
+def _walk(folder: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
+    """A folder and the folders in it, in natural order, each with its files in any order. Links are followed."""
     here = os.path.realpath(folder)
     if here in above:  # a link to a folder that this one lies in
         return
-    files, folders = list_folder(folder)
-    yield from (os.path.join(folder, name) for name in files if name.lower().endswith(endings))
-    for name in folders:
-        yield from files_below(os.path.join(folder, name), endings, (*above, here))
-
-
-def frame_folders_below(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
-    """A folder itself, if it holds image files, and those of the folders in it that do."""
-    here = os.path.realpath(folder)
-    if here in above:
-        return
     files, folders = _unsorted(folder)
-    if any(is_image_name(name) for name in files):
-        yield folder
+    yield folder, files
     for name in natural_order(folders):
-        yield from frame_folders_below(os.path.join(folder, name), (*above, here))
+        yield from _walk(os.path.join(folder, name), (*above, here))
 
 
 def _unsorted(folder: str) -> tuple[list[str], list[str]]:

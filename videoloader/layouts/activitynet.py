@@ -10,7 +10,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
 from videoloader.layouts.list_files import read_json
-from videoloader.layouts.rows import Rows, videos_in
+from videoloader.layouts.rows import dataset_of_list, videos_in
 
 
 def activitynet(
@@ -73,21 +73,23 @@ def activitynet(
         if labelled and segment.label is None:
             raise ConfigurationError(f"{segment.name} has no annotations, other than others of {subset!r}", source)
     folder = videos_in(videos)
-    found = [folder.find(f"v_{segment.name}") or folder.find(segment.name) for segment in listed]
-    expected = [os.path.join(folder.folder, f"v_{segment.name}.mp4") for segment in listed]
-    data = Rows(
+    data = dataset_of_list(
         source,
-        [path or place for path, place in zip(found, expected, strict=True)],
-        [path is not None for path in found],
+        [folder.find(f"v_{segment.name}", segment.name, otherwise=f"v_{segment.name}.mp4") for segment in listed],
         lambda row: listed[row].place,
         [str(segment.label) for segment in listed] if labelled else None,
-        {"start_seconds": [segment.start for segment in listed], "stop_seconds": [segment.stop for segment in listed]},
-        {
+        natural_order(names),
+        missing,
+        ends={
+            "start_seconds": [segment.start for segment in listed],
+            "stop_seconds": [segment.stop for segment in listed],
+        },
+        columns={
             "youtube_id": [segment.name for segment in listed],
             "duration": [segment.duration for segment in listed],
             "segment": [segment.number for segment in listed],
         },
-    ).dataset(natural_order(names), missing)
+    )
     return replace(data, left_out=[*data.left_out, *((segment.place, "the segment is empty") for segment in empty)])
 
 

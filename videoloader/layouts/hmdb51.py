@@ -8,7 +8,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.folders import list_folder
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.layouts.list_files import read_lines
-from videoloader.layouts.rows import Rows, videos_in
+from videoloader.layouts.rows import dataset_of_list, videos_in
 
 _PARTS = {"train": "1", "test": "2", "unused": "0"}
 
@@ -51,7 +51,7 @@ def hmdb51(
     if not names:
         raise ConfigurationError(f"no file in this folder ends with {ending}", source)
     folder = videos_in(videos)
-    paths, there, labels, places = [], [], [], []
+    found, labels, places = [], [], []
     for class_name in names:
         file = os.path.join(source, class_name + ending)
         for number, line in read_lines(file):
@@ -60,10 +60,9 @@ def hmdb51(
                 raise ConfigurationError(f"line {number}: {line!r} is not a video and 0, 1 or 2", file)
             if mark != _PARTS[part]:
                 continue
-            path = folder.find(os.path.splitext(video.strip())[0], class_name)
-            paths.append(path or os.path.join(folder.folder, class_name, video.strip()))
-            there.append(path is not None)
+            stem, _ = os.path.splitext(video.strip())
+            expected = os.path.join(class_name, video.strip())
+            found.append(folder.find(stem, class_name=class_name, otherwise=expected))
             labels.append(class_name)
-            places.append((class_name, number))
-    rows = Rows(source, paths, there, lambda row: f"{places[row][0]}{ending}, line {places[row][1]}", labels)
-    return rows.dataset(names, missing)
+            places.append(f"{class_name}{ending}, line {number}")
+    return dataset_of_list(source, found, places.__getitem__, labels, names, missing)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from videoloader.dataset import VideoDataset
+from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.reading import read_table
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_json
-from videoloader.layouts.rows import Rows, VideoFolder, videos_in
+from videoloader.layouts.rows import VideoFolder, dataset_of_list, videos_in
 
 
 def kinetics(
@@ -47,71 +48,58 @@ def kinetics(
         >>> val = kinetics("k400/val.csv", "k400/val", class_names=train.class_names)
     """
     source = os.fspath(annotations)
-    listed = _from_json(source) if source.lower().endswith(".json") else _from_csv(source)
-    return _rows(source, listed, videos_in(videos)).dataset(class_names, missing)
+    table = _from_json(source) if source.lower().endswith(".json") else read_table(source)
+    return _dataset(table, videos_in(videos), class_names, missing)
 
 
-class _List(NamedTuple):
-    """A list by columns; ``labels`` is None in a list without them."""
-
-    ids: Sequence[str]
-    starts: Sequence[float]
-    ends: Sequence[float]
-    labels: Sequence[str] | None
-    others: Mapping[str, Sequence[Any]]
-    where: Callable[[int], str]
-
-
-def _from_csv(source: str) -> _List:
-    table = read_table(source)
-    columns = {name.strip().lower(): column for name, column in table.columns.items()}
-    for name in ("youtube_id", "time_start", "time_end"):
-        if name not in columns:
-            raise ConfigurationError(f"there is no column {name}: {', '.join(columns)}", source)
-    starts, ends = (
-        [_seconds(text, f"{source}: {table.where(row)}") for row, text in enumerate(columns.pop(name))]
-        for name in ("time_start", "time_end")
-    )
-    ids, labels = [str(name) for name in columns.pop("youtube_id")], columns.pop("label", None)
-    others = {name: list(column) for name, column in columns.items()}
-    return _List(ids, starts, ends, None if labels is None else [str(name) for name in labels], others, table.where)
-
-
-def _from_json(source: str) -> _List:
-    videos = read_json(source, dict)
+def _from_json(source: str) -> RawTable:
+    """The rows of a JSON list, under the names that the columns have in CSV files."""
     rows = []
-    for name, video in videos.items():
+    for name, video in read_json(source, dict).items():
         try:
             facts = video.get("annotations", {})
-            begin, end = (_seconds(time, f"{source}: {name}") for time in facts["segment"])
+            begin, end = facts["segment"]
             rows.append((name, begin, end, facts.get("label"), video.get("subset")))
-        except (AttributeError, TypeError, KeyError, ValueError) as error:
-            if isinstance(error, ConfigurationError):
-                raise
+        except (AttributeError, TypeError, KeyError, ValueError):
             raise ConfigurationError(f"{name}: no annotations with a segment of two times", source) from None
-    if not rows:
-        raise ConfigurationError("the list has no videos", source)
-    ids, starts, ends, labels, subsets = zip(*rows, strict=True)
-    for name, label in zip(ids, labels, strict=True):
-        if not isinstance(label, str) and any(labels):
-            raise ConfigurationError(f"{name}: the label is missing", source)
-    return _List(ids, starts, ends, labels if any(labels) else None, {"split": subsets}, lambda row: str(ids[row]))
+    names = ("youtube_id", "time_start", "time_end", "label", "split")
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    labels = columns.pop("label")
+    if any(labels):
+        columns["label"] = [label if isinstance(label, str) else "" for label in labels]
+    return RawTable(source, columns, lambda row: str(rows[row][0]))
 
 
-def _rows(source: str, listed: _List, videos: VideoFolder) -> Rows:
-    paths, there, starts, ends = [], [], [], []
-    for row, (name, begin, end) in enumerate(zip(listed.ids, listed.starts, listed.ends, strict=True)):
-        label = listed.labels[row] if listed.labels else ""
+def _dataset(table: RawTable, videos: VideoFolder, class_names: Sequence[str] | None, missing: str) -> VideoDataset:
+    columns = {name.strip().lower(): list(column) for name, column in table.columns.items()}
+    for name in ("youtube_id", "time_start", "time_end"):
+        if name not in columns:
+            raise ConfigurationError(f"there is no column {name}: {', '.join(columns)}", table.source)
+    starts, ends = (
+        [_seconds(value, f"{table.source}: {table.where(row)}") for row, value in enumerate(columns.pop(name))]
+        for name in ("time_start", "time_end")
+    )
+    ids = [str(name) for name in columns.pop("youtube_id")]
+    labels = [str(name) for name in columns.pop("label")] if "label" in columns else None
+    found, first, stop = [], [], []
+    for row, (name, begin, end) in enumerate(zip(ids, starts, ends, strict=True)):
+        label = labels[row] if labels else ""
         clip = f"{name}_{int(begin):06d}_{int(end):06d}"
-        cut = videos.find(clip, label)
-        path = cut or videos.find(name, label)
-        paths.append(path or os.path.join(videos.folder, label, f"{clip}.mp4"))
-        there.append(path is not None)
-        starts.append(begin if path and not cut else None)
-        ends.append(end if path and not cut else None)
-    columns = {"youtube_id": listed.ids, "time_start": listed.starts, "time_end": listed.ends, **listed.others}
-    seconds = {"start_seconds": starts, "stop_seconds": ends}
-    return Rows(source, paths, there, listed.where, listed.labels, seconds, columns)
+        path, is_there = videos.find(clip, name, class_name=label, otherwise=os.path.join(label, f"{clip}.mp4"))
+        is_whole = is_there and clip not in videos.paths
+        found.append((path, is_there))
+        first.append(begin if is_whole else None)
+        stop.append(end if is_whole else None)
+    return dataset_of_list(
+        table.source,
+        found,
+        table.where,
+        labels,
+        class_names,
+        missing,
+        ends={"start_seconds": first, "stop_seconds": stop},
+        columns={"youtube_id": ids, "time_start": starts, "time_end": ends, **columns},
+    )
 
 
 def _seconds(value: Any, where: str) -> float:

@@ -5,62 +5,61 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from videoloader.dataset import VIDEO_EXTENSIONS, VideoDataset
 from videoloader.dataset.columns import PackedStrings, pack
-from videoloader.dataset.folders import file_endings
+from videoloader.dataset.folders import file_endings, files_below
 from videoloader.dataset.labels import number_labels
 from videoloader.dataset.missing import leave_out
 from videoloader.dataset.table import array_of, make_table
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What a list says of its videos, row by row.
+def dataset_of_list(
+    source: str,
+    videos: Sequence[tuple[str, bool]],
+    where: Callable[[int], str],
+    classes: Sequence[str] | None,
+    class_names: Sequence[str] | None,
+    missing: str,
+    *,
+    ends: Mapping[str, Sequence[float | None]] = {},
+    columns: Mapping[str, Sequence[Any]] = {},
+) -> VideoDataset:
+    """The data set of what a list says of its videos, row by row.
 
-    Attributes:
+    Args:
         source: path of the list.
-        paths: of the videos; where one is not there, where it should be.
-        there: whether each is.
+        videos: of each row, as ``VideoFolder.find`` gives them.
         where: says where a row stands in the list.
         classes: names, or None for all rows of a list without labels.
+        class_names: as for ``VideoDataset.from_paths``.
+        missing: ``"raise"`` or ``"skip"``, where videos are not there.
         ends: by ``VideoEntry``'s name of it; None where a row has none.
         columns: all others.
+
+    Raises:
+        SourceError: a video is not there and ``missing="raise"``, or none is.
+        ConfigurationError: there are no rows, or a class has no name.
     """
-
-    source: str
-    paths: Sequence[str]
-    there: Sequence[bool]
-    where: Callable[[int], str]
-    classes: Sequence[str] | None = None
-    ends: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
-    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    def dataset(self, class_names: Sequence[str] | None, missing: str) -> VideoDataset:
-        """The data set of these rows.
-
-        Raises:
-            SourceError: a video is not there and ``missing="raise"``, or none is.
-            ConfigurationError: there are no rows, or a class has no name.
-        """
-        if not self.paths:
-            raise ConfigurationError("the list has no videos", self.source)
-        fields = {end: array_of(end, values) for end, values in self.ends.items()}
-        known: Sequence[str] = class_names or ()
-        if self.classes is not None:
-            if "" in self.classes:
-                raise ConfigurationError(f"{self.where(self.classes.index(''))}: the label is missing", self.source)
-            labels, known = number_labels(self.classes, class_names, lambda row: f"{self.source}: {self.where(row)}")
-            fields["label"] = array_of("label", labels)
-        columns = {name: pack(values) for name, values in self.columns.items()}
-        table = make_table(PackedStrings(self.paths), fields, columns, lambda row: f"{self.source}: {self.where(row)}")
-        found, left_out = leave_out(table, np.array(self.there, np.bool_), missing, self.source)
-        return VideoDataset(found, known, left_out)
+    if not videos:
+        raise ConfigurationError("the list has no videos", source)
+    paths, there = zip(*videos, strict=True)
+    fields = {end: array_of(end, values) for end, values in ends.items()}
+    known: Sequence[str] = class_names or ()
+    if classes is not None:
+        if "" in classes:
+            raise ConfigurationError(f"{where(classes.index(''))}: the label is missing", source)
+        labels, known = number_labels(classes, class_names, lambda row: f"{source}: {where(row)}")
+        fields["label"] = array_of("label", labels)
+    packed = {name: pack(values) for name, values in columns.items()}
+    table = make_table(PackedStrings(paths), fields, packed, lambda row: f"{source}: {where(row)}")
+    found, left_out = leave_out(table, np.array(there, np.bool_), missing, source)
+    return VideoDataset(found, known, left_out)
 
 
 @dataclass(frozen=True)
@@ -75,43 +74,32 @@ class VideoFolder:
     folder: str
     paths: Mapping[str, Sequence[str]]
 
-    def find(self, name: str, class_name: str = "") -> str | None:
-        """The path of a video, whatever its ending; of several, the one in the folder of its class.
+    def find(self, *names: str, class_name: str = "", otherwise: str) -> tuple[str, bool]:
+        """The path of a video, and whether it is there.
 
         Args:
-            name: without the ending.
-            class_name: spaces and underscores count as the same, as do capital and small letters.
+            names: without the ending, which may be any; the first counts that there is.
+            class_name: of several videos of a name the one in the folder of its class is taken. Spaces and underscores
+                count as the same, as do capital and small letters.
+            otherwise: where it should be, below the folder, if there is none.
         """
-        paths = self.paths.get(name, ())
-        if len(paths) < 2:
-            return paths[0] if paths else None
         wanted = _plain(class_name)
-        return min(paths, key=lambda path: (_plain(os.path.basename(os.path.dirname(path))) != wanted, path))
+        for name in names:
+            if paths := self.paths.get(name):
+                own = min(paths, key=lambda path: (_plain(os.path.basename(os.path.dirname(path))) != wanted, path))
+                return own, True
+        return os.path.join(self.folder, otherwise), False
 
 
 def videos_in(folder: str | os.PathLike[str]) -> VideoFolder:
-    """All videos in a folder and the folders in it. Hidden ones are left out, links to folders followed once.
+    """All videos in a folder and the folders in it. Hidden ones are left out, links to folders followed.
 
     Raises:
         SourceError: a folder cannot be read.
     """
-    root, endings = os.fspath(folder), file_endings(VIDEO_EXTENSIONS)
-    paths: dict[str, list[str]] = {}
-    rest, seen = [root], {os.path.realpath(root)}
-    while rest:
-        here = rest.pop()
-        try:
-            with os.scandir(here) as found:
-                for item in found:
-                    if item.name.startswith("."):
-                        continue
-                    if item.name.lower().endswith(endings):
-                        paths.setdefault(os.path.splitext(item.name)[0], []).append(item.path)
-                    elif item.is_dir() and (real := os.path.realpath(item.path)) not in seen:
-                        seen.add(real)
-                        rest.append(item.path)
-        except OSError as error:
-            raise SourceError(f"the folder cannot be read ({error.strerror})", here) from error
+    root, paths = os.fspath(folder), dict[str, list[str]]()
+    for path in files_below(root, file_endings(VIDEO_EXTENSIONS)):
+        paths.setdefault(os.path.splitext(os.path.basename(path))[0], []).append(path)
     return VideoFolder(root, paths)
 
 

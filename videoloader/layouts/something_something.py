@@ -8,7 +8,7 @@ from typing import Any
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_json
-from videoloader.layouts.rows import Rows, videos_in
+from videoloader.layouts.rows import dataset_of_list, videos_in
 
 
 def something_something(
@@ -61,22 +61,20 @@ def something_something(
         classes.append(template.replace("[", "").replace("]", "") if isinstance(template, str) else None)
         if classes[-1] not in known and (template or any(classes)):
             raise ConfigurationError(f"video {row + 1}: its template {template!r} is none of the labels", source)
-    found = [folder.find(name) for name in ids]
-    paths = [path or os.path.join(folder.folder, f"{name}.webm") for path, name in zip(found, ids, strict=True)]
     columns: dict[str, list[Any]] = {"id": ids}
     labelled = any(classes)
     if labelled:
         columns |= {"caption": [video.get("label") for video in listed]}
         columns |= {"placeholders": [video.get("placeholders") for video in listed]}
-    rows = Rows(
+    return dataset_of_list(
         source,
-        paths,
-        [path is not None for path in found],
+        [folder.find(name, otherwise=f"{name}.webm") for name in ids],
         lambda row: f"video {row + 1}",
         [str(name) for name in classes] if labelled else None,
+        names,
+        missing,
         columns=columns,
     )
-    return rows.dataset(names, missing)
 
 
 def _labels_beside(source: str) -> str:

@@ -7,7 +7,7 @@ import os
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_lines
-from videoloader.layouts.rows import Rows, videos_in
+from videoloader.layouts.rows import dataset_of_list, videos_in
 
 
 def ucf101(
@@ -48,7 +48,7 @@ def ucf101(
     beside = os.path.join(os.path.dirname(source), "classInd.txt")
     names = _class_names(beside if classes is None else os.fspath(classes))
     known, folder = set(names), videos_in(videos)
-    paths, there, labels, groups, listed, line_of = [], [], [], [], [], []
+    found, labels, groups, listed, line_of = [], [], [], [], []
     for number, line in read_lines(source):
         name, _, label = line.partition(" ")
         class_name, _, file = name.partition("/")
@@ -57,16 +57,13 @@ def ucf101(
         if label and (not label.strip().isascii() or label.strip() != str(names.index(class_name) + 1)):
             raise ConfigurationError(f"line {number}: {label!r} is not the number of {class_name}", source)
         stem = os.path.splitext(os.path.basename(file))[0]
-        path = folder.find(stem, class_name)
-        paths.append(path or os.path.join(folder.folder, name))
-        there.append(path is not None)
+        found.append(folder.find(stem, class_name=class_name, otherwise=name))
         labels.append(class_name)
         groups.append(stem.rsplit("_c", 1)[0])
         listed.append(name)
         line_of.append(number)
     columns = {"group": groups, "split_path": listed}
-    rows = Rows(source, paths, there, lambda row: f"line {line_of[row]}", labels, columns=columns)
-    return rows.dataset(names, missing)
+    return dataset_of_list(source, found, lambda row: f"line {line_of[row]}", labels, names, missing, columns=columns)
 
 
 def _class_names(path: str) -> list[str]:

@@ -7,7 +7,7 @@ import os
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.layouts.list_files import read_lines
-from videoloader.layouts.rows import Rows
+from videoloader.layouts.rows import dataset_of_list
 
 
 def vimeo90k(
@@ -39,23 +39,26 @@ def vimeo90k(
     """
     source = os.fspath(split)
     root = os.path.join(os.path.dirname(source), "sequences") if sequences is None else os.fspath(sequences)
-    names, line_of, inside = [], [], dict[str, set[str]]()
+    names, line_of, videos, inside = [], [], [], dict[str, set[str]]()
     for number, line in read_lines(source):
         group, _, name = line.partition("/")
         if not group.isalnum() or not name.isalnum():
             raise ConfigurationError(f"line {number}: {line!r} is not group/sequence", source)
+        folder = os.path.join(root, group)
+        if group not in inside:
+            inside[group] = _names_in(folder)
         names.append(line)
         line_of.append(number)
-        inside.setdefault(group, set())
-    for group in inside:
-        try:
-            inside[group].update(os.listdir(os.path.join(root, group)))
-        except FileNotFoundError:
-            pass  # its sequences are missing
-        except OSError as error:
-            raise SourceError(f"the folder cannot be read ({error.strerror})", os.path.join(root, group)) from error
-    there = [sequence in inside[group] for group, _, sequence in (name.partition("/") for name in names)]
-    paths = [os.path.join(root, *name.split("/")) for name in names]
-    return Rows(source, paths, there, lambda row: f"line {line_of[row]}", columns={"sequence": names}).dataset(
-        None, missing
-    )
+        videos.append((os.path.join(folder, name), name in inside[group]))
+    columns = {"sequence": names}
+    return dataset_of_list(source, videos, lambda row: f"line {line_of[row]}", None, None, missing, columns=columns)
+
+
+def _names_in(folder: str) -> set[str]:
+    """What is in a folder; nothing where it is not there."""
+    try:
+        return set(os.listdir(folder))
+    except FileNotFoundError:
+        return set()
+    except OSError as error:
+        raise SourceError(f"the folder cannot be read ({error.strerror})", folder) from error
