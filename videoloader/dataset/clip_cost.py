@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +14,7 @@ from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.permutation import permute
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
+from videoloader.sampling.sampled_video import VideoPart
 
 # Costs little to store, and few frames are decoded for nothing: what is advised to re-encode with.
 ADVISED_GOP = 12
@@ -59,7 +58,7 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
         entry = table[row]
         try:
             index = store.get(entry.path)
-            video = _Part(*entry_range(entry, index), index, entry.columns)
+            video = VideoPart(*entry_range(entry, index), index, entry.columns)
         except NotIndexedError:
             raise
         except VideoLoaderError:
@@ -106,13 +105,3 @@ def with_gops_of(index: VideoIndex, frames: int) -> VideoIndex:
         transport=None,
         other_starts=(),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """What a frame mode sees of a row."""
-
-    first: int
-    stop: int
-    index: VideoIndex
-    columns: Mapping[str, Any]

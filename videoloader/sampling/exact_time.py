@@ -79,13 +79,13 @@ def as_times(name: str, values: Any) -> tuple[Time, ...]:
     given = list(values)
     if not given:
         raise ConfigurationError(f"{name} must be a list of one or more seconds, got {values!r}")
+    return tuple(_own_number(name, value) for value in given)
+
+
+def _own_number(name: str, value: Any) -> Time:
+    number = exact(name, value)
     # A float32 is the float64 that prints as it does: 0.12 and not 0.11999999731779099.
-    return tuple(
-        float(str(value))
-        if exact(name, value) is not None and isinstance(value, float | np.floating)
-        else exact(name, value)
-        for value in given
-    )
+    return float(str(value)) if isinstance(value, float | np.floating) else number
 
 
 def in_units(time: Time, base: Fraction) -> Fraction:

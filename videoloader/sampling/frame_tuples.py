@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
@@ -13,28 +13,65 @@ import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, check_flag, check_positive
 from videoloader.indexing.index import VideoIndex
-from videoloader.padding import check_mode
-from videoloader.sampling.columns import Pad, PadColumn, check_pad, integer_tuple, integers_of, pad_of
+from videoloader.sampling.columns import Pad, check_pad, integer_tuple, integers_of
+from videoloader.sampling.counting import CountedByLength
 from videoloader.sampling.sampled_video import SampledVideo
 
 # Timestamps that were rounded to milliseconds, as in Matroska, differ by so much from even ones.
 _ROUNDING = Fraction(1, 1000)
 
 
-class _Placed(ABC):
-    """A mode whose clips are the placements of one pattern."""
+class _Placed(CountedByLength):
+    """A mode whose clips are the placements of one pattern of frames."""
+
+    gap: int
+    step: int
+    even: bool
+    cuts: str | None
+
+    def __post_init__(self) -> None:
+        check_positive(gap=self.gap, step=self.step)
+        check_flag("even", self.even)
+        if self.cuts is not None and (not isinstance(self.cuts, str) or not self.cuts):
+            raise ConfigurationError(f"cuts must be the name of a column, got {self.cuts!r}")
+        check_pad(self.pad)
 
     @property
     @abstractmethod
-    def _placement(self) -> _Placement: ...
+    def _places(self) -> npt.NDArray[np.int64]:
+        """int64[T]: the frames of the pattern, counted from anywhere."""
 
     def num_clips(self, video: SampledVideo) -> int:
         """Number of placements."""
-        return self._placement.num_clips(video)
+        return len(self._starts(video)) if self._leaves_some_out else super().num_clips(video)
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
         """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on more."""
-        return self._placement.clips_by_length(frames)
+        return None if self._leaves_some_out else super().clips_by_length(frames)
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[T]: 3 of a triplet, else inputs and targets. Nothing is random."""
+        start = int(self._starts(video)[clip]) if self._leaves_some_out else video.first + clip * self.step
+        return self._places + (start - int(self._places.min()))
+
+    @property
+    def _leaves_some_out(self) -> bool:
+        return self.even or self.cuts is not None
+
+    @property
+    def _extent(self) -> int:
+        return int(np.ptp(self._places))
+
+    def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
+        reach = self._extent + 1 if pad == "none" else 1
+        return np.maximum((frames - reach) // self.step + 1, 0)
+
+    def _starts(self, video: SampledVideo) -> npt.NDArray[np.int64]:
+        """The first frames of the placements, where some are left out."""
+        places = super().num_clips(video)
+        cuts = () if self.cuts is None else integers_of(video, self.cuts, least=0)
+        starts = range(video.first, video.first + places * self.step, self.step)
+        return _allowed(video.index, starts, video.stop, self._extent, self.even, cuts)
 
 
 @dataclass(frozen=True)
@@ -71,18 +108,9 @@ class Triplets(_Placed):
     cuts: str | None = None
     pad: Pad = "none"
 
-    def __post_init__(self) -> None:
-        check_positive(gap=self.gap, step=self.step)
-        _check_conditions(self.even, self.cuts)
-        check_pad(self.pad)
-
-    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """int64[3]. Nothing is random."""
-        return self._placement.start(video, clip) + self.gap * np.arange(3)
-
     @property
-    def _placement(self) -> _Placement:
-        return _Placement(2 * self.gap, self.step, self.even, self.cuts, self.pad)
+    def _places(self) -> npt.NDArray[np.int64]:
+        return np.array([0, self.gap, 2 * self.gap], np.int64)
 
 
 @dataclass(frozen=True)
@@ -125,60 +153,12 @@ class FrameTuples(_Placed):
         single = np.ndim(self.targets) == 0
         object.__setattr__(self, "inputs", integer_tuple("inputs", self.inputs))
         object.__setattr__(self, "targets", integer_tuple("targets", [self.targets] if single else self.targets))
-        check_positive(gap=self.gap, step=self.step)
-        _check_conditions(self.even, self.cuts)
-        check_pad(self.pad)
-
-    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """int64[inputs + targets]. Nothing is random."""
-        places = self._places
-        return places + (self._placement.start(video, clip) - int(places.min()))
+        super().__post_init__()
 
     @property
     def _places(self) -> npt.NDArray[np.int64]:
         targets = (self.targets,) if isinstance(self.targets, int) else self.targets
         return np.array([self.gap * place for place in (*self.inputs, *targets)], np.int64)
-
-    @property
-    def _placement(self) -> _Placement:
-        return _Placement(int(np.ptp(self._places)), self.step, self.even, self.cuts, self.pad)
-
-
-@dataclass(frozen=True)
-class _Placement:
-    """Where a pattern may begin that reaches ``extent`` frames beyond its first one."""
-
-    extent: int
-    step: int
-    even: bool
-    cuts: str | None
-    pad: Pad
-
-    def num_clips(self, video: SampledVideo) -> int:
-        if self.even or self.cuts is not None:
-            return len(self._starts(video))
-        return int(self._places(np.array(video.stop - video.first), pad_of(self.pad, video)))
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        if self.even or self.cuts is not None or isinstance(self.pad, PadColumn):
-            return None
-        return self._places(frames, check_mode(self.pad))
-
-    def start(self, video: SampledVideo, clip: int) -> int:
-        if self.even or self.cuts is not None:
-            return int(self._starts(video)[clip])
-        return video.first + clip * self.step
-
-    def _places(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
-        reach = self.extent + 1 if pad == "none" else 1
-        places: npt.NDArray[np.int64] = np.maximum((frames - reach) // self.step + 1, 0)
-        return places
-
-    def _starts(self, video: SampledVideo) -> npt.NDArray[np.int64]:
-        places = int(self._places(np.array(video.stop - video.first), pad_of(self.pad, video)))
-        cuts = () if self.cuts is None else integers_of(video, self.cuts, least=0)
-        starts = range(video.first, video.first + places * self.step, self.step)
-        return _allowed(video.index, starts, video.stop, self.extent, self.even, cuts)
 
 
 # A long video with many clips in a batch: what takes its frames one by one is done once.
@@ -211,9 +191,3 @@ def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[n
     rounding = max(1, int(_ROUNDING / index.stream.time_base))
     uneven: npt.NDArray[np.bool_] = (longest - shortest > np.minimum(rounding, shortest // 4)) | (shortest == 0)
     return uneven & (last > first)
-
-
-def _check_conditions(even: bool, cuts: str | None) -> None:
-    check_flag("even", even)
-    if cuts is not None and (not isinstance(cuts, str) or not cuts):
-        raise ConfigurationError(f"cuts must be the name of a column, got {cuts!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from videoloader.indexing.index import VideoIndex
@@ -29,22 +29,17 @@ class SampledVideo(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class AllFrames:
+class VideoPart:
+    """A ``SampledVideo`` in plain values."""
+
+    first: int
+    stop: int
+    index: VideoIndex
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+class AllFrames(VideoPart):
     """All frames of a video that stands in no table."""
 
-    index: VideoIndex
-
-    @property
-    def first(self) -> int:
-        """0."""
-        return 0
-
-    @property
-    def stop(self) -> int:
-        """Number of frames."""
-        return len(self.index)
-
-    @property
-    def columns(self) -> Mapping[str, Any]:
-        """None."""
-        return {}
+    def __init__(self, index: VideoIndex) -> None:
+        super().__init__(0, len(index), index)
