@@ -26,10 +26,7 @@ def read_parquet(source: str) -> RawTable:
             header = file.schema_arrow.names
             if len(set(header)) < len(header):
                 raise ConfigurationError(f"the table has a column twice: {header}", source)
-            parts: list[list[Column]] = [[] for _ in header]
-            for batch in file.iter_batches(ROWS_AT_ONCE):
-                for part, values in zip(parts, batch.columns, strict=True):
-                    part.append(arrow_column(values))
+            parts = [list(map(arrow_column, batch.columns)) for batch in file.iter_batches(ROWS_AT_ONCE)]
     # Arrow's errors are among these; what is wrong inside a file is an OSError without a number.
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         if isinstance(error, ConfigurationError):
@@ -37,9 +34,9 @@ def read_parquet(source: str) -> RawTable:
         if isinstance(error, OSError) and error.errno is not None:
             raise SourceError(f"the table cannot be read ({error})", source) from error
         raise ConfigurationError(f"is no Parquet table that can be read ({error})", source) from None
-    if not any(len(part) for part in parts):
+    if not any(parts):
         raise ConfigurationError("the table has no rows", source)
-    columns = {name: join(part) for name, part in zip(header, parts, strict=True)}
+    columns = {name: join(part) for name, part in zip(header, zip(*parts, strict=True), strict=True)}
     pyarrow.default_memory_pool().release_unused()
     return RawTable(source, columns, lambda row: f"row {row + 1}")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from videoloader.dataset.delimited import read_delimited
-from videoloader.dataset.json_lines import read_json_lines
 from videoloader.dataset.parquet import read_parquet
 from videoloader.dataset.raw_table import RawTable
+from videoloader.dataset.text_tables import read_delimited, read_json_lines
 
 _JSON_LINES, _PARQUET = (".jsonl", ".ndjson"), (".parquet", ".pq")
 TABLE_ENDINGS = (".csv", ".tsv", *_JSON_LINES, *_PARQUET)

@@ -7,6 +7,7 @@ import os
 import posixpath
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any, NamedTuple
 
 from videoloader.dataset.entry import VideoEntry
@@ -33,14 +34,25 @@ def shard_entries(
     endings: tuple[str, ...],
     class_names: Sequence[str] | None,
 ) -> tuple[list[VideoEntry], Sequence[str]]:
-    """Entries for the videos of all shards, labelled by their ``.cls`` files, and the class names.
+    """Entries for the videos of all shards in their order, labelled by their ``.cls`` files, and the class names.
+
+    Only headers are read, and the small files that belong to videos. The key of a file is its path up to the first dot
+    of its name; the rest of the name says what it holds: JSON (parsed), text (``cls``, ``txt``, ``text``,
+    ``transcript``), else bytes; files of more than 64 KiB are left out. ``columns["__key__"]`` is the key.
+
+    Args:
+        shards: paths or URLs of uncompressed tar archives.
+        endings: of the files that are videos, with the dot, in small letters.
+        class_names: as for ``VideoDataset.from_paths``.
 
     Raises:
-        SourceError, IndexingError: as ``read_shards``.
-        ConfigurationError: there is no video, one has no label where others do, or as ``read_shards``.
+        SourceError, IndexingError: a shard cannot be read, or is damaged.
+        ConfigurationError: there is no video, one has no label where others do, or a column is not the JSON or the
+            text that its name says.
     """
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
-    rows = read_shards([os.fspath(shard) for shard in given], endings)
+    with ThreadPoolExecutor(_SHARDS_AT_ONCE, "videoloader-shards") as pool:
+        rows = list(chain(*pool.map(lambda shard: _read_shard(os.fspath(shard), endings), given)))
     if not rows:
         raise ConfigurationError(f"no video in {len(given)} archives: no file ends with {', '.join(endings)}")
     texts = [row.columns.pop("cls", "") for row in rows]
@@ -49,25 +61,6 @@ def shard_entries(
     labels, known = parse_labels(texts, class_names, lambda i: rows[i].path)
     entries = [VideoEntry(row.path, label, columns=row.columns) for row, label in zip(rows, labels, strict=True)]
     return entries, known
-
-
-def read_shards(shards: Iterable[str], video_endings: tuple[str, ...]) -> list[ShardRow]:
-    """The videos of all shards in their order, by reading the headers and the small files that belong to videos.
-
-    The key of a file is its path up to the first dot of its name; the rest of the name says what it holds: JSON
-    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), else bytes; files of more than 64 KiB are left out.
-    ``columns["__key__"]`` is the key.
-
-    Args:
-        shards: paths or URLs of uncompressed tar archives.
-        video_endings: of the files that are videos, with the dot, in small letters.
-
-    Raises:
-        SourceError, IndexingError: a shard cannot be read, or is damaged.
-        ConfigurationError: a column is not the JSON or the text that its name says.
-    """
-    with ThreadPoolExecutor(_SHARDS_AT_ONCE, "videoloader-shards") as pool:
-        return [row for rows in pool.map(lambda shard: _read_shard(shard, video_endings), shards) for row in rows]
 
 
 def _read_shard(shard: str, video_endings: tuple[str, ...]) -> list[ShardRow]:
