@@ -20,7 +20,15 @@ import torch
 from videoloader.convert import OutputSpec, full_geometry
 from videoloader.device import available_cores, hand_over
 from videoloader.errors import VideoLoaderError
-from videoloader.indexing import ByteSource, FileSource, FolderSource, VideoIndex, build_index
+from videoloader.indexing import (
+    ByteSource,
+    FileSource,
+    FolderSource,
+    Openable,
+    VideoIndex,
+    build_index,
+    open_source,
+)
 from videoloader.indexing.libav import open_video
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
@@ -71,7 +79,7 @@ class _Way(NamedTuple):
     threads: int
 
 
-def verify_file(source: ByteSource, device: torch.device, threads: int, seed: int) -> FileReport:
+def verify_file(source: Openable, device: torch.device, threads: int, seed: int) -> FileReport:
     """Decode all of a file, and compare every way of reading it with that.
 
     Args:
@@ -80,15 +88,17 @@ def verify_file(source: ByteSource, device: torch.device, threads: int, seed: in
         threads: that may decode one clip; 0 for as many as there are cores, at least two.
         seed: of the order in which clips are read.
     """
-    begin = time.perf_counter()
-    report = FileReport(source.name)
+    begin, name = time.perf_counter(), ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they tell is in the report
         try:
+            opened = open_source(source)
+            name = opened.name
             with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-                report = _verified(source, build_index(source), device, threads, seed)
+                report = _verified(opened, build_index(opened), device, threads, seed)
         except VideoLoaderError as error:
-            report = replace(report, faults=(Fault("unreadable", error.message),))
+            name = name or str(error.source or source)
+            report = FileReport(name, faults=(Fault("unreadable", error.message),))
     return replace(report, seconds=time.perf_counter() - begin)
 
 
@@ -119,7 +129,8 @@ def _verified(source: ByteSource, index: VideoIndex, device: torch.device, threa
 
 def _decode_in_order(source: ByteSource, index: VideoIndex, devices: Sequence[torch.device]) -> _Sequential:
     """Every frame by libavcodec in one thread, shown as a read would show it."""
-    shown = {device: _Shown(index, device) for device in devices}
+    geometry = full_geometry(index.stream)
+    shown = {device: torch.empty((1, 3, *geometry.size), dtype=torch.uint8, device=device) for device in devices}
     prints: dict[torch.device, npt.NDArray[np.generic]] = {}
     pts, known, corrupt, error = array("q"), bytearray(), list[int](), ""
     try:
@@ -131,8 +142,11 @@ def _decode_in_order(source: ByteSource, index: VideoIndex, devices: Sequence[to
                 corrupt.append(number)
             if number >= len(index):
                 continue
-            for device in devices:
-                given = shown[device].print_of(number, frame)
+            for device, picture in shown.items():
+                stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+                clip = whole_clip(np.array([number]), geometry, picture)
+                ClipSink(index, [clip], OutputSpec(), stream).put_frame(int(index.frame_packet[number]), frame)
+                given = _print_of(picture[0], index)
                 # One array, not an object a frame, for videos of hours.
                 prints.setdefault(device, np.zeros((len(index), *given.shape), given.dtype))[number] = given
     except (av.error.FFmpegError, VideoLoaderError) as raised:
@@ -157,21 +171,6 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
                     assert isinstance(frame, av.VideoFrame)
                     last = frame
                     yield frame
-
-
-class _Shown:
-    """Turns frames of libavcodec into the pixels that a read gives, and these into prints."""
-
-    def __init__(self, index: VideoIndex, device: torch.device) -> None:
-        self._index, self._device = index, device
-        self._geometry = full_geometry(index.stream)
-        self._pixels = torch.empty((1, 3, *self._geometry.size), dtype=torch.uint8, device=device)
-
-    def print_of(self, number: int, frame: av.VideoFrame) -> npt.NDArray[np.generic]:
-        stream = torch.cuda.current_stream(self._device) if self._device.type == "cuda" else None
-        clip = whole_clip(np.array([number]), self._geometry, self._pixels)
-        ClipSink(self._index, [clip], OutputSpec(), stream).put_frame(int(self._index.frame_packet[number]), frame)
-        return _print_of(self._pixels[0], self._index)
 
 
 def _print_of(picture: torch.Tensor, index: VideoIndex) -> npt.NDArray[np.generic]:

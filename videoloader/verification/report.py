@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 # Ranges of frames that are printed one by one.
 _LISTED = 8
 
@@ -116,13 +118,9 @@ class VerifyReport:
 
 def ranges_of(numbers: Iterable[int]) -> Ranges:
     """(first, last) of each run of consecutive numbers."""
-    ranges: list[tuple[int, int]] = []
-    for number in sorted(set(numbers)):
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = ranges[-1][0], number
-        else:
-            ranges.append((number, number))
-    return tuple(ranges)
+    unique = np.unique(np.fromiter(numbers, np.int64))
+    runs = np.split(unique, np.flatnonzero(np.diff(unique) > 1) + 1)
+    return tuple((int(run[0]), int(run[-1])) for run in runs if len(run))
 
 
 def told_ranges(ranges: Ranges) -> str:

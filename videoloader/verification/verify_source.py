@@ -10,8 +10,8 @@ import torch
 
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import VideoLoaderError, check_positive_or_none
-from videoloader.indexing import Openable, open_source
+from videoloader.errors import check_positive_or_none
+from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
 from videoloader.verification.checks import verify_file
@@ -82,25 +82,20 @@ def verify(
         return VerifyReport(_in_processes(tasks, count, progress))
     reports = []
     for each in sources:
-        reports.append(_verify_source(each, on, threads or 0, seed))
+        reports.append(verify_file(each, on, threads or 0, seed))
         progress(len(reports), len(sources))
     return VerifyReport(tuple(reports))
 
 
 def _sources_of(source: Openable | VideoDataset | Iterable[Openable]) -> Sequence[Openable]:
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source) and not _holds_images(source):
+        source = VideoDataset.from_folder(source)
     if isinstance(source, VideoDataset):
         return list(dict.fromkeys(source.table.path))
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        if os.path.isdir(path) and not _holds_images(path):
-            return list(VideoDataset.from_folder(path).table.path)
-        return [source]
-    if isinstance(source, (list, tuple, set, frozenset)):
-        return list(source)
-    return [source]  # type: ignore[list-item]
+    return list(source) if isinstance(source, (list, tuple, set, frozenset)) else [source]  # type: ignore[list-item]
 
 
-def _holds_images(folder: str) -> bool:
+def _holds_images(folder: str | os.PathLike[str]) -> bool:
     try:
         return any(map(is_image_name, os.listdir(folder)))
     except OSError:
@@ -119,16 +114,8 @@ def _in_processes(tasks: list[_Task], workers: int, progress: Callable[[int, int
 def _answer(task: _Task) -> _Answer:
     # Side by side, each with the threads it was told: PyTorch's own would be too many.
     torch.set_num_threads(1)
-    return _Answer(task.key, _verify_source(task.path, torch.device(task.device), task.threads, task.seed))
+    return _Answer(task.key, verify_file(task.path, torch.device(task.device), task.threads, task.seed))
 
 
 def _died_over(task: _Task) -> _Answer:
     return _Answer(task.key, FileReport(task.path, faults=(Fault("unreadable", "the process that read it died"),)))
-
-
-def _verify_source(source: Openable, device: torch.device, threads: int, seed: int) -> FileReport:
-    try:
-        opened = open_source(source)
-    except VideoLoaderError as error:
-        return FileReport(str(error.source or source), faults=(Fault("unreadable", error.message),))
-    return verify_file(opened, device, threads, seed)
