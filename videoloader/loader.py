@@ -196,12 +196,7 @@ class VideoLoader:
             on_corrupt=on_corrupt,
         )
         table = build_clip_table(
-            dataset,
-            mode,
-            store=IndexStore(index) if isinstance(index, str | os.PathLike) else index,
-            workers=available_cores(),
-            skip_unreadable=on_error != "raise",
-            on_indexed=on_indexed,
+            dataset, mode, index, workers=available_cores(), skip_unreadable=on_error != "raise", on_indexed=on_indexed
         )
         self.unreadable = list(table.unreadable)
         if not len(table):
@@ -280,7 +275,7 @@ class VideoLoader:
                 try:
                     made = pending[0].result()
                 finally:
-                    self.unreadable += pending[0].unreadable
+                    self.unreadable += [(clip.video.entry.path, error) for clip, error in pending[0].unreadable]
                 pending.popleft()
                 now, given = time.perf_counter(), given + 1
                 self._stats += made.stats + LoaderStats(seconds=now - since, waiting=now - asked)

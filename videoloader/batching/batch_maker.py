@@ -80,12 +80,12 @@ class BatchInMaking(NamedTuple):
     Attributes:
         planned: future of the decoding jobs of this batch and of those planned with it. It never raises.
         made: future of a function that returns the batch, to be called in the consumer's thread; see ``result``.
-        unreadable: (path, error) of each clip of the batch that could not be made; complete when ``made`` is done.
+        unreadable: clips of the batch that could not be made, and the errors; complete when ``made`` is done.
     """
 
     planned: Future[list[Future[ClipsReport]]]
     made: Future[Callable[[], MadeBatch]]
-    unreadable: list[tuple[str, str]]
+    unreadable: list[tuple[PlannedClip, str]]
 
     def result(self) -> MadeBatch:
         """Wait for the batch. Modules among its transforms are called now, in this thread."""
@@ -126,7 +126,7 @@ class _DecodingBatch:
     plan: BatchPlan
     stacked: torch.Tensor | None
     rows: list[BatchRow]
-    unreadable: list[tuple[str, str]]
+    unreadable: list[tuple[PlannedClip, str]]
     token: CancelToken
     jobs: list[SubmittedJob] = field(default_factory=list)
     # Jobs that decode for an earlier batch, too, which accounts for them.
@@ -175,7 +175,7 @@ class BatchMaker:
             plans: one plan for each batch, in order.
             token: cancels them.
         """
-        unreadable: list[list[tuple[str, str]]] = [[] for _ in plans]
+        unreadable: list[list[tuple[PlannedClip, str]]] = [[] for _ in plans]
         # Planned batches, handed from the planning thread to the finishing thread in order. Nothing else refers to a
         # batch in the making, so its memory is freed as soon as it is done with. Each call has a queue of its own: a
         # Ctrl-C between the two threads' orders must not leave its batches to those that are begun later.
@@ -188,7 +188,7 @@ class BatchMaker:
     def _plan_and_submit(
         self,
         plans: Sequence[BatchPlan],
-        unreadable: Sequence[list[tuple[str, str]]],
+        unreadable: Sequence[list[tuple[PlannedClip, str]]],
         token: CancelToken,
         decoding: SimpleQueue[_DecodingBatch | BaseException],
     ) -> list[Future[ClipsReport]]:
@@ -302,7 +302,7 @@ class BatchMaker:
                     output, token = self._transforms.decoded, decoding.token
                     return decode_rows(alone, output, self._cache, reader, decode, token, self._on_corrupt)
                 except UNREADABLE as error:
-                    decoding.unreadable.append((clip.video.entry.path, str(error)))
+                    decoding.unreadable.append((clip, str(error)))
                     if self._on_error == "skip":
                         return None
                     failed += 1

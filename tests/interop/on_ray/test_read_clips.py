@@ -197,7 +197,7 @@ def test_workers_take_the_gpu_that_ray_gave_them(hidden: bool, devices: list[str
     """Not the one that a launcher gave the driver, and also where Ray does not hide the GPUs of others."""
     import ray
 
-    from videoloader.interop.ray.clips import own_device
+    from videoloader.interop.ray.clip_maker import own_device
 
     class Worker:
         def device(self) -> str:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import warnings
-from collections.abc import Sequence
-from concurrent.futures import wait
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import ray
 import torch
 
-from videoloader.batching.batch import collate_rows
-from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
-from videoloader.batching.row_decoding import UNREADABLE, SubmittedJob, submit_rows
-from videoloader.batching.rows import arrange_rows, decoding_memory, transform_rows
+from videoloader.batching.batch import Batch
+from videoloader.batching.batch_maker import BatchMaker, BatchPlan
+from videoloader.batching.clip_plan import ClipPlanner
 from videoloader.convert import Layout
-from videoloader.device import hand_over, resolve_device
+from videoloader.device import resolve_device
+from videoloader.errors import DecodeError
 from videoloader.interop.ray.skipped import SkippedClips
+from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.workers import DecodeWorkers
+
+# A video that kills its decoder does so every time.
+_MOST_ATTEMPTS = 3
 
 Column = npt.NDArray[Any]
 
@@ -38,104 +44,108 @@ class ClipRecipe:
     layout: Layout
     epoch: int
 
-    def plan(self, clip: int) -> PlannedClip:
-        """What a clip consists of, from the index alone."""
-        (planned,) = self.planner.plan(clip, self.epoch)
-        return planned
-
 
 class ClipMaker:
-    """Makes clips in worker threads, with decoders that stay open. Any number of threads may ask for clips at once.
+    """An actor of the pool, which makes clips in worker threads, with decoders that stay open.
 
     Args:
         recipe: of the clips.
-        device: where they are decoded and converted; see ``VideoLoader``.
         cores: that may be used.
         skip_unreadable: leave clips out that cannot be made, instead of raising.
         skipped: where these are put down; without one they are told of in warnings.
+        attempts: the actor ``Attempts``, which counts those at each call.
     """
 
     def __init__(
-        self, recipe: ClipRecipe, device: str, cores: int, *, skip_unreadable: bool, skipped: SkippedClips | None
+        self,
+        recipe: ray.ObjectRef[ClipRecipe],
+        cores: int,
+        skip_unreadable: bool,
+        skipped: SkippedClips | None,
+        attempts: Any,
     ) -> None:
-        resolved = resolve_device(device)
-        self._recipe, self._skip_unreadable, self._skipped = recipe, skip_unreadable, skipped
-        self._memory = decoding_memory(recipe.planner.transforms, recipe.layout, resolved)
-        on_gpu = resolved.type == "cuda"
-        self._workers = DecodeWorkers(resolved, num_workers=None if on_gpu else cores, cpu_workers=cores)
+        # Torch's own threads would take the cores of other actors.
+        torch.set_num_threads(cores)
+        self._recipe: ClipRecipe = ray.get(recipe)
+        self._skipped, self._attempts = skipped, attempts
+        # One call at a time, so that what an actor dies of is known.
+        self._decoding = threading.Lock()
+        device = resolve_device(own_device())
+        self._maker = BatchMaker(
+            DecodeWorkers(device, num_workers=None if device.type == "cuda" else cores, cpu_workers=cores),
+            self._recipe.planner.transforms,
+            self._recipe.layout,
+            device,
+            cache=None,
+            on_error="skip" if skip_unreadable else "raise",
+            on_corrupt="warn",
+        )
 
-    def make(self, clips: Sequence[int]) -> dict[str, Column]:
+    def __call__(self, batch: dict[str, Column]) -> Iterator[dict[str, Column]]:
         """The clips as columns; see ``read_clips``. Clips that are left out have no row.
 
         Raises:
             DecodeError, SourceError, UnsupportedError: a clip cannot be made, and is not to be left out.
         """
-        planned = [self._recipe.plan(clip) for clip in clips]
-        stacked: torch.Tensor | None = None
-        if len({clip.shape for clip in planned}) == 1:
-            stacked, rows = arrange_rows(planned, "stack", self._memory)
-        else:
-            _, rows = arrange_rows(planned, "list", self._memory)
-        kept = self._decode(rows)
-        if len(kept) < len(rows):
-            stacked = None
-        made = transform_rows(self._recipe.planner.transforms, stacked, kept, self._recipe.layout) if kept else []
-        frames = _column([clip.cpu().numpy() for clip in made]) if isinstance(made, list) else made.cpu().numpy()
-        return self._columns(frames, kept)
-
-    def _decode(self, rows: list[BatchRow]) -> list[BatchRow]:
-        """Decode into the rows; those that could be made."""
-        jobs = submit_rows(self._workers, rows, self._recipe.planner.transforms.decoded, None)
-        wait([job.report for job in jobs])
-        failed: list[BatchRow] = []
-        for job in jobs:
+        clips = batch["clip"].tolist()
+        with self._decoding:
+            if ray.get(self._attempts.begin.remote(clips[0])) > _MOST_ATTEMPTS:
+                raise DecodeError(f"{_MOST_ATTEMPTS} workers died while they made clips {clips[0]} to {clips[-1]}")
             try:
-                self._accept(job, rows)
-            except UNREADABLE:
-                if not self._skip_unreadable:
-                    raise
-                failed += [row for row in job.rows if row not in failed]
-        # A job is of several clips: by itself a clip may decode.
-        for row in failed:
-            try:
-                (again,) = submit_rows(self._workers, [row], self._recipe.planner.transforms.decoded, None)
-                self._accept(again, [row])
-            except UNREADABLE as error:
-                row.left_out = True
-                self._put_down(row.clip, error)
-        return [row for row in rows if not row.left_out]
+                rows = self._make(clips)
+            finally:
+                ray.get(self._attempts.end.remote(clips[0]))
+        if rows:
+            yield rows
 
-    def _accept(self, job: SubmittedJob, rows: Sequence[BatchRow]) -> None:
-        hand_over(self._memory.device, job.result().ready, [row.frames for row in rows])
+    def _make(self, clips: Sequence[int]) -> dict[str, Column]:
+        recipe, token = self._recipe, CancelToken()
+        planned = [view for clip in clips for view in recipe.planner.plan(clip, recipe.epoch)]
+        same_shape = len({clip.shape for clip in planned}) == 1
+        (making,) = self._maker.start([BatchPlan(lambda: planned, "stack" if same_shape else "list")], token)
+        try:
+            made = making.result().hand_over()
+        finally:
+            token.cancel()  # what is still decoded after an error
+        for clip, error in making.unreadable:
+            if self._skipped is None:
+                warnings.warn(f"clip {clip.number} left out: {error}", RuntimeWarning, stacklevel=2)
+            else:
+                self._skipped.add(clip.number, clip.video.entry.path, error)
+        return {} if made is None else self._columns(made)
 
-    def _put_down(self, clip: PlannedClip, error: Exception) -> None:
-        if self._skipped is None:
-            warnings.warn(f"clip {clip.number} left out: {error}", RuntimeWarning, stacklevel=2)
-        else:
-            self._skipped.add(clip.number, clip.video.entry.path, str(error))
-
-    def _columns(self, frames: Column, rows: list[BatchRow]) -> dict[str, Column]:
+    def _columns(self, batch: Batch) -> dict[str, Column]:
         names = self._recipe.planner.table.dataset.table.columns
-        if not rows:
-            return {}
-        batch = collate_rows([row.frames for row in rows], rows)
         return {
             "path": _objects(batch.paths),
             "clip": batch.clips,
-            "label": batch.labels.cpu().numpy(),
-            "frame_numbers": _column(batch.frame_numbers),
-            "timestamps": _column(batch.timestamps),
-            "mask": _column(batch.mask),
-            "corrupt": _column(batch.corrupt),
+            "label": _column(batch.labels),
+            **{name: _column(getattr(batch, name)) for name in ("frame_numbers", "timestamps", "mask", "corrupt")},
             **{name: _objects([columns.get(name) for columns in batch.columns]) for name in names},
-            "frames": frames,
+            "frames": _column(batch.frames),
         }
 
 
-def _column(arrays: list[Column]) -> Column:
-    """Arrays of one shape stacked, others as they are."""
-    same = len({array.shape for array in arrays}) == 1
-    return np.stack(arrays) if same else _objects(arrays)
+def own_device() -> str:
+    """Of this worker: the first GPU that Ray gave it, or the CPU.
+
+    The variables of a launcher that started the driver, which workers inherit, say nothing here.
+    """
+    given = ray.get_gpu_ids()
+    if not given:
+        return "cpu"
+    # A worker sees its own GPUs alone, unless RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES is set.
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return f"cuda:{seen.split(',').index(str(given[0])) if seen else given[0]}"
+
+
+def _column(values: Any) -> Column:
+    """What a batch has of its rows, as an array; where it differs in shape from row to row, as an array of arrays."""
+    if isinstance(values, list):
+        rows = [_column(row) for row in values]
+        return np.stack(rows) if len({row.shape for row in rows}) == 1 else _objects(rows)
+    column: Column = values.cpu().numpy() if isinstance(values, torch.Tensor) else values
+    return column
 
 
 def _objects(values: Sequence[Any]) -> Column:

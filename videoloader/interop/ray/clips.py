@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 import numpy as np
@@ -18,10 +17,10 @@ from videoloader.batching.options import DType, RaiseOrSkip, one_view, plan_tran
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
-from videoloader.errors import ConfigurationError, DecodeError, check_choice, check_positive
+from videoloader.errors import ConfigurationError, check_choice, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.interop.ray.attempts import Attempts
-from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe, Column
+from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.order.clip_table import build_clip_table
 from videoloader.sampling import FrameMode
@@ -32,8 +31,6 @@ _COLUMNS = ("path", "clip", "label", "frame_numbers", "timestamps", "mask", "cor
 _MOST_BLOCKS = 4096
 # One is decoded while the rows of another go to the object store.
 _CALLS_AN_ACTOR = 2
-# A video that kills its decoder does so every time.
-_MOST_ATTEMPTS = 3
 
 
 def read_clips(
@@ -111,12 +108,7 @@ def read_clips(
         raise ConfigurationError(f"the data set's columns {', '.join(taken)} have names of columns that clips have")
     skip_unreadable = on_error == "skip"
     table = build_clip_table(
-        dataset,
-        mode,
-        store=IndexStore(index) if isinstance(index, str | os.PathLike) else index,
-        workers=available_cores(),
-        skip_unreadable=skip_unreadable,
-        on_indexed=on_indexed,
+        dataset, mode, index, workers=available_cores(), skip_unreadable=skip_unreadable, on_indexed=on_indexed
     )
     if not len(table):
         reason = f"; {len(table.unreadable)} cannot be read: {table.unreadable[0][1]}" if table.unreadable else ""
@@ -133,7 +125,7 @@ def read_clips(
     # They are there already: tasks that make them would need a core, which actors may hold all of.
     numbers = ray.data.from_blocks([pyarrow.table({"clip": block}) for block in blocks])
     clips: ray.data.Dataset = numbers.map_batches(
-        _Decoder,
+        ClipMaker,
         batch_size=batch_size,
         compute=ray.data.ActorPoolStrategy(
             min_size=least,
@@ -148,52 +140,7 @@ def read_clips(
             "cores": max(int(num_cpus), 1),
             "skip_unreadable": skip_unreadable,
             "skipped": skipped,
-            "attempts": Attempts(),
+            "attempts": ray.remote(num_cpus=0)(Attempts).remote(),
         },
     )
     return clips
-
-
-def own_device() -> str:
-    """Of this worker: the first GPU that Ray gave it, or the CPU.
-
-    The variables of a launcher that started the driver, which workers inherit, say nothing here.
-    """
-    given = ray.get_gpu_ids()
-    if not given:
-        return "cpu"
-    # A worker sees its own GPUs alone, unless RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES is set.
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return f"cuda:{seen.split(',').index(str(given[0])) if seen else given[0]}"
-
-
-class _Decoder:
-    """An actor of the pool."""
-
-    def __init__(
-        self,
-        recipe: ray.ObjectRef[ClipRecipe],
-        cores: int,
-        skip_unreadable: bool,
-        skipped: SkippedClips | None,
-        attempts: Attempts,
-    ) -> None:
-        # Torch's own threads would take the cores of other actors.
-        torch.set_num_threads(cores)
-        self._attempts = attempts
-        # One at a time, so that what an actor dies of is known.
-        self._decoding = threading.Lock()
-        self._maker = ClipMaker(ray.get(recipe), own_device(), cores, skip_unreadable=skip_unreadable, skipped=skipped)
-
-    def __call__(self, batch: dict[str, Column]) -> Iterator[dict[str, Column]]:
-        if rows := self._make(batch["clip"].tolist()):
-            yield rows
-
-    def _make(self, clips: list[int]) -> dict[str, Column]:
-        with self._decoding:
-            if self._attempts.begin(clips[0]) > _MOST_ATTEMPTS:
-                raise DecodeError(f"{_MOST_ATTEMPTS} workers died while they made clips {clips[0]} to {clips[-1]}")
-            try:
-                return self._maker.make(clips)
-            finally:
-                self._attempts.end(clips[0])

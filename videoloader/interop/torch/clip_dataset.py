@@ -15,7 +15,7 @@ from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
 from videoloader.batching.options import DType, one_view, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs
-from videoloader.batching.rows import decoding_memory, list_rows, stack_rows, transform_rows
+from videoloader.batching.rows import arrange_rows, decoding_memory, transform_rows
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
@@ -74,12 +74,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         self._layout, self._transforms = layout, plan
         self._memory = decoding_memory(plan, layout, _CPU)
         table = build_clip_table(
-            dataset,
-            mode,
-            store=IndexStore(index) if isinstance(index, str | os.PathLike) else index,
-            workers=available_cores(),
-            skip_unreadable=False,
-            on_indexed=on_indexed,
+            dataset, mode, index, workers=available_cores(), skip_unreadable=False, on_indexed=on_indexed
         )
         self._planner = ClipPlanner(table, mode, plan, seed)
         # Shared, so that worker processes which stay from epoch to epoch hear of the next one.
@@ -115,7 +110,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         """Several clips, as a DataLoader asks for those of a batch: a GOP that they have in common is decoded once."""
         planned = [self._plan(clip) for clip in clips]
         same_shape = len({clip.shape for clip in planned}) == 1
-        rows = stack_rows(planned, self._memory)[1] if same_shape else list_rows(planned, self._memory)
+        _, rows = arrange_rows(planned, "stack" if same_shape else "list", self._memory)
         for given in group_into_jobs(rows):
             report = decode_rows(given, self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
             apply_corrections(given.rows[0], report)
