@@ -67,8 +67,6 @@ class ClipGroups:
 
     def table_numbers(self, clips: Integers) -> Integers:
         """What the table calls these clips."""
-        if len(self.bounds) == 2:
-            return clips
         numbers: Integers = clips + self.shift[np.searchsorted(self.last, clips, "right")]
         return numbers
 
@@ -97,11 +95,8 @@ def group_clips(table: ClipTable, by: ByColumn | None) -> ClipGroups:
         ConfigurationError: there is no such column, it does not hold numbers 0 … G − 1, or a group has no clip.
     """
     videos = len(table.clip_ends)
-    if by is None:
-        order, group = np.arange(videos), np.zeros(videos, np.int64)
-    else:
-        group = _numbers(table, by.column)
-        order = np.argsort(group, kind="stable")
+    group = np.zeros(videos, np.int64) if by is None else _numbers(table, by.column)
+    order = np.argsort(group, kind="stable")
     clips = np.diff(table.clip_ends, prepend=0)[order]
     last = np.cumsum(clips)
     of_group = np.bincount(group[order], weights=clips).astype(np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch.distributed
@@ -51,7 +50,7 @@ def shard_of_environment() -> tuple[int, int]:
     is_initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
     if jax is not None and is_initialized is not None and is_initialized():
         return int(jax.process_index()), int(jax.process_count())
-    launcher = _launcher(os.environ)
+    launcher = _launcher()
     if launcher is None:
         return 0, 1
     rank, ranks = os.environ.get(launcher.rank), os.environ.get(launcher.ranks)
@@ -86,7 +85,7 @@ def local_rank() -> int | None:
     Raises:
         ConfigurationError: the launcher's variable is not a number.
     """
-    launcher = _launcher(os.environ)
+    launcher = _launcher()
     text = None if launcher is None else os.environ.get(launcher.local_rank)
     if launcher is None or text is None:
         return None
@@ -95,9 +94,9 @@ def local_rank() -> int | None:
     return int(text)
 
 
-def _launcher(environment: Mapping[str, str]) -> _Launcher | None:
+def _launcher() -> _Launcher | None:
     for launcher in _LAUNCHERS:
         # The rank alone says nothing where the shell of a job has it, too.
-        if launcher.ranks in environment or (launcher.rank in environment and launcher is not _SLURM):
+        if launcher.ranks in os.environ or (launcher.rank in os.environ and launcher is not _SLURM):
             return launcher
     return None

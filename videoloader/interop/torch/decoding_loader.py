@@ -372,8 +372,8 @@ class DecodingLoader:
             return []
         for each in made:
             self._stats += each.stats
-        shown = [self._shown(place, each.hand_over()) for place, each in zip(pending.places, made, strict=True)]
-        return [fill_places(pending.batch, _each_in_turn(shown))]
+        shown = (self._shown(place, each.hand_over()) for place, each in zip(pending.places, made, strict=True))
+        return [fill_places(pending.batch, lambda place: next(shown))]
 
     def _shown(self, place: Place, made: Batch | None) -> Any:
         """What stands in a place."""
@@ -382,8 +382,3 @@ class DecodingLoader:
             return self._replace_with(made)
         frames, numbers, timestamps = made.frames[0], made.frame_numbers[0], made.timestamps[0]
         return self._replace_with(Clip(frames, numbers, timestamps, made.mask[0], made.corrupt[0]))
-
-
-def _each_in_turn(results: list[Any]) -> Callable[[Place], Any]:
-    following = iter(results)
-    return lambda place: next(following)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,15 @@ def fill_places(value: Any, make: Callable[[Place], Any]) -> Any:
     if isinstance(value, list) and value and all(isinstance(each, ClipRequest) for each in value):
         return make(value)
     if isinstance(value, Mapping):
-        filled = {key: fill_places(each, make) for key, each in value.items()}
-        return value if all(filled[key] is value[key] for key in filled) else _mapping_like(value, filled)
-    if isinstance(value, list | tuple):
-        return _sequence_like(value, [fill_places(each, make) for each in value])
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _with_fields(value, make)
-    return value
+        old, with_values = list(value.values()), _mapping_like
+    elif isinstance(value, list | tuple):
+        old, with_values = list(value), _sequence_like
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        old, with_values = [getattr(value, field.name) for field in dataclasses.fields(value)], _dataclass_like
+    else:
+        return value
+    filled = [fill_places(each, make) for each in old]
+    return value if all(map(is_, filled, old)) else with_values(value, filled)
 
 
 def places_of(value: Any) -> list[Place]:
@@ -52,30 +55,25 @@ def places_of(value: Any) -> list[Place]:
     return found
 
 
-def _mapping_like(value: Mapping[Any, Any], filled: dict[Any, Any]) -> Mapping[Any, Any]:
+def _mapping_like(value: Any, values: list[Any]) -> Any:
+    filled = dict(zip(value, values, strict=True))
     if not isinstance(value, MutableMapping):
-        return type(value)(filled)  # type: ignore[call-arg]
+        return type(value)(filled)
     like = copy.copy(value)
     like.update(filled)
     return like
 
 
-def _sequence_like(value: Sequence[Any], filled: list[Any]) -> Sequence[Any]:
-    if all(new is old for new, old in zip(filled, value, strict=True)):
-        return value
+def _sequence_like(value: Any, values: list[Any]) -> Any:
     if isinstance(value, list):
         like = copy.copy(value)
-        like[:] = filled
+        like[:] = values
         return like
-    return value._make(filled) if hasattr(value, "_make") else tuple(filled)
+    return value._make(values) if hasattr(value, "_make") else tuple(values)
 
 
-def _with_fields(value: Any, make: Callable[[Place], Any]) -> Any:
-    old = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    filled = {name: fill_places(each, make) for name, each in old.items()}
-    if all(filled[name] is old[name] for name in old):
-        return value
+def _dataclass_like(value: Any, values: list[Any]) -> Any:
     like = copy.copy(value)
-    for name, each in filled.items():
-        object.__setattr__(like, name, each)  # also of frozen ones
+    for field, each in zip(dataclasses.fields(value), values, strict=True):
+        object.__setattr__(like, field.name, each)  # also of frozen ones
     return like
