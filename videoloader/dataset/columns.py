@@ -118,11 +118,6 @@ def constant(value: int | float, rows: int) -> npt.NDArray[Any]:
     return np.broadcast_to(np.asarray(value), rows)
 
 
-def absent(rows: int) -> Column:
-    """A column that no row has."""
-    return [ABSENT] * rows
-
-
 def join(parts: Sequence[Column]) -> Column:
     """The rows of all parts, one after the other."""
     if len(parts) == 1:

@@ -17,7 +17,6 @@ from videoloader.dataset.columns import (
     Column,
     PackedStrings,
     Rows,
-    absent,
     constant,
     join,
     pack,
@@ -132,7 +131,7 @@ class EntryTable(Sequence[VideoEntry]):
         fields: dict[str, Any] = {name: join([getattr(table, name) for table in tables]) for name in ("path", *_NONE)}
         names = dict.fromkeys(name for table in tables for name in table.columns)
         columns = {
-            name: join([table.columns[name] if name in table.columns else absent(len(table)) for table in tables])
+            name: join([table.columns[name] if name in table.columns else [ABSENT] * len(table) for table in tables])
             for name in names
         }
         return EntryTable(**fields, columns=columns)

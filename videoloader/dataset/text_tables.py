@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from videoloader.dataset.columns import ABSENT, Column, PackedStrings, absent, join, pack
+from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, lines
 from videoloader.errors import ConfigurationError
 
@@ -57,7 +57,7 @@ def read_json_lines(source: str) -> RawTable:
     while chunk := list(islice(rows, ROWS_AT_ONCE)):
         before = len(line_of) - len(chunk)
         for name in dict.fromkeys(name for row in chunk for name in row if name not in parts):
-            parts[name] = [absent(before)] if before else []
+            parts[name] = [[ABSENT] * before] if before else []
         for name, part in parts.items():
             part.append(pack([row.get(name, ABSENT) for row in chunk]))
     if not line_of:
