@@ -26,15 +26,16 @@ matrices = st.integers(0, 2**32).map(
     st.sampled_from(["nearest", "bilinear", "bicubic"]),
     st.booleans(),
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.sampled_from([torch.int16, torch.float32, torch.float64]),
 )
-def test_frames_are_the_engines(
-    matrix: Any, interpolation: Interpolation, extend: bool, samples: tuple[int, int]
+def test_numbers_of_any_type_are_the_engines_pixels(
+    matrix: Any, interpolation: Interpolation, extend: bool, samples: tuple[int, int], dtype: torch.dtype
 ) -> None:
     frames = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 3, 11, 13), np.uint8))
-    samples = samples if interpolation != "nearest" else (1, 1)
     warp = Warp(matrix[None], (17, 9), interpolation, (200.0, 30.0, 99.0), samples, extend=extend)
     expected = apply_operations(frames[None], [[warp]])[0]
-    assert (warp_tensor(frames, warp).int() - expected.int()).abs().max() <= 1
+    warped = warp_tensor(frames.to(dtype), warp).double().clamp(0, 255)
+    assert (warped - expected).abs().max() <= (0 if dtype == torch.int16 else 0.5 + 1e-3)
 
 
 def test_frames_of_one_matrix_each() -> None:

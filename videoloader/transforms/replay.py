@@ -68,7 +68,8 @@ def replay_masks(masks: torch.Tensor, geometry: Geometry, operations: Operations
     moved = apply_geometry(masks.unsqueeze(1) if masks.ndim == 3 else masks, geometry, "nearest", [fill])
     for operation in operations:
         if isinstance(operation, Warp):
-            moved = warp_tensor(moved, _checked(operation, len(moved)), "nearest", [fill])
+            nearest = replace(_checked(operation, len(moved)), interpolation="nearest", samples=(1, 1))
+            moved = warp_tensor(moved, nearest, [fill])
         elif isinstance(operation, BatchFunction) and operation.geometric is not None:
             params = {name: values[None] for name, values in operation.params.items()}
             moved = operation.geometric(moved[None], params)[0]
@@ -228,7 +229,7 @@ def _warped_flow(flow: torch.Tensor, warp: Warp, step: int) -> torch.Tensor:
     )
     ends = torch.stack([x, y], -1).expand(frames, -1, -1, -1)
     starts = map_points(ends, matrix)
-    vectors = warp_tensor(flow, replace(warp, extend=True), fill=[0.0]).permute(0, 2, 3, 1)
+    vectors = warp_tensor(flow, replace(warp, extend=True), [0.0]).permute(0, 2, 3, 1)
     moved = map_points(starts + vectors, inverse(target)) - ends
     inside = (starts >= 0) & (starts <= starts.new_tensor([flow.shape[3], flow.shape[2]])) & moved.isfinite()
     return torch.where(inside.all(-1, keepdim=True), moved, 0.0).permute(0, 3, 1, 2).to(flow.dtype)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.engines.work import ClipWork, Finish
-from videoloader.transforms.operations import (
-    ColorMatrix,
-    Erase,
-    HueShift,
-    Sharpen,
-    StatisticTable,
-    Table,
-    Warp,
-)
+from videoloader.transforms.geometry.warping import warp_tensor
+from videoloader.transforms.operations import ColorMatrix, Erase, HueShift, Sharpen, StatisticTable, Table, Warp
 
 
 def carry_out(works: Sequence[ClipWork], finish: Finish) -> None:
@@ -39,11 +33,6 @@ def _write(frames: torch.Tensor, finish: Finish, slot: torch.Tensor) -> None:
         return
     scale, shift = (torch.from_numpy(each)[:, None, None] for each in finish.output.scale_shift())
     slot.copy_(frames.float().div_(255).mul_(scale).add_(shift))
-
-
-def _rounded(values: torch.Tensor) -> torch.Tensor:
-    """Floats as uint8, to nearest, halves up; they are overwritten."""
-    return values.clamp_(0, 255).add_(0.5).to(torch.uint8)
 
 
 def _per_frame(values: npt.NDArray[Any]) -> torch.Tensor:
@@ -110,7 +99,7 @@ def _color_matrix(frames: torch.Tensor, operation: ColorMatrix) -> torch.Tensor:
     for channel in range(3):
         m = matrix[:, channel]
         mixed = (m[:, 0] * red).add_(m[:, 1] * green).add_(m[:, 2] * blue).add_(m[:, 3])
-        result[:, channel] = _rounded(mixed)
+        result[:, channel] = to_pixels(mixed)
     return result
 
 
@@ -131,7 +120,7 @@ def _hue_shift(frames: torch.Tensor, operation: HueShift) -> torch.Tensor:
     result = torch.empty_like(frames)
     for channel, part in enumerate(parts):
         turned = least + extent * part.clamp_(0, 1)
-        result[:, channel] = _rounded(torch.where(extent > 0, turned, values[channel]))
+        result[:, channel] = to_pixels(torch.where(extent > 0, turned, values[channel]))
     return result
 
 
@@ -144,13 +133,13 @@ def _sharpen(frames: torch.Tensor, operation: Sharpen) -> torch.Tensor:
     middle = values[..., 1:-1, 1:-1]
     sums = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * middle
     smooth = (2 * sums + 13).div_(26, rounding_mode="floor").float()
-    result[..., 1:-1, 1:-1] = _rounded(smooth + _per_frame(operation.factor)[..., None] * (middle - smooth))
+    result[..., 1:-1, 1:-1] = to_pixels(smooth + _per_frame(operation.factor)[..., None] * (middle - smooth))
     return result
 
 
 def _erase(frames: torch.Tensor, operation: Erase) -> torch.Tensor:
     result = frames.clone()
-    color = _rounded(torch.tensor(operation.fill, dtype=torch.float32))[:, None, None]
+    color = to_pixels(torch.tensor(operation.fill, dtype=torch.float32))[:, None, None]
     for row, boxes in enumerate(operation.boxes.tolist()):
         part = result if len(operation.boxes) == 1 else result[row]
         for top, left, height, width in boxes:
@@ -159,138 +148,12 @@ def _erase(frames: torch.Tensor, operation: Erase) -> torch.Tensor:
     return result
 
 
-class _Points(NamedTuple):
-    """Where the taps of all output pixels lie in frames that have a border of what is outside around them.
-
-    Attributes:
-        first: int64[H', W'], the number of the first tap (up and left).
-        right, below: float32[H', W'], how far the point lies after that tap's centre, pixels.
-        outside: bool[H', W'], points whose taps all lie outside; their first tap means nothing.
-    """
-
-    first: torch.Tensor
-    right: torch.Tensor
-    below: torch.Tensor
-    outside: torch.Tensor
-
-
-class _Reach(NamedTuple):
-    """How far points, and their taps, may lie outside the input, pixels: more has the fill's value alone."""
-
-    before: int
-    after: int
-    border: int
-
-
-_REACH = {"nearest": _Reach(0, 0, 0), "bilinear": _Reach(1, 0, 1), "bicubic": _Reach(2, 1, 3)}
-
-
-def _warp(frames: torch.Tensor, operation: Warp) -> torch.Tensor:
-    border = _REACH[operation.interpolation].border
-    fill = torch.tensor(operation.fill, dtype=torch.float32)
-    size = (frames.shape[-2], frames.shape[-1])
-    result = torch.empty((len(frames), 3, *operation.size), dtype=torch.uint8)
-    across, down = operation.samples[1], operation.samples[0]
-    offsets = [((i + 0.5) / across, (j + 0.5) / down) for j in range(down) for i in range(across)]
-    points: list[_Points] = []
-    for number, frame in enumerate(frames):
-        if number < len(operation.matrix):
-            points = [_points(operation.matrix[number], each, size, operation) for each in offsets]
-        if operation.extend:
-            picture = torch.nn.functional.pad(frame.float()[None], [border] * 4, mode="replicate")[0]
-        else:
-            picture = fill[:, None, None].repeat(1, size[0] + 2 * border, size[1] + 2 * border)
-            picture[:, border : border + size[0], border : border + size[1]] = frame
-        total = torch.zeros((3, *operation.size))
-        for each in points:
-            values = _INTERPOLATE[operation.interpolation](picture, each)
-            total += torch.where(each.outside, fill[:, None, None], values)
-        result[number] = _rounded(total.div_(len(points)))
-    return result
-
-
-def _points(
-    matrix: npt.NDArray[np.float64], offset: tuple[float, float], size: tuple[int, int], operation: Warp
-) -> _Points:
-    """The points that output pixels show, taken at an offset (x, y) from each one's top left corner."""
-    before, after, border = _REACH[operation.interpolation]
-    m = matrix.tolist()
-    x = torch.arange(operation.size[1], dtype=torch.float64) + offset[0]
-    y = (torch.arange(operation.size[0], dtype=torch.float64) + offset[1])[:, None]
-    u, v, w = ((row[0] * x + row[1] * y) + row[2] for row in m)
-    u, v = u / w, v / w
-    if operation.interpolation != "nearest":
-        u, v = u - 0.5, v - 0.5
-    if operation.extend:
-        # Further away nothing changes any more; fmin and fmax leave no point that is none (0 / 0).
-        u, v = (_clamp(each, -before, side - 1 + after) for each, side in ((u, size[1]), (v, size[0])))
-    inside = (u >= -before) & (v >= -before) & (u < size[1] + after) & (v < size[0] + after)
-    u, v = torch.where(inside, u, 0.0), torch.where(inside, v, 0.0)
-    column, row = u.floor(), v.floor()
-    first = border - (operation.interpolation == "bicubic")
-    index = (row.long() + first) * (size[1] + 2 * border) + column.long() + first
-    return _Points(index, (u - column).float(), (v - row).float(), ~inside)
-
-
-def _clamp(values: torch.Tensor, low: int, high: int) -> torch.Tensor:
-    return torch.fmin(torch.fmax(values, values.new_tensor(low)), values.new_tensor(high))
-
-
-def _taps(picture: torch.Tensor, points: _Points, right: int, below: int) -> torch.Tensor:
-    """float32[3, H', W']: of each point the tap that lies so far from its first."""
-    index = points.first + (below * picture.shape[2] + right)
-    return torch.from_numpy(np.take(picture.flatten(1).numpy(), index.numpy(), axis=1))
-
-
-def _nearest(picture: torch.Tensor, points: _Points) -> torch.Tensor:
-    return _taps(picture, points, 0, 0)
-
-
-def _bilinear(picture: torch.Tensor, points: _Points) -> torch.Tensor:
-    right, below = points.right, points.below
-    left = 1 - right
-    upper = (_taps(picture, points, 0, 0) * left).add_(_taps(picture, points, 1, 0) * right)
-    lower = (_taps(picture, points, 0, 1) * left).add_(_taps(picture, points, 1, 1) * right)
-    return upper.mul_(1 - below).add_(lower.mul_(below))
-
-
-def _bicubic(picture: torch.Tensor, points: _Points) -> torch.Tensor:
-    result = torch.zeros((3, *points.first.shape))
-    columns = _cubic_weights(points.right)
-    for below, weight in enumerate(_cubic_weights(points.below)):
-        line = torch.zeros_like(result)
-        for right, column in enumerate(columns):
-            line += _taps(picture, points, right, below) * column
-        result += line.mul_(weight)
-    return result
-
-
-def _cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
-    """Keys, "Cubic convolution interpolation for digital image processing" (1981), a = −0.75.
-
-    Of the four pixels around a point that lies ``t`` after the second.
-    """
-    a = -0.75
-    after = 1 - t
-    weights = []
-    for near, far in ((t, t + 1), (after, after + 1)):
-        weights.append(
-            (
-                ((a + 2) * near - (a + 3)) * near * near + 1,
-                ((a * far - 5 * a) * far + 8 * a) * far - 4 * a,
-            )
-        )
-    (second, first), (third, fourth) = weights
-    return [first, second, third, fourth]
-
-
-_INTERPOLATE = {"nearest": _nearest, "bilinear": _bilinear, "bicubic": _bicubic}
 _OPERATIONS: dict[type, Any] = {
     Table: _table,
     StatisticTable: _statistic_table,
     ColorMatrix: _color_matrix,
     HueShift: _hue_shift,
     Sharpen: _sharpen,
-    Warp: _warp,
+    Warp: warp_tensor,
     Erase: _erase,
 }

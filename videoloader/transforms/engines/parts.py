@@ -30,4 +30,4 @@ def for_all_frames(frames: torch.Tensor, function: Callable[[torch.Tensor, slice
 
 def to_pixels(values: torch.Tensor) -> torch.Tensor:
     """uint8 of floats, rounded to nearest, halves up, and clamped to 0 … 255. The floats are written over."""
-    return values.add_(0.5).floor_().clamp_(0, 255).to(torch.uint8)
+    return values.clamp_(0, 255).add_(0.5).to(torch.uint8)

@@ -80,10 +80,13 @@ def _resized(picture: torch.Tensor, geometry: Geometry, interpolation: Interpola
 
 
 def round_to(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Values as another type: integers are rounded to nearest, halves up, and clamped to what it holds."""
+    """Floats as another type: integers are rounded to nearest, halves up, and clamped to what it holds.
+
+    The floats may be written over.
+    """
     if dtype.is_floating_point:
         return values.to(dtype)
     if dtype == torch.bool:
         return values >= 0.5
     limits = torch.iinfo(dtype)
-    return (values + 0.5).floor().clamp(limits.min, limits.max).to(dtype)
+    return values.add_(0.5).floor_().clamp_(limits.min, limits.max).to(dtype)
