@@ -80,10 +80,10 @@ def test_a_curve_of_ones_own_is_a_range() -> None:
         def values(self, rng: np.random.Generator, frames: int) -> Any:
             return np.eye(1, frames)[0] * 2
 
-    check_range(Flash(), "Brightness's factor", 0, 2)
+    check_range("Brightness's factor", Flash(), 0, 2)
     assert draw_range(Flash(), np.random.default_rng(0), 3).tolist() == [2, 0, 0]
     with pytest.raises(ConfigurationError):
-        check_range(Flash(), "Brightness's factor", 0, 1)
+        check_range("Brightness's factor", Flash(), 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_a_curve_of_ones_own_is_a_range() -> None:
 )
 def test_values_outside_are_refused_by_name_and_range(value: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"Gamma's gamma must be in \[0, 2\]"):
-        check_range(value, "Gamma's gamma", 0, 2)
+        check_range("Gamma's gamma", value, 0, 2)
 
 
 @pytest.mark.parametrize("value", [0, 2, 1.5, (0, 2), [0.5, 0.5], Linear(0, 2)])
 def test_values_inside_pass(value: Range) -> None:
-    check_range(value, "Gamma's gamma", 0, 2)
+    check_range("Gamma's gamma", value, 0, 2)
 
 
 @pytest.mark.parametrize(

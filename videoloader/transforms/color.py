@@ -10,24 +10,23 @@ of its own.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 
 import numpy as np
 
 from videoloader.errors import check_probability
 from videoloader.transforms import color_operations as to
 from videoloader.transforms.curves import Range, check_range, draw_range
-from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked
 
 
 @dataclass(frozen=True)
 class ByFactor(PixelTransform):
     """A change by a factor of at least 0, of which 1 changes nothing."""
 
-    factor: Range
-
-    def __post_init__(self) -> None:
-        check_range(self.factor, f"{type(self).__name__}'s factor", 0)
+    factor: Range = field(metadata=checked(check_range, 0))
 
 
 @dataclass(frozen=True)
@@ -115,10 +114,7 @@ class Hue(PixelTransform):
             >>> transforms = [Hue((-0.1, 0.1))]
     """
 
-    turns: Range
-
-    def __post_init__(self) -> None:
-        check_range(self.turns, "Hue's turns", -0.5, 0.5)
+    turns: Range = field(metadata=checked(check_range, -0.5, 0.5))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One turn of the hue."""
@@ -146,37 +142,34 @@ class ColorJitter(PixelTransform):
             >>> transforms = [RandomApply(ColorJitter(0.8, 0.8, 0.8, 0.2), p=0.8), RandomGrayscale(0.2)]
     """
 
-    brightness: Range = 0
-    contrast: Range = 0
-    saturation: Range = 0
+    brightness: Range = field(default=0, metadata=checked(check_range, 0))
+    contrast: Range = field(default=0, metadata=checked(check_range, 0))
+    saturation: Range = field(default=0, metadata=checked(check_range, 0))
     hue: Range = 0
     _: KW_ONLY
     per_frame: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("brightness", "contrast", "saturation"):
-            check_range(getattr(self, name), f"ColorJitter's {name}", 0)
+        super().__post_init__()
         least = 0 if isinstance(self.hue, int | float) else -0.5
-        check_range(self.hue, "ColorJitter's hue", least, 0.5)
+        check_range("ColorJitter's hue", self.hue, least, 0.5)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One operation for each of the four that is not 0."""
+        changes: list[tuple[Range, Callable[[to.Values], Operation]]] = [
+            (self.brightness, to.brightness),
+            (self.contrast, partial(to.contrast, per_frame=self.per_frame)),
+            (self.saturation, to.saturation),
+            (self.hue, to.hue),
+        ]
         operations: list[Operation] = []
         for part in rng.permutation(4):
-            value = (self.brightness, self.contrast, self.saturation, self.hue)[part]
+            value, change = changes[part]
             if value == 0:
                 continue
             if isinstance(value, int | float):
-                value = (-value, value) if part == 3 else (max(1 - value, 0), 1 + value)
-            values = draw_range(value, rng, clip.length)
-            if part == 0:
-                operations.append(to.brightness(values))
-            elif part == 1:
-                operations.append(to.contrast(values, per_frame=self.per_frame))
-            elif part == 2:
-                operations.append(to.saturation(values))
-            else:
-                operations.append(to.hue(values))
+                value = (-value, value) if change is to.hue else (max(1 - value, 0), 1 + value)
+            operations.append(change(draw_range(value, rng, clip.length)))
         return operations
 
 
@@ -208,10 +201,7 @@ class RandomGrayscale(PixelTransform):
             >>> transforms = [RandomGrayscale(0.2)]
     """
 
-    p: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_probability("RandomGrayscale's p", self.p)
+    p: float = field(default=0.1, metadata=checked(check_probability))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One matrix, or nothing."""

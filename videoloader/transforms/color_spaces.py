@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 
 from videoloader.errors import check_choice
 from videoloader.transforms.engines.parts import for_all_frames
-from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix, Params, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix, Params, PixelTransform, checked
 
 Space: TypeAlias = Literal["rgb", "bgr", "gray", "ycbcr_601", "ycbcr_709", "hsv"]
 Matrix = npt.NDArray[np.float64]
@@ -50,12 +50,8 @@ class ConvertColor(PixelTransform):
             >>> transforms = [ConvertColor("rgb", "bgr")]
     """
 
-    source: Space
-    target: Space
-
-    def __post_init__(self) -> None:
-        check_choice("ConvertColor's source", self.source, get_args(Space))
-        check_choice("ConvertColor's target", self.target, get_args(Space))
+    source: Space = field(metadata=checked(check_choice, get_args(Space)))
+    target: Space = field(metadata=checked(check_choice, get_args(Space)))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[ColorMatrix | BatchFunction]:
         """At most one matrix, and a function where hue is needed."""

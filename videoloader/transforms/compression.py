@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from videoloader.errors import check_choice
-from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames
-from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
 Chroma: TypeAlias = Literal["4:2:0", "4:4:4"]
 
@@ -75,18 +74,14 @@ class JpegCompression(PixelTransform):
         >>> transforms = [JpegCompression((30, 90))]
     """
 
-    quality: Range = (30, 95)
-    chroma: Chroma = field(default="4:2:0", kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_range(self.quality, "JpegCompression's quality", 1, 100)
-        check_choice("JpegCompression's chroma", self.chroma, get_args(Chroma))
+    quality: Range = field(default=(30, 95), metadata=checked(check_range, 1, 100))
+    chroma: Chroma = field(default="4:2:0", kw_only=True, metadata=checked(check_choice, get_args(Chroma)))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One round trip, with a quality of the whole clip or of each frame."""
-        quality = np.floor(draw_range(self.quality, rng, clip.length) + 0.5).astype(np.int64)
+        quality = np.floor(draw_range_by_frame(self.quality, rng, clip.length) + 0.5).astype(np.int64)
         function = compress_420 if self.chroma == "4:2:0" else compress_444
-        return [BatchFunction(function, {"quality": np.broadcast_to(quality, clip.length)})]
+        return [BatchFunction(function, {"quality": quality})]
 
 
 def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:
@@ -150,11 +145,13 @@ def _extend(plane: torch.Tensor, axis: int, multiple: int) -> torch.Tensor:
     """The last row or column again, up to a multiple of a number."""
     size = plane.shape[axis]
     missing = -size % multiple
-    if not missing:
-        return plane
-    sizes = list(plane.shape)
-    sizes[axis] = missing
-    return torch.cat([plane, plane.narrow(axis, size - 1, 1).expand(sizes)], axis)
+    return _taken(plane, axis, range(size + missing)) if missing else plane
+
+
+def _taken(plane: torch.Tensor, axis: int, places: range) -> torch.Tensor:
+    """The rows or columns at these places; outside there are the first and the last."""
+    inside = torch.arange(places.start, places.stop, device=plane.device).clamp_(0, plane.shape[axis] - 1)
+    return plane.index_select(axis, inside)
 
 
 def _halve(plane: torch.Tensor) -> torch.Tensor:
@@ -168,53 +165,34 @@ def _halve(plane: torch.Tensor) -> torch.Tensor:
 def _double(plane: torch.Tensor, height: int, width: int) -> torch.Tensor:
     """Twice the size in both directions, cut to [height, width]: 3/4 of the nearest pixel and 1/4 of the next."""
     plane = plane[:, : (height + 1) // 2, : (width + 1) // 2]
-    above, below = plane[:, :1], plane[:, -1:]
-    rows = torch.stack(
-        [3 * plane + torch.cat([above, plane[:, :-1]], 1), 3 * plane + torch.cat([plane[:, 1:], below], 1)], 2
-    ).flatten(1, 2)
-    left, right = rows[:, :, :1], rows[:, :, -1:]
-    doubled = torch.stack(
-        [
-            (3 * rows + torch.cat([left, rows[:, :, :-1]], 2) + 8) >> 4,
-            (3 * rows + torch.cat([rows[:, :, 1:], right], 2) + 7) >> 4,
-        ],
-        3,
-    ).flatten(2, 3)
+    above, below = (_taken(plane, 1, range(by, plane.shape[1] + by)) for by in (-1, 1))
+    rows = torch.stack([3 * plane + above, 3 * plane + below], 2).flatten(1, 2)
+    left, right = (_taken(rows, 2, range(by, rows.shape[2] + by)) for by in (-1, 1))
+    doubled = torch.stack([(3 * rows + left + 8) >> 4, (3 * rows + right + 7) >> 4], 3).flatten(2, 3)
     return doubled[:, :height, :width]
 
 
-class _Fixed(NamedTuple):
-    """JFIF's factors (ITU-T T.871, section 7), times 2^16."""
-
-    red: int
-    green: int
-    blue: int
-
-
-def _fixed(red: float, green: float, blue: float) -> _Fixed:
-    return _Fixed(*(math.floor(abs(each) * 65536 + 0.5) * (1 if each > 0 else -1) for each in (red, green, blue)))
-
-
-_Y = _fixed(0.299, 0.587, 0.114)
-_CB = _fixed(-0.168735892, -0.331264108, 0.5)
-_CR = _fixed(0.5, -0.418687589, -0.081312411)
+# JFIF's factors (ITU-T T.871, section 7: 0.299, 0.587, 0.114 and so on), times 2^16: of red, green and blue in Y, Cb
+# and Cr, and the other way round.
+_TO_YCBCR = ((19595, 38470, 7471), (-11058, -21710, 32768), (32768, -27439, -5329))
+_RED_OF_CR, _GREEN_OF_CR, _GREEN_OF_CB, _BLUE_OF_CB = 91881, 46802, 22553, 116130
+_HALF = 1 << 15
 
 
 def _to_ycbcr(frames: torch.Tensor) -> list[torch.Tensor]:
     """Three int32[n, H, W] of uint8[n, 3, H, W], rounded; halves of chroma go down."""
     red, green, blue = frames.to(torch.int32).unbind(1)
+    middle = (128 << 16) + _HALF - 1
     return [
-        (factors.red * red + factors.green * green + factors.blue * blue + offset) >> 16
-        for factors, offset in ((_Y, 1 << 15), (_CB, (128 << 16) + (1 << 15) - 1), (_CR, (128 << 16) + (1 << 15) - 1))
+        (of_red * red + of_green * green + of_blue * blue + offset) >> 16
+        for (of_red, of_green, of_blue), offset in zip(_TO_YCBCR, (_HALF, middle, middle), strict=True)
     ]
 
 
 def _to_rgb(y: torch.Tensor, cb: torch.Tensor, cr: torch.Tensor) -> torch.Tensor:
     """uint8[n, 3, H, W] of three int32[n, H, W]."""
-    factor = _fixed(1.402, 0.714136286, 0.344136286)
-    blue_factor, half = math.floor(1.772 * 65536 + 0.5), 1 << 15
     cb, cr = cb - 128, cr - 128
-    red = y + ((factor.red * cr + half) >> 16)
-    green = y + ((half - factor.green * cr - factor.blue * cb) >> 16)
-    blue = y + ((blue_factor * cb + half) >> 16)
+    red = y + ((_RED_OF_CR * cr + _HALF) >> 16)
+    green = y + ((_HALF - _GREEN_OF_CR * cr - _GREEN_OF_CB * cb) >> 16)
+    blue = y + ((_BLUE_OF_CB * cb + _HALF) >> 16)
     return torch.stack([red, green, blue], 1).clamp_(0, 255).to(torch.uint8)

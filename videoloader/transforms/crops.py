@@ -13,11 +13,11 @@ from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
 from videoloader.transforms.geometry.fusing import cut, pair, resize_to
-from videoloader.transforms.planning.steps import GeometryStep
+from videoloader.transforms.planning.steps import GeometryStep, Sized
 
 
 @dataclass(frozen=True)
-class CenterCrop(GeometryStep):
+class CenterCrop(Sized, GeometryStep):
     """Keep the middle of the frames.
 
     Args:
@@ -26,11 +26,6 @@ class CenterCrop(GeometryStep):
     Raises:
         ConfigurationError: a size below one; when used, frames smaller than it.
     """
-
-    size: int | tuple[int, int]
-
-    def __post_init__(self) -> None:
-        pair(self.size, "CenterCrop")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -106,7 +101,7 @@ class RandomCrop(GeometryStep):
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(GeometryStep):
+class RandomResizedCrop(Sized, GeometryStep):
     """Cut a random box out of the frames, the same for the whole clip, and resize it.
 
     The box covers a share of the area drawn from ``scale`` and has an aspect ratio whose logarithm is drawn
@@ -123,14 +118,13 @@ class RandomResizedCrop(GeometryStep):
         ConfigurationError: a size below one, a range that is empty or not positive, or another interpolation.
     """
 
-    size: int | tuple[int, int]
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     interpolation: Interpolation = field(default="bilinear", kw_only=True)
     antialias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        pair(self.size, "RandomResizedCrop")
+        super().__post_init__()
         check_interpolation(self.interpolation)
         for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
             if not 0 < low <= high:

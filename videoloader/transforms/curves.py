@@ -44,18 +44,26 @@ Range: TypeAlias = float | Sequence[float] | Curve
 
 
 @dataclass(frozen=True)
-class Uniform:
-    """One value for the whole clip, drawn evenly from [low, high].
-
-    Raises:
-        ConfigurationError: ``low`` above ``high``, or not finite.
-    """
+class _Between:
+    """A curve in [low, high]."""
 
     low: float
     high: float
 
     def __post_init__(self) -> None:
-        _check_bounds(self, self.low, self.high)
+        if not -math.inf < self.low <= self.high < math.inf:
+            raise ConfigurationError(
+                f"{type(self).__name__} needs finite low <= high, not {self.low!r} and {self.high!r}"
+            )
+
+
+@dataclass(frozen=True)
+class Uniform(_Between):
+    """One value for the whole clip, drawn evenly from [low, high].
+
+    Raises:
+        ConfigurationError: ``low`` above ``high``, or not finite.
+    """
 
     def values(self, rng: np.random.Generator, frames: int) -> Values:
         """float64[1]."""
@@ -63,7 +71,7 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(_Between):
     """A straight line from the first frame to the last; its ends are drawn evenly from [low, high], each by itself.
 
     Raises:
@@ -75,12 +83,6 @@ class Linear:
             >>> transforms = [Brightness(Linear(0.6, 1.4))]
     """
 
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        _check_bounds(self, self.low, self.high)
-
     def values(self, rng: np.random.Generator, frames: int) -> Values:
         """float64[frames]."""
         start, end = (_between(self.low, self.high, share) for share in rng.random(2))
@@ -88,7 +90,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class RandomWalk:
+class RandomWalk(_Between):
     """From frame to frame a step drawn evenly from [−step, step], turned back at ``low`` and ``high``.
 
     The first frame's value is drawn evenly from [low, high].
@@ -102,12 +104,10 @@ class RandomWalk:
             >>> transforms = [Rotate(RandomWalk(-3, 3, step=1))]
     """
 
-    low: float
-    high: float
     step: float
 
     def __post_init__(self) -> None:
-        _check_bounds(self, self.low, self.high)
+        super().__post_init__()
         if not 0 <= self.step < math.inf:
             raise ConfigurationError(f"RandomWalk's step is {self.step!r}, not a number of at least 0")
 
@@ -124,12 +124,12 @@ class RandomWalk:
         return values
 
 
-def check_range(value: Range, name: str, low: float = -math.inf, high: float = math.inf) -> None:
+def check_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:
     """Refuse a parameter that no value can be drawn of, or that leaves its bounds.
 
     Args:
-        value: as the user gave it.
         name: of transform and parameter for the message: ``"Brightness's factor"``.
+        value: as the user gave it.
         low, high: the least and the largest value allowed.
 
     Raises:
@@ -186,8 +186,3 @@ def _bounds(value: Range) -> tuple[float, float]:
 def _between(low: float, high: float, share: float) -> float:
     # Rounding must not lead past the end.
     return min(low + (high - low) * share, high)
-
-
-def _check_bounds(curve: Curve, low: float, high: float) -> None:
-    if not -math.inf < low <= high < math.inf:
-        raise ConfigurationError(f"{type(curve).__name__} needs finite low <= high, not {low!r} and {high!r}")

@@ -12,10 +12,10 @@ import torch
 
 from videoloader.convert import fill_color
 from videoloader.errors import ConfigurationError, check_integer, check_probability
-from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
-from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase, Params, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase, Params, PixelTransform, checked
 
 _TRIES = 10
 
@@ -44,14 +44,14 @@ class RandomErasing(PixelTransform):
             >>> transforms = [RandomErasing(p=0.25, scale=(0.02, 1 / 3), value="random")]
     """
 
-    p: float = 0.5
+    p: float = field(default=0.5, metadata=checked(check_probability))
     scale: tuple[float, float] = (0.02, 0.33)
     ratio: tuple[float, float] = (0.3, 3.3)
     value: float | Sequence[float] | Literal["random"] = 0
     per_frame: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_probability("RandomErasing's p", self.p)
+        super().__post_init__()
         if not 0 <= self.scale[0] <= self.scale[1] <= 1:
             raise ConfigurationError(f"RandomErasing's scale is {self.scale!r}, not 0 <= low <= high <= 1")
         if not 0 < self.ratio[0] <= self.ratio[1] < math.inf:
@@ -119,14 +119,14 @@ class Cutout(PixelTransform):
     """
 
     size: int | tuple[int, int]
-    holes: int = 1
+    holes: int = field(default=1, metadata=checked(check_integer))
     fill: float | Sequence[float] = 0
     per_frame: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for side in self._sides():
-            check_integer("Cutout's size", side, 1)
-        check_integer("Cutout's holes", self.holes, 1)
+            check_integer("Cutout's size", side)
         _fill(self.fill, "Cutout's fill")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:
@@ -166,22 +166,19 @@ class GridMask(PixelTransform):
             >>> transforms = [GridMask(d=(96, 224), ratio=0.6, angle=(0, 360))]
     """
 
-    d: Range = (96, 224)
-    ratio: Range = 0.6
-    angle: Range = 0.0
+    d: Range = field(default=(96, 224), metadata=checked(check_range, 2))
+    ratio: Range = field(default=0.6, metadata=checked(check_range, 0, 1))
+    angle: Range = field(default=0.0, metadata=checked(check_range))
     fill: float | Sequence[float] = 0
 
     def __post_init__(self) -> None:
-        check_range(self.d, "GridMask's d", 2)
-        check_range(self.ratio, "GridMask's ratio", 0, 1)
-        check_range(self.angle, "GridMask's angle")
+        super().__post_init__()
         _fill(self.fill, "GridMask's fill")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """The grid's cells, their phase and direction, for each frame."""
         cell, ratio, angle = (
-            np.broadcast_to(draw_range(value, rng, clip.length), clip.length)
-            for value in (self.d, self.ratio, self.angle)
+            draw_range_by_frame(value, rng, clip.length) for value in (self.d, self.ratio, self.angle)
         )
         turn = np.deg2rad(angle)
         grid = np.stack(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -16,7 +16,7 @@ from videoloader import padding
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
-from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
 _WIDEST = 255
 _WIDEST_LAPLACIAN = 23
@@ -40,15 +40,15 @@ class GaussianBlur(PixelTransform):
     """
 
     kernel_size: int | tuple[int, int]
-    sigma: Range = (0.1, 2.0)
+    sigma: Range = field(default=(0.1, 2.0), metadata=checked(check_range, 0.01))
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         sizes = self.kernel_size if isinstance(self.kernel_size, Sequence) else [self.kernel_size]
-        if len(sizes) not in (1, 2) or not all(_is_odd(size, 1, _WIDEST) for size in sizes):
+        if len(sizes) not in (1, 2) or not all(_is_odd(size, _WIDEST) for size in sizes):
             raise ConfigurationError(
                 f"GaussianBlur's kernel_size is {self.kernel_size!r}, not one or two odd numbers in [1, {_WIDEST}]"
             )
-        check_range(self.sigma, "GaussianBlur's sigma", 0.01)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One blur, of the whole clip or of each frame."""
@@ -93,14 +93,14 @@ class Laplacian(PixelTransform):
     """
 
     window_size: int = 1
-    scale: Range = 1.0
+    scale: Range = field(default=1.0, metadata=checked(check_range))
 
     def __post_init__(self) -> None:
-        if not _is_odd(self.window_size, 1, _WIDEST_LAPLACIAN):
+        super().__post_init__()
+        if not _is_odd(self.window_size, _WIDEST_LAPLACIAN):
             raise ConfigurationError(
                 f"Laplacian's window_size is {self.window_size!r}, not an odd number in [1, {_WIDEST_LAPLACIAN}]"
             )
-        check_range(self.scale, "Laplacian's scale")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One filter, with a scale of the whole clip or of each frame."""
@@ -145,8 +145,8 @@ def _binomial(width: int) -> npt.NDArray[np.float64]:
     return np.array([math.comb(width - 1, tap) / 2 ** (width - 1) for tap in range(width)])
 
 
-def _is_odd(number: Any, low: int, high: int) -> bool:
-    return isinstance(number, Integral) and low <= int(number) <= high and int(number) % 2 == 1
+def _is_odd(number: Any, high: int) -> bool:
+    return isinstance(number, Integral) and 1 <= int(number) <= high and int(number) % 2 == 1
 
 
 def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.NDArray[np.float64]) -> torch.Tensor:

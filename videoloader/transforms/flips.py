@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from videoloader.convert import Geometry
 from videoloader.errors import check_probability
+from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep
 
 
@@ -39,10 +40,7 @@ class RandomHorizontalFlip(GeometryStep):
         ConfigurationError: ``p`` outside [0, 1].
     """
 
-    p: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_probability("RandomHorizontalFlip's p", self.p)
+    p: float = field(default=0.5, metadata=checked(check_probability))
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -57,10 +55,7 @@ class RandomVerticalFlip(GeometryStep):
         ConfigurationError: ``p`` outside [0, 1].
     """
 
-    p: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_probability("RandomVerticalFlip's p", self.p)
+    p: float = field(default=0.5, metadata=checked(check_probability))
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""

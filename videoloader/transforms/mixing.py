@@ -19,7 +19,7 @@ import torch
 
 from videoloader.convert import Layout
 from videoloader.errors import ConfigurationError, check_choice, check_integer, check_probability
-from videoloader.transforms.operations import Transform
+from videoloader.transforms.operations import Transform, checked
 
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
 # (start, stop) of frames, rows and columns.
@@ -64,16 +64,15 @@ class _WithNext(Mixing):
     """Clips that are mixed with the next one of the batch, the last with the first; for the fields see ``MixUp``."""
 
     alpha: float
-    num_classes: int
-    p: float = 1.0
+    num_classes: int = field(metadata=checked(check_integer))
+    p: float = field(default=1.0, metadata=checked(check_probability))
     label_smoothing: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = type(self).__name__
         if not 0 < self.alpha < math.inf:
             raise ConfigurationError(f"{name}'s alpha is {self.alpha!r}, not above 0")
-        check_integer(f"{name}'s num_classes", self.num_classes)
-        check_probability(f"{name}'s p", self.p)
         if not 0 <= self.label_smoothing < 1:
             raise ConfigurationError(f"{name}'s label_smoothing is {self.label_smoothing!r}, not in [0, 1)")
 
@@ -161,11 +160,7 @@ class VideoMix(_WithNext):
         ConfigurationError: an argument out of its range.
     """
 
-    cut: Cut = "spatial"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("VideoMix's cut", self.cut, get_args(Cut))
+    cut: Cut = field(default="spatial", metadata=checked(check_choice, get_args(Cut)))
 
     def _blend(self, frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float) -> float:
         return _cut_in(frames, layout, rng, share, self.cut)

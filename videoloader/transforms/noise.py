@@ -15,7 +15,7 @@ import torch
 
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
-from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
+from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
 # Uniform numbers are whole ones below this: float32 holds them exactly.
 _UNIT = 1 << 24
@@ -37,13 +37,9 @@ class GaussianNoise(PixelTransform):
         >>> transforms = [GaussianNoise(std=(0, 25))]
     """
 
-    mean: Range = 0.0
-    std: Range = (0.0, 25.0)
+    mean: Range = field(default=0.0, metadata=checked(check_range))
+    std: Range = field(default=(0.0, 25.0), metadata=checked(check_range, 0))
     per_frame: bool = field(default=True, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_range(self.mean, "GaussianNoise's mean")
-        check_range(self.std, "GaussianNoise's std", 0)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """Mean, deviation and keys of each frame."""
@@ -86,14 +82,10 @@ class SaltAndPepper(PixelTransform):
         >>> transforms = [SaltAndPepper((0, 0.1))]
     """
 
-    amount: Range = 0.05
-    salt: Range = 0.5
+    amount: Range = field(default=0.05, metadata=checked(check_range, 0, 1))
+    salt: Range = field(default=0.5, metadata=checked(check_range, 0, 1))
     per_frame: bool = field(default=True, kw_only=True)
     per_channel: bool = field(default=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_range(self.amount, "SaltAndPepper's amount", 0, 1)
-        check_range(self.salt, "SaltAndPepper's salt", 0, 1)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """Probabilities and keys of each frame."""

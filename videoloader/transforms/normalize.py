@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
 
 from videoloader.errors import ConfigurationError, check_choice
-from videoloader.transforms.operations import Transform
+from videoloader.transforms.operations import Transform, checked
 
+FloatType: TypeAlias = Literal["float32", "float16", "bfloat16"]
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -44,7 +45,4 @@ class ToFloat(Transform):
         ConfigurationError: another dtype.
     """
 
-    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
-
-    def __post_init__(self) -> None:
-        check_choice("ToFloat's dtype", self.dtype, ("float32", "float16", "bfloat16"))
+    dtype: FloatType = field(default="float32", metadata=checked(check_choice, get_args(FloatType)))

@@ -24,6 +24,8 @@ from videoloader.convert import Interpolation
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
 Function: TypeAlias = Callable[[torch.Tensor, Params], torch.Tensor]
 Statistic = Literal["contrast", "auto_contrast", "equalize"]
+# The key of ``checked`` in a field's metadata.
+_CHECK = "videoloader.transforms.checked"
 
 
 class ClipInfo(NamedTuple):
@@ -190,6 +192,22 @@ class Transform:
 
     A transform of one's own derives from one of these, most often from ``PixelTransform``.
     """
+
+    def __post_init__(self) -> None:
+        for each in fields(self):  # type: ignore[arg-type]  # it is called for dataclasses alone
+            if _CHECK in each.metadata:
+                check, bounds = each.metadata[_CHECK]
+                check(f"{type(self).__name__}'s {each.name}", getattr(self, each.name), *bounds)
+
+
+def checked(check: Callable[..., object], *bounds: object) -> dict[str, Any]:
+    """The metadata of a field of a transform, which is a dataclass: how its value is checked when that is made.
+
+    Args:
+        check: ``check(name, value, *bounds)`` raises ConfigurationError, which names the field, if it cannot be.
+        bounds: what the function is given beside these.
+    """
+    return {_CHECK: (check, bounds)}
 
 
 class PixelTransform(Transform):

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
 from videoloader.errors import ConfigurationError, check_integer, check_probability
-from videoloader.transforms.operations import Transform
+from videoloader.transforms.operations import Transform, checked
 
 Positions = npt.NDArray[np.int64]
 
@@ -58,10 +58,7 @@ class Reverse(TimeTransform):
         ConfigurationError: ``p`` outside [0, 1].
     """
 
-    p: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_probability("Reverse's p", self.p)
+    p: float = field(default=0.5, metadata=checked(check_probability))
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """All frames, in either order."""
@@ -153,10 +150,7 @@ class TemporalJitter(TimeTransform):
         ConfigurationError: ``max_offset`` negative or no whole number.
     """
 
-    max_offset: int
-
-    def __post_init__(self) -> None:
-        check_integer("TemporalJitter's max_offset", self.max_offset, 0)
+    max_offset: int = field(metadata=checked(check_integer, 0))
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """Each position and its offset, inside the clip."""

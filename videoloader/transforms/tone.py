@@ -7,14 +7,14 @@ are taken, so that nothing flickers; ``per_frame=True`` treats each frame as a p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
 from videoloader.transforms import color_operations as to
 from videoloader.transforms.color import ByFactor
-from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
-from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
+from videoloader.transforms.curves import Range, Uniform, check_range, draw_range
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,9 @@ class Gamma(PixelTransform):
             >>> transforms = [Gamma((0.7, 1.5))]
     """
 
-    gamma: Range
+    gamma: Range = field(metadata=checked(check_range, 0))
     _: KW_ONLY
-    gain: Range = 1
-
-    def __post_init__(self) -> None:
-        check_range(self.gamma, "Gamma's gamma", 0)
-        check_range(self.gain, "Gamma's gain", 0)
+    gain: Range = field(default=1, metadata=checked(check_range, 0))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One table."""
@@ -79,16 +75,15 @@ class Posterize(PixelTransform):
             >>> transforms = [Posterize((4, 8))]
     """
 
-    bits: Range
-
-    def __post_init__(self) -> None:
-        check_range(self.bits, "Posterize's bits", 0, 8)
+    bits: Range = field(metadata=checked(check_range, 0, 8))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One table."""
         bits: Range = self.bits
         if isinstance(bits, Sequence):
-            bits = _whole_numbers(*bits)
+            # Rounded, each whole number between them comes equally often.
+            low, high = bits
+            bits = Uniform(low - 0.5, high + 0.5)
         rounded = np.floor(draw_range(bits, rng, clip.length) + 0.5)
         return [to.posterize(np.minimum(rounded, 8).astype(np.int64))]
 
@@ -109,10 +104,7 @@ class Solarize(PixelTransform):
             >>> transforms = [RandomApply(Solarize(128), p=0.2)]
     """
 
-    threshold: Range = 128
-
-    def __post_init__(self) -> None:
-        check_range(self.threshold, "Solarize's threshold", 0, 256)
+    threshold: Range = field(default=128, metadata=checked(check_range, 0, 256))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One table."""
@@ -136,13 +128,9 @@ class SolarizeAdd(PixelTransform):
             >>> transforms = [SolarizeAdd((0, 110))]
     """
 
-    addend: Range
+    addend: Range = field(metadata=checked(check_range, -255, 255))
     _: KW_ONLY
-    threshold: Range = 128
-
-    def __post_init__(self) -> None:
-        check_range(self.addend, "SolarizeAdd's addend", -255, 255)
-        check_range(self.threshold, "SolarizeAdd's threshold", 0, 256)
+    threshold: Range = field(default=128, metadata=checked(check_range, 0, 256))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One table."""
@@ -212,8 +200,3 @@ class Sharpness(ByFactor):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One sharpening."""
         return [to.sharpness(draw_range(self.factor, rng, clip.length))]
-
-
-def _whole_numbers(low: float, high: float) -> Curve:
-    """Rounded, each whole number from ``low`` to ``high`` comes equally often."""
-    return Uniform(low - 0.5, high + 0.5)

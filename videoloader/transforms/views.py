@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,11 +11,11 @@ import numpy as np
 from videoloader.convert import Geometry
 from videoloader.transforms.flips import HorizontalFlip, VerticalFlip
 from videoloader.transforms.geometry.fusing import cut, pair
-from videoloader.transforms.planning.steps import ViewStep
+from videoloader.transforms.planning.steps import Sized, ViewStep
 
 
 @dataclass(frozen=True)
-class ThreeCrop(ViewStep):
+class ThreeCrop(Sized, ViewStep):
     """Three crops of the frames: the two ends and the middle of the longer edge, the middle of the other.
 
     Args:
@@ -29,11 +30,7 @@ class ThreeCrop(ViewStep):
             >>> transforms = [Resize(256), ThreeCrop(256), Normalize()]
     """
 
-    size: int | tuple[int, int]
     views: int = field(default=3, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        pair(self.size, "ThreeCrop")
 
     def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
         """The three geometries with this step added, in the order left to right or top to bottom."""
@@ -48,7 +45,7 @@ class ThreeCrop(ViewStep):
 
 
 @dataclass(frozen=True)
-class FiveCrop(ViewStep):
+class FiveCrop(Sized, ViewStep):
     """Five crops of the frames: top left, top right, bottom left, bottom right and the middle.
 
     Args:
@@ -58,11 +55,7 @@ class FiveCrop(ViewStep):
         ConfigurationError: a size below one; when used, frames smaller than it.
     """
 
-    size: int | tuple[int, int]
     views: int = field(default=5, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        pair(self.size, "FiveCrop")
 
     def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
         """The five geometries with this step added."""
@@ -73,7 +66,7 @@ class FiveCrop(ViewStep):
 
 
 @dataclass(frozen=True)
-class TenCrop(ViewStep):
+class TenCrop(FiveCrop):
     """The crops of ``FiveCrop``, then those of the frames turned left to right.
 
     Args:
@@ -84,20 +77,15 @@ class TenCrop(ViewStep):
         ConfigurationError: a size below one; when used, frames smaller than it.
     """
 
-    size: int | tuple[int, int]
     vertical_flip: bool = False
     views: int = field(default=10, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        pair(self.size, "TenCrop")
 
     def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
         """The ten geometries with this step added."""
         flip = VerticalFlip() if self.vertical_flip else HorizontalFlip()
-        five = FiveCrop(self.size)
-        return five.plan_views(geometry, rng) + five.plan_views(flip.plan(geometry, rng), rng)
+        return super().plan_views(geometry, rng) + super().plan_views(flip.plan(geometry, rng), rng)
 
 
 def count_views(transforms: Sequence[object]) -> int:
     """How many clips a list of transforms makes of one."""
-    return int(np.prod([transform.views for transform in transforms if isinstance(transform, ViewStep)], dtype=int))
+    return math.prod(transform.views for transform in transforms if isinstance(transform, ViewStep))

@@ -6,7 +6,7 @@ A step of these and its neighbours (crops, resizes, flips, borders) are one resa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
 from videoloader.transforms.geometry import warp_matrices
 from videoloader.transforms.geometry.resampling import Resampling
-from videoloader.transforms.operations import ClipInfo
+from videoloader.transforms.operations import ClipInfo, checked
 from videoloader.transforms.planning.steps import WarpStep
 
 Center = tuple[float, float]
@@ -42,14 +42,14 @@ class Rotate(WarpStep):
         >>> transforms = [RandomResizedCrop(224), Rotate((-10, 10)), Normalize()]
     """
 
-    degrees: Range
+    degrees: Range = field(metadata=checked(check_range))
     _: KW_ONLY
     center: Center | None = None
     interpolation: Interpolation = "bilinear"
     fill: float | Sequence[float] = 0
 
     def __post_init__(self) -> None:
-        check_range(self.degrees, "Rotate's degrees")
+        super().__post_init__()
         _check(self.center, self.interpolation, self.fill, "Rotate")
 
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling:
@@ -84,26 +84,23 @@ class Affine(WarpStep):
         >>> transforms = [Affine((-15, 15), translate=(0.1, 0.1), scale=(0.8, 1.2), shear=(-5, 5))]
     """
 
-    degrees: Range = 0.0
+    degrees: Range = field(default=0.0, metadata=checked(check_range))
     _: KW_ONLY
     translate: tuple[Range, Range] = (0.0, 0.0)
-    scale: Range = 1.0
-    shear: Range = 0.0
-    shear_y: Range = 0.0
+    scale: Range = field(default=1.0, metadata=checked(check_range, 1e-3, 1e3))
+    shear: Range = field(default=0.0, metadata=checked(check_range, -_MOST_SHEAR, _MOST_SHEAR))
+    shear_y: Range = field(default=0.0, metadata=checked(check_range, -_MOST_SHEAR, _MOST_SHEAR))
     center: Center | None = None
     interpolation: Interpolation = "bilinear"
     fill: float | Sequence[float] = 0
     antialias: bool = False
 
     def __post_init__(self) -> None:
-        check_range(self.degrees, "Affine's degrees")
+        super().__post_init__()
         if not isinstance(self.translate, Sequence) or len(self.translate) != 2:
             raise ConfigurationError(f"Affine's translate is {self.translate!r}, not (to the right, down)")
         for share in self.translate:
-            check_range(share, "Affine's translate", -1.0 if isinstance(share, Curve) else 0.0, 1.0)
-        check_range(self.scale, "Affine's scale", 1e-3, 1e3)
-        check_range(self.shear, "Affine's shear", -_MOST_SHEAR, _MOST_SHEAR)
-        check_range(self.shear_y, "Affine's shear_y", -_MOST_SHEAR, _MOST_SHEAR)
+            check_range("Affine's translate", share, -1.0 if isinstance(share, Curve) else 0.0, 1.0)
         _check(self.center, self.interpolation, self.fill, "Affine")
 
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling:
@@ -136,16 +133,15 @@ class Perspective(WarpStep):
         >>> transforms = [Perspective(0.3, p=1)]
     """
 
-    distortion_scale: Range = 0.5
-    p: float = 0.5
+    distortion_scale: Range = field(default=0.5, metadata=checked(check_range, 0.0, 1.0))
+    p: float = field(default=0.5, metadata=checked(check_probability))
     _: KW_ONLY
     interpolation: Interpolation = "bilinear"
     fill: float | Sequence[float] = 0
     antialias: bool = False
 
     def __post_init__(self) -> None:
-        check_range(self.distortion_scale, "Perspective's distortion_scale", 0.0, 1.0)
-        check_probability("Perspective's p", self.p)
+        super().__post_init__()
         _check(None, self.interpolation, self.fill, "Perspective")
 
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling | None:

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
 from videoloader.convert import Geometry
+from videoloader.transforms.geometry.fusing import pair
 from videoloader.transforms.geometry.resampling import Resampling, compose
 from videoloader.transforms.operations import ClipInfo, PixelTransform, Transform, Warp
+
+
+@dataclass(frozen=True)
+class Sized(Transform):
+    """A step that is told the size of its output.
+
+    Attributes:
+        size: an int for a square, or (height, width).
+    """
+
+    size: int | tuple[int, int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        pair(self.size, type(self).__name__)
 
 
 class GeometryStep(Transform):
@@ -67,8 +84,16 @@ class Choice(PixelTransform):
 ConversionStep: TypeAlias = GeometryStep | ViewStep | Choice
 
 
+def single_steps(transform: Transform) -> Iterator[Transform]:
+    """The transform itself; of a choice all that it may carry out, and that choices among these may."""
+    if isinstance(transform, Choice):
+        for alternative in transform.alternatives:
+            for each in alternative:
+                yield from single_steps(each)
+    else:
+        yield transform
+
+
 def is_axis_aligned(transform: Transform) -> TypeGuard[ConversionStep]:
     """Whether conversion can carry a transform out: a crop, resize, flip or border, several views, a choice of such."""
-    if isinstance(transform, Choice):
-        return all(is_axis_aligned(each) for alternative in transform.alternatives for each in alternative)
-    return isinstance(transform, (GeometryStep, ViewStep))
+    return all(isinstance(each, (GeometryStep, ViewStep)) for each in single_steps(transform))
