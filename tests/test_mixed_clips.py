@@ -13,12 +13,12 @@ from child_environment import child_environment
 from hypothesis import given
 from hypothesis import strategies as st
 from painted_videos import NUMBERS, PAINTED, paint, read_frames
+from planned_geometry import plan_geometry
 from soak import mixed_clips
 
 import videoloader as vl
 from videoloader.convert import Geometry
 from videoloader.sampling import clip_rng
-from videoloader.transforms import plan_geometry
 
 # One of each codec, and kinds of GOP and chroma that go together with few frames.
 NAMES = [

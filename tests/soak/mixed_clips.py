@@ -37,13 +37,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from painted_videos import NUMBERS, PAINTED, read_frames, write_painted
+from planned_geometry import plan_geometry
 from soak.footprint import Footprint, footprint, growth, header, leaks, told
 from soak.lying import add_arguments, look_at_groups
 from soak.random_frames import RandomFrames
 
 import videoloader as vl
 from videoloader.sampling import AllFrames, clip_frames, clip_rng
-from videoloader.transforms import plan_geometry
 
 WARM_UP = 1000
 MODE = RandomFrames(6, clips=4)

@@ -10,9 +10,10 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from planned_geometry import plan_geometry
 
 import videoloader as vl
-from videoloader.transforms import Transform, plan_geometry
+from videoloader.transforms import Transform
 
 Sample = Callable[[str], Path]
 NUMPY = {"edge": "edge", "reflect_101": "reflect", "symmetric": "symmetric", "loop": "wrap"}

@@ -11,10 +11,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from planned_geometry import plan_geometry
 
 from videoloader.convert import Geometry, extend_picture, fill_border
 from videoloader.errors import ConfigurationError
-from videoloader.transforms import HorizontalFlip, RandomCrop, Resize, VerticalFlip, plan_geometry
+from videoloader.transforms import HorizontalFlip, RandomCrop, Resize, VerticalFlip
 
 NUMPY = {"constant": "constant", "edge": "edge", "reflect_101": "reflect", "loop": "wrap"}
 

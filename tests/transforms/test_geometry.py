@@ -10,10 +10,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from planned_geometry import plan_geometry
 from torch.nn.functional import pad
 
 import videoloader as vl
-from videoloader.transforms import HorizontalFlip, RandomVerticalFlip, Transform, VerticalFlip, plan_geometry
+from videoloader.transforms import HorizontalFlip, RandomVerticalFlip, Transform, VerticalFlip
 
 sizes = st.tuples(st.integers(8, 400), st.integers(8, 400))
 

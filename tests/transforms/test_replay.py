@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from planned_geometry import plan_geometry
 
 from videoloader import transforms as tf
 from videoloader.batching.boxes import source_matrix
@@ -46,7 +47,7 @@ def clips(draw: st.DrawFn, warps: tuple[Any, ...] | None = None) -> tuple[Geomet
              [tf.RandomHorizontalFlip(), tf.Letterbox(64, fill=0)]]
         )
     )  # fmt: skip
-    geometry = tf.plan_geometry(first, SHOWN, rng)
+    geometry = plan_geometry(first, SHOWN, rng)
     mode = draw(interpolations)
     steps = warps or (
         Rotate((-40, 40), interpolation=mode), Affine((-20, 20), scale=(0.7, 1.3), shear=(-9, 9), interpolation=mode),
@@ -161,7 +162,7 @@ def test_flow_is_mirrored_scaled_and_turned() -> None:
         ([], (Rotate(90),), (0, -2)),
         ([tf.Resize((60, 180))], (Rotate(-90), tf.HorizontalFlip()), (0, 4)),
     ):
-        geometry = tf.plan_geometry(first, SHOWN, np.random.default_rng(0))
+        geometry = plan_geometry(first, SHOWN, np.random.default_rng(0))
         info = ClipInfo(LENGTH, *geometry.output_size)
         operations = GeometricGroup(after).draw(np.random.default_rng(0), info)
         moved = replay_flow(right, geometry, operations)
@@ -209,7 +210,7 @@ def test_boxes_hold_what_is_shown_of_them(clip: tuple[Geometry, list[Operation]]
 
 
 def test_a_box_outside_the_crop_is_not_shown_even_in_a_border() -> None:
-    geometry = tf.plan_geometry([tf.CenterCrop(20), tf.Pad(60, position="center")], SHOWN, np.random.default_rng(0))
+    geometry = plan_geometry([tf.CenterCrop(20), tf.Pad(60, position="center")], SHOWN, np.random.default_rng(0))
     boxes = torch.tensor([[0.0, 0.0, 30.0, 19.0], [30.0, 15.0, 38.0, 22.0]])
     moved, shown = replay_boxes(boxes, geometry, [])
     assert shown.tolist() == [False, True]
@@ -227,7 +228,7 @@ def test_frames_are_what_conversion_makes(interpolation: Any, antialias: bool, d
         tf.RandomCrop((30, 40)), tf.Resize(size, interpolation=interpolation, antialias=antialias),
         tf.RandomHorizontalFlip(), tf.RandomVerticalFlip(),
     ]  # fmt: skip
-    geometry = tf.plan_geometry(steps, SHOWN, np.random.default_rng(seed))
+    geometry = plan_geometry(steps, SHOWN, np.random.default_rng(seed))
     pixels = np.random.default_rng(seed).integers(0, 256, (*SHOWN, 3), np.uint8)
     slot = torch.empty(3, *geometry.output_size, dtype=torch.uint8)
     frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from planned_geometry import plan_geometry
 from transforms.geometry_references import ARRAYS
 
 from videoloader.errors import ConfigurationError
-from videoloader.transforms import CenterCrop, Resize, plan_geometry
+from videoloader.transforms import CenterCrop, Resize
 
 
 def test_edges_are_torchvisions() -> None:

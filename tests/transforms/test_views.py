@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from planned_geometry import plan_geometry
 from transforms.geometry_references import ARRAYS
 from transforms.test_crops import shown
 
@@ -18,11 +19,9 @@ from videoloader.transforms import (
     Resize,
     TenCrop,
     ThreeCrop,
-    plan_geometries,
-    plan_geometry,
 )
 from videoloader.transforms.choice import RandomApply
-from videoloader.transforms.planning.conversion_plan import split_conversion
+from videoloader.transforms.planning.conversion_plan import plan_geometries, split_conversion
 from videoloader.transforms.tone import Invert
 from videoloader.transforms.views import count_views
 from videoloader.transforms.warps import Rotate

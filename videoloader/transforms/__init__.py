@@ -8,7 +8,7 @@ import importlib
 from videoloader.public_names import modules_of_names
 
 # Names of earlier versions, which go in the next one.
-from videoloader.transforms.planning.conversion_plan import plan_geometries, plan_geometry  # noqa: F401
+from videoloader.transforms.planning.conversion_plan import plan_geometries  # noqa: F401
 from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms  # noqa: F401
 
 _MODULES = modules_of_names(__file__)

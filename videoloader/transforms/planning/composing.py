@@ -13,8 +13,8 @@ from videoloader.errors import ConfigurationError
 from videoloader.padding import check_mode
 from videoloader.transforms.geometry.resampling import Resampling, Size, compose, of_geometry
 from videoloader.transforms.operations import ClipInfo, PixelTransform, Transform, Warp
-from videoloader.transforms.planning.conversion_plan import Bordering, adds_border
-from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, WarpStep
+from videoloader.transforms.planning.conversion_plan import steps_with_border
+from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, WarpStep, single_steps
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class GeometricGroup(PixelTransform):
         transforms: in the order in which they apply; see ``is_geometric``.
 
     Raises:
-        ConfigurationError: one of them is not geometric, or has a border that is no colour.
+        ConfigurationError: one of them has a border that is no colour.
 
     Example:
         >>> group = GeometricGroup((Rotate((-10, 10)), CenterCrop(200), RandomHorizontalFlip()))
@@ -35,17 +35,12 @@ class GeometricGroup(PixelTransform):
 
     def __post_init__(self) -> None:
         for transform in self.transforms:
-            if not is_geometric(transform):
-                raise ConfigurationError(f"{type(transform).__name__} does more than move pixels")
-            _check_borders(transform)
-
-    def output_size(self, height: int, width: int) -> Size:
-        """(height, width) of the frames that come out when frames of this size go in, whatever is drawn.
-
-        Raises:
-            ConfigurationError: see ``output_size``.
-        """
-        return output_size(self.transforms, (height, width))
+            for step in steps_with_border(transform):
+                if check_mode(step.mode) != "constant":
+                    raise ConfigurationError(
+                        f"{type(step).__name__} after pixels have changed, or after another border, takes mode "
+                        "'constant' only"
+                    )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
         """One warp, or none where nothing changes; two where one cannot say it."""
@@ -58,9 +53,7 @@ class GeometricGroup(PixelTransform):
 
 def is_geometric(transform: Transform) -> bool:
     """Whether a transform does nothing but move pixels: crops, resizes, flips, borders, warps, and choices of such."""
-    if isinstance(transform, Choice):
-        return all(is_geometric(each) for alternative in transform.alternatives for each in alternative)
-    return isinstance(transform, (GeometryStep, WarpStep))
+    return all(isinstance(each, (GeometryStep, WarpStep)) for each in single_steps(transform))
 
 
 def group_geometric(transforms: Iterable[Step]) -> list[PixelTransform]:
@@ -100,17 +93,6 @@ def output_size(transforms: Iterable[Step], size: Size) -> Size:
             # What is drawn moves a crop but does not change its size.
             size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
     return size
-
-
-def _check_borders(transform: Step) -> None:
-    if isinstance(transform, Choice):
-        for alternative in transform.alternatives:
-            for each in alternative:
-                _check_borders(each)
-    elif isinstance(transform, Bordering) and adds_border(transform) and check_mode(transform.mode) != "constant":
-        raise ConfigurationError(
-            f"{type(transform).__name__} after pixels have changed, or after another border, takes mode 'constant' only"
-        )
 
 
 def _draw(transform: Step, rng: np.random.Generator, clip: ClipInfo, size: Size, steps: list[Resampling]) -> Size:

@@ -12,34 +12,19 @@ from videoloader.errors import ConfigurationError
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import RandomCrop
 from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
-from videoloader.transforms.normalize import Normalize
 from videoloader.transforms.operations import ClipInfo, Transform
-from videoloader.transforms.planning.steps import Choice, ConversionStep, GeometryStep, Step, ViewStep, is_axis_aligned
+from videoloader.transforms.planning.steps import (
+    Choice,
+    ConversionStep,
+    GeometryStep,
+    Step,
+    ViewStep,
+    is_axis_aligned,
+    single_steps,
+)
 
 Bordering: TypeAlias = Letterbox | Pad | PadToMultiple | RandomCrop
 _FLIPS = (HorizontalFlip, VerticalFlip, RandomHorizontalFlip, RandomVerticalFlip)
-
-
-def plan_geometry(
-    transforms: Sequence[Transform],
-    display_size: tuple[int, int],
-    rng: np.random.Generator,
-    clip: ClipInfo | None = None,
-) -> Geometry:
-    """The crop, resize, flip and border that a clip's transforms add up to.
-
-    Args:
-        transforms: in the order in which they apply; none that makes several views.
-        display_size: (height, width) of the video's frames as a player shows them.
-        rng: the clip's own generator; each random transform draws from it in turn.
-        clip: what predicates are told of it; nothing but the frames' size by default.
-
-    Raises:
-        ConfigurationError: a crop is larger than the frames, or the frames are larger than what they are padded to; or
-            frames are padded before they are cropped, resized or padded again.
-    """
-    (geometry,) = plan_geometries(transforms, display_size, rng, clip)
-    return geometry
 
 
 def plan_geometries(
@@ -48,16 +33,24 @@ def plan_geometries(
     rng: np.random.Generator,
     clip: ClipInfo | None = None,
 ) -> list[Geometry]:
-    """``plan_geometry`` for each view of a clip: ``views.count_views(transforms)`` of them, one where none is wanted.
+    """The crop, resize, flip and border that a clip's transforms add up to, for each view of it: one if none is wanted.
 
     What comes before a step that makes views is drawn once, what comes after it for each view.
+
+    Args:
+        transforms: in the order in which they apply, as ``split_conversion`` gives them.
+        display_size: (height, width) of the video's frames as a player shows them.
+        rng: the clip's own generator; each random transform draws from it in turn.
+        clip: what predicates are told of it; nothing but the frames' size by default.
+
+    Raises:
+        ConfigurationError: a crop is larger than the frames, or the frames are larger than what they are padded to.
     """
-    _check_order(transforms)
     geometries = [Geometry((0, 0, *display_size), display_size)]
     for transform in transforms:
         if isinstance(transform, ViewStep):
             geometries = [view for geometry in geometries for view in transform.plan_views(geometry, rng)]
-        elif not isinstance(transform, Normalize):
+        else:
             geometries = [_planned(transform, geometry, rng, clip or ClipInfo(0, 0, 0)) for geometry in geometries]
     return geometries
 
@@ -88,7 +81,7 @@ def split_conversion(transforms: Sequence[Step | ViewStep]) -> tuple[list[Conver
         if not is_axis_aligned(transform) or (padded and not _is_flip(transform)):
             break
         first.append(transform)
-        padded = padded or adds_border(transform)
+        padded = padded or bool(steps_with_border(transform))
     rest: list[Step] = []
     for late in transforms[len(first) :]:
         if not isinstance(late, ViewStep):
@@ -102,26 +95,14 @@ def split_conversion(transforms: Sequence[Step | ViewStep]) -> tuple[list[Conver
     return first, rest
 
 
-def adds_border(transform: Transform) -> bool:
-    """Whether a step may surround the picture with a border."""
-    if isinstance(transform, Choice):
-        return any(adds_border(each) for alternative in transform.alternatives for each in alternative)
-    return isinstance(transform, Bordering) and (not isinstance(transform, RandomCrop) or transform.adds_border)
+def steps_with_border(transform: Transform) -> list[Bordering]:
+    """The steps of a transform that may surround the picture with a border."""
+    return [
+        each
+        for each in single_steps(transform)
+        if isinstance(each, Bordering) and (not isinstance(each, RandomCrop) or each.adds_border)
+    ]
 
 
 def _is_flip(transform: Transform) -> bool:
-    if isinstance(transform, Choice):
-        return all(_is_flip(each) for alternative in transform.alternatives for each in alternative)
-    return isinstance(transform, _FLIPS)
-
-
-def _check_order(transforms: Sequence[Transform]) -> None:
-    padded = None
-    for transform in transforms:
-        if padded is not None and not (isinstance(transform, Normalize) or _is_flip(transform)):
-            raise ConfigurationError(
-                f"{type(transform).__name__} comes after {padded}, which must come last: only flips and Normalize may "
-                "follow"
-            )
-        if adds_border(transform):
-            padded = type(transform).__name__
+    return all(isinstance(each, _FLIPS) for each in single_steps(transform))
