@@ -7,8 +7,8 @@ Statistics are those of the whole clip. ``policies`` has the tables of magnitude
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -18,7 +18,7 @@ from videoloader.errors import ConfigurationError, check_choice, check_integer, 
 from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
-from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked
 from videoloader.transforms.policies import (
     AUTO_AUGMENT_BINS,
     DEFAULT_OPERATIONS,
@@ -31,6 +31,8 @@ from videoloader.transforms.policies import (
 )
 
 Named: TypeAlias = str | Augmentation
+# An operation, its bin, and a number in [0, 1) that says its sign; see ``Strength.at``.
+Step: TypeAlias = tuple[Named, int, float]
 OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
 
 
@@ -44,6 +46,7 @@ class _Automatic(PixelTransform):
     fill: float | Sequence[float] = 128
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_interpolation(self.interpolation)
         object.__setattr__(self, "fill", fill_color(self.fill))
         if self.operations is None:
@@ -56,14 +59,23 @@ class _Automatic(PixelTransform):
         object.__setattr__(self, "operations", tuple(self.operations))
 
     def _operations(
-        self, name: Named, magnitude: float | None, rng: np.random.Generator, clip: ClipInfo
-    ) -> Sequence[Operation]:
-        if isinstance(name, Augmentation):
-            return (name.operation(magnitude, rng),)
-        if magnitude is None or name not in GEOMETRIC:
-            return color_operations(name, magnitude)
-        fill = cast(tuple[float, float, float], self.fill)  # by __post_init__
-        return warps(name, magnitude, (clip.height, clip.width), self.interpolation, fill)
+        self, steps: Iterable[Step], strengths: Strengths, bins: int, rng: np.random.Generator, clip: ClipInfo
+    ) -> list[Operation]:
+        """The steps' operations, each at the magnitude of its bin."""
+        # By __post_init__.
+        fill = cast(tuple[float, float, float], self.fill)
+        size = clip.height, clip.width
+        operations: list[Operation] = []
+        for name, place, sign in steps:
+            strength = name.strength if isinstance(name, Augmentation) else strengths[name]
+            magnitude = None if strength is None else strength.at(place, bins, sign, size)
+            if isinstance(name, Augmentation):
+                operations.append(name.operation(magnitude, rng))
+            elif magnitude is None or name not in GEOMETRIC:
+                operations += color_operations(name, magnitude)
+            else:
+                operations += warps(name, magnitude, size, self.interpolation, fill)
+        return operations
 
 
 @dataclass(frozen=True)
@@ -95,29 +107,26 @@ class RandAugment(_Automatic):
             >>> transforms = [RandomResizedCrop(224), RandomHorizontalFlip(), RandAugment(n=2, m=9), Normalize()]
     """
 
-    n: int = 2
+    n: int = field(default=2, metadata=checked(check_integer, 0))
     m: int = 9
     _: KW_ONLY
-    bins: int = 31
+    bins: int = field(default=31, metadata=checked(check_integer))
     monotonic: bool = True
 
     def __post_init__(self) -> None:
-        check_integer("RandAugment's n", self.n, 0)
-        check_integer("RandAugment's bins", self.bins, 1)
-        check_integer("RandAugment's m", self.m, 0, self.bins - 1)
         super().__post_init__()
+        check_integer("RandAugment's m", self.m, 0, self.bins - 1)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """At most ``n`` operations."""
         strengths = RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
         choices = self.operations or DEFAULT_OPERATIONS
         numbers = rng.random(2 * self.n).tolist()
-        operations: list[Operation] = []
-        for chosen, sign in zip(numbers[: self.n], numbers[self.n :], strict=True):
-            name = choices[int(chosen * len(choices))]
-            magnitude = _magnitude(_strength(name, strengths), self.m, self.bins, sign, clip)
-            operations += self._operations(name, magnitude, rng, clip)
-        return operations
+        steps = [
+            (choices[int(chosen * len(choices))], self.m, sign)
+            for chosen, sign in zip(numbers[: self.n], numbers[self.n :], strict=True)
+        ]
+        return self._operations(steps, strengths, self.bins, rng, clip)
 
 
 @dataclass(frozen=True)
@@ -142,19 +151,14 @@ class TrivialAugmentWide(_Automatic):
     """
 
     _: KW_ONLY
-    bins: int = 31
-
-    def __post_init__(self) -> None:
-        check_integer("TrivialAugmentWide's bins", self.bins, 1)
-        super().__post_init__()
+    bins: int = field(default=31, metadata=checked(check_integer))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """At most one operation."""
         choices = self.operations or DEFAULT_OPERATIONS
         chosen, share, sign = rng.random(3).tolist()
-        name = choices[int(chosen * len(choices))]
-        magnitude = _magnitude(_strength(name, TRIVIAL_AUGMENT_WIDE), int(share * self.bins), self.bins, sign, clip)
-        return [*self._operations(name, magnitude, rng, clip)]
+        step = choices[int(chosen * len(choices))], int(share * self.bins), sign
+        return self._operations([step], TRIVIAL_AUGMENT_WIDE, self.bins, rng, clip)
 
 
 @dataclass(frozen=True)
@@ -201,32 +205,16 @@ class AutoAugment(_Automatic):
         strengths = RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
         policy: OwnPolicy = POLICIES[self.policy] if isinstance(self.policy, str) else self.policy
         sub_policy = policy[int(rng.random() * len(policy))]
-        numbers = rng.random(2 * len(sub_policy)).tolist()
-        operations: list[Operation] = []
-        for (name, probability, place), share, sign in zip(
-            sub_policy, numbers[: len(sub_policy)], numbers[len(sub_policy) :], strict=True
-        ):
-            if share < probability and (self.operations is None or name in self.operations):
-                strength = _strength(name, strengths)
-                magnitude = _magnitude(strength, place or 0, AUTO_AUGMENT_BINS, sign, clip)
-                operations += self._operations(name, magnitude, rng, clip)
-        return operations
-
-
-def _magnitude(strength: Strength | None, place: int, bins: int, sign: float, clip: ClipInfo) -> float | None:
-    """The magnitude of a bin; ``sign``, from [0, 1), negates it below one half if it has a sign."""
-    if strength is None:
-        return None
-    magnitude = strength.at(place, bins)
-    if strength.signed and sign < 0.5:
-        magnitude = -magnitude
-    if strength.share_of is None:
-        return magnitude
-    return magnitude * (clip.width if strength.share_of == "width" else clip.height)
-
-
-def _strength(name: Named, strengths: Strengths) -> Strength | None:
-    return name.strength if isinstance(name, Augmentation) else strengths[name]
+        count = len(sub_policy)
+        numbers = rng.random(2 * count).tolist()
+        steps = [
+            (name, place or 0, sign)
+            for (name, probability, place), share, sign in zip(
+                sub_policy, numbers[:count], numbers[count:], strict=True
+            )
+            if share < probability and (self.operations is None or name in self.operations)
+        ]
+        return self._operations(steps, strengths, AUTO_AUGMENT_BINS, rng, clip)
 
 
 def _own_policy(policy: OwnPolicy) -> OwnPolicy:

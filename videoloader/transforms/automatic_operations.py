@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from videoloader.convert import Interpolation
 from videoloader.transforms import color_operations as to
-from videoloader.transforms.geometry.warp_matrices import rotation, shear, translation
+from videoloader.transforms.geometry.warp_matrices import Matrices, rotation, shear, translation
 from videoloader.transforms.operations import Operation, Warp
 
-GEOMETRIC = frozenset(("shear_x", "shear_y", "translate_x", "translate_y", "rotate"))
-
 Fill = tuple[float, float, float]
+
+# Those that change values. They get the magnitude as float64[1].
+_COLOR: Mapping[str, Callable[[to.Values], Operation]] = {
+    "auto_contrast": lambda nothing: to.auto_contrast(per_frame=False),
+    "equalize": lambda nothing: to.equalize(per_frame=False),
+    "invert": lambda nothing: to.invert(),
+    "brightness": lambda more: to.brightness(1 + more),
+    "color": lambda more: to.saturation(1 + more),
+    "contrast": lambda more: to.contrast(1 + more, per_frame=False),
+    "sharpness": lambda more: to.sharpness(1 + more),
+    # Without any bits a clip would be black.
+    "posterize": lambda bits: to.posterize(np.maximum(np.round(bits), 1).astype(np.int64)),
+    "solarize": to.solarize,
+    "solarize_add": lambda addend: to.solarize_add(addend, np.array([128.0])),
+}
+# The matrices of those that move pixels. They get the magnitude and the frames' (height, width).
+GEOMETRIC: Mapping[str, Callable[[float, tuple[int, int]], Matrices]] = {
+    "shear_x": lambda tangent, size: shear(tangent, 0, (0, 0)),
+    "shear_y": lambda tangent, size: shear(0, tangent, (0, 0)),
+    "translate_x": lambda right, size: translation(right, 0),
+    "translate_y": lambda down, size: translation(0, down),
+    "rotate": lambda degrees, size: rotation(degrees, (size[1] / 2, size[0] / 2)),
+}
 
 
 # Magnitudes come in few bins: most clips find their tables made.
@@ -26,36 +47,10 @@ def color_operations(name: str, magnitude: float | None) -> Sequence[Operation]:
         name: of an operation that is not in ``GEOMETRIC``.
         magnitude: of brightness, color, contrast and sharpness what is added to the factor 1; of posterize the bits, at
             least 1 of which stays; of solarize the threshold; of solarize_add the addend; None for the others.
-
-    Raises:
-        ValueError: there is no such operation.
     """
-    value = np.array([0.0 if magnitude is None else magnitude])
-    match name:
-        case "identity":
-            return ()
-        case "auto_contrast":
-            return (to.auto_contrast(per_frame=False),)
-        case "equalize":
-            return (to.equalize(per_frame=False),)
-        case "invert":
-            return (to.invert(),)
-        case "brightness":
-            return (to.brightness(1 + value),)
-        case "color":
-            return (to.saturation(1 + value),)
-        case "contrast":
-            return (to.contrast(1 + value, per_frame=False),)
-        case "sharpness":
-            return (to.sharpness(1 + value),)
-        case "posterize":
-            # Without any bits a clip would be black.
-            return (to.posterize(np.maximum(np.round(value), 1).astype(np.int64)),)
-        case "solarize":
-            return (to.solarize(value),)
-        case "solarize_add":
-            return (to.solarize_add(value, np.array([128.0])),)
-    raise ValueError(name)
+    if name == "identity":
+        return ()
+    return (_COLOR[name](np.array([0.0 if magnitude is None else magnitude])),)
 
 
 @lru_cache(maxsize=2048)
@@ -70,22 +65,5 @@ def warps(
             down; of rotations degrees, counter-clockwise about the middle.
         size: (height, width) of the frames, which they keep.
         interpolation, fill: see ``Warp``.
-
-    Raises:
-        ValueError: there is no such operation.
     """
-    height, width = size
-    match name:
-        case "shear_x":
-            matrix = shear(magnitude, 0, (0, 0))
-        case "shear_y":
-            matrix = shear(0, magnitude, (0, 0))
-        case "translate_x":
-            matrix = translation(magnitude, 0)
-        case "translate_y":
-            matrix = translation(0, magnitude)
-        case "rotate":
-            matrix = rotation(magnitude, (width / 2, height / 2))
-        case _:
-            raise ValueError(name)
-    return (Warp(matrix, size, interpolation, fill),)
+    return (Warp(GEOMETRIC[name](magnitude, size), size, interpolation, fill),)

@@ -25,9 +25,19 @@ class Strength(NamedTuple):
     signed: bool = False
     share_of: Literal["width", "height"] | None = None
 
-    def at(self, place: int, bins: int) -> float:
-        """The magnitude of bin number ``place`` of ``bins``."""
-        return self.low + (self.high - self.low) * place / max(bins - 1, 1)
+    def at(self, place: int, bins: int, sign: float, size: tuple[int, int]) -> float:
+        """The magnitude of a bin.
+
+        Args:
+            place: the bin's number, 0 to ``bins`` − 1.
+            bins: how many there are.
+            sign: from [0, 1): below one half it negates the magnitude, if that has a sign.
+            size: (height, width) of the frames.
+        """
+        magnitude = self.low + (self.high - self.low) * place / max(bins - 1, 1)
+        if self.signed and sign < 0.5:
+            magnitude = -magnitude
+        return magnitude * {None: 1, "width": size[1], "height": size[0]}[self.share_of]
 
 
 # None: the operation has no magnitude.
@@ -35,21 +45,17 @@ Strengths: TypeAlias = Mapping[str, "Strength | None"]
 
 SubPolicy: TypeAlias = tuple[tuple[str, float, "int | None"], ...]
 
-# Magnitudes of enhancements are added to the factor 1, which changes nothing.
+# Their magnitudes are added to the factor 1, which changes nothing.
+_ENHANCEMENTS = ("brightness", "color", "contrast", "sharpness")
+
 RAND_AUGMENT: Strengths = {
-    "identity": None,
-    "auto_contrast": None,
-    "equalize": None,
-    "invert": None,
+    **dict.fromkeys(("identity", "auto_contrast", "equalize", "invert")),
     "shear_x": Strength(0, 0.3, signed=True),
     "shear_y": Strength(0, 0.3, signed=True),
     "translate_x": Strength(0, 100 / 224, signed=True, share_of="width"),
     "translate_y": Strength(0, 100 / 224, signed=True, share_of="height"),
     "rotate": Strength(0, 30, signed=True),
-    "brightness": Strength(0, 0.9, signed=True),
-    "color": Strength(0, 0.9, signed=True),
-    "contrast": Strength(0, 0.9, signed=True),
-    "sharpness": Strength(0, 0.9, signed=True),
+    **dict.fromkeys(_ENHANCEMENTS, Strength(0, 0.9, signed=True)),
     "posterize": Strength(8, 4),
     "solarize": Strength(256, 0),
     "solarize_add": Strength(0, 110),
@@ -58,10 +64,7 @@ RAND_AUGMENT: Strengths = {
 # As the policies of AutoAugment were searched for: a larger bin is not always a stronger operation.
 NOT_MONOTONIC: Strengths = {
     **RAND_AUGMENT,
-    "brightness": Strength(-0.9, 0.9),
-    "color": Strength(-0.9, 0.9),
-    "contrast": Strength(-0.9, 0.9),
-    "sharpness": Strength(-0.9, 0.9),
+    **dict.fromkeys(_ENHANCEMENTS, Strength(-0.9, 0.9)),
     "posterize": Strength(0, 4),
     "solarize": Strength(0, 256),
 }
@@ -73,10 +76,7 @@ TRIVIAL_AUGMENT_WIDE: Strengths = {
     "translate_x": Strength(0, 32, signed=True),
     "translate_y": Strength(0, 32, signed=True),
     "rotate": Strength(0, 135, signed=True),
-    "brightness": Strength(0, 0.99, signed=True),
-    "color": Strength(0, 0.99, signed=True),
-    "contrast": Strength(0, 0.99, signed=True),
-    "sharpness": Strength(0, 0.99, signed=True),
+    **dict.fromkeys(_ENHANCEMENTS, Strength(0, 0.99, signed=True)),
     "posterize": Strength(8, 2),
 }
 
