@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -78,9 +77,9 @@ class Augmentation:
             params["random"] = rng.random(self.draws)
         return BatchFunction(self, params, self.geometric)
 
-    def __reduce__(self) -> tuple[Callable[[str, str], Augmentation], tuple[str, str]]:
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
         # The function's name stands for this object now, so pickling the function itself would be refused.
-        return _find, (self.function.__module__, self.function.__qualname__)
+        return resolve_name, (f"{self.function.__module__}:{self.function.__qualname__}",)
 
 
 @dataclass(frozen=True)
@@ -169,8 +168,3 @@ def augmentation(
         return Augmentation(function, strength, to_param, draws, geometric)
 
     return made
-
-
-def _find(module: str, name: str) -> Augmentation:
-    found: Augmentation = attrgetter(name)(importlib.import_module(module))
-    return found

@@ -61,10 +61,6 @@ class Module(PixelTransform):
     def __post_init__(self) -> None:
         if not callable(self.module):
             raise ConfigurationError(f"Module's module is {self.module!r}, which cannot be called")
-        if self.view is not None:
-            check_choice("Module's view", self.view, get_args(View))
-        if self.values is not None:
-            check_choice("Module's values", self.values, get_args(Values))
         view, values = "frames", "uint8"
         if _comes_from("torchvision.transforms", self.module):
             view = "clip"
@@ -72,8 +68,10 @@ class Module(PixelTransform):
             view, values = "batch", "float"
             if self.view is None:
                 object.__setattr__(self, "module", _video_sequential(self.module))
-        object.__setattr__(self, "view", self.view or view)
-        object.__setattr__(self, "values", self.values or values)
+        object.__setattr__(self, "view", view if self.view is None else self.view)
+        object.__setattr__(self, "values", values if self.values is None else self.values)
+        check_choice("Module's view", self.view, get_args(View))
+        check_choice("Module's values", self.values, get_args(Values))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """The seed of the clip's randomness."""

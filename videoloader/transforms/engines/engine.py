@@ -150,7 +150,11 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
         # Of boxes there may be any number.
         rest = array.shape[2:] if kind is Erase else array.shape[1:]
         if array.dtype != dtype or array.ndim < 1 or len(array) not in (1, length) or rest != shape:
-            _refuse(operation, length)
+            boxes = ["N"] if kind is Erase else []
+            wanted = ", ".join([f"1 or {length}", *boxes, *map(str, shape)])
+            raise ConfigurationError(
+                f"{kind.__name__}.{name} is {array.dtype}{list(array.shape)}, not {dtype}[{wanted}]"
+            )
         if type(operation) is Warp:
             size = operation.size
             if min(*size, *operation.samples) < 1 or size[0] * size[1] > _MOST_PIXELS:
@@ -159,15 +163,6 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
         elif type(operation) is StatisticTable:
             check_choice("statistic", operation.statistic, _STATISTICS)
     return size
-
-
-def _refuse(operation: Operation, length: int) -> None:
-    name, dtype, shape = ARRAYS[type(operation)]
-    array = getattr(operation, name)
-    wanted = ", ".join([f"1 or {length}", *(["N"] if type(operation) is Erase else []), *map(str, shape)])
-    raise ConfigurationError(
-        f"{type(operation).__name__}.{name} is {array.dtype}{list(array.shape)}, not {dtype}[{wanted}]"
-    )
 
 
 def _check_frames(frames: torch.Tensor, programs: Sequence[Program]) -> None:
