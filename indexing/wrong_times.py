@@ -14,10 +14,10 @@ import av.error
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.bidirectional import is_b_picture
 from videoloader.indexing.bitstream.display_order import display_order
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.bitstream.picture_kinds import is_b_picture
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import StreamInfo, VideoIndex

@@ -1,117 +1,139 @@
-"""The display order of H.264 pictures, from their slice headers (ITU-T H.264, 8.2.1)."""
+"""The display order of H.264 pictures, from their slice headers, where their container tells no times."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.h264_parameter_sets import Sps
-from videoloader.indexing.bitstream.h264_slices import Slices, read_slices
+from videoloader.indexing.bitstream.h264_parameter_sets import SetsByPicture, Sps
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.parameter_sets import is_slice, sets_in_packet
+from videoloader.indexing.bitstream.picture_counts import (
+    SLICE_WINDOW,
+    h264_count_bits,
+    h264_places,
+    h264_told,
+    read_ue,
+    slice_bits,
+    top_bits,
+)
 from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder
+from videoloader.indexing.bitstream.random_access import is_random_access
+
+_SLICE, _IDR_SLICE = 1, 5  # nal_unit_type of ITU-T H.264, table 7-1
+_HARMLESS = (9, 12)  # access unit delimiter, ends of sequence and stream, filler
+_HEAD = 1 + SLICE_WINDOW  # bytes that are kept of a slice
+_USUAL_HEADERS = 1024  # bytes, of all that stands before a slice
+
+
+class _Slices(NamedTuple):
+    """The first slices of packets.
+
+    Attributes:
+        heads: uint8[P, _HEAD], their first bytes, zeros behind the end of a short one.
+        keys: bool[P], whether decoding can start at each packet.
+        short: packets whose slices have fewer bytes.
+        pictures: the numbers of the picture parameter sets of all packets.
+        sequences: the sequence parameter sets that these name.
+    """
+
+    heads: npt.NDArray[np.uint8]
+    keys: npt.NDArray[np.bool_]
+    short: list[int]
+    pictures: set[int]
+    sequences: set[Sps]
 
 
 def h264_order(config: bytes, packets: PacketHeads) -> PictureOrder | None:
     """The order that a decoder gives frames out in, or None where these headers do not settle it.
 
-    They do not with field pictures, several sequence parameter sets, a start that is no IDR picture, and reordering
-    that the stream does not state: a decoder must then guess its depth, and drops frames where it guesses wrong. Nor is
-    the order told of streams whose pictures state their own times.
+    They do not with field pictures, several sequence parameter sets, order counts of type 1, missing pictures, a start
+    that is no IDR picture, and reordering that the stream does not state: a decoder must then guess its depth, and
+    drops frames where it guesses wrong. Nor is the order told of streams whose pictures state their own times.
 
     Args:
         config: avcC, or parameter sets with start codes.
         packets: one access unit each.
     """
     try:
-        slices, sps = read_slices(config, packets)
+        return _order(_first_slices(config, packets))
     except ValueError:
         return None
-    if sps.timed or not slices.idr[0] or pictures_are_missing(slices, sps):
+
+
+def _order(slices: _Slices) -> PictureOrder | None:
+    header, sps = slices.heads[:, 0], next(iter(slices.sequences), None)
+    if sps is None or sps.timed or len(slices.sequences) > 1 or not np.isin(header & 31, (_SLICE, _IDR_SLICE)).all():
         return None
-    frames = display_order(slices.idr, order_counts(slices, sps))
+    is_idr, is_reference = header & 31 == _IDR_SLICE, header & 0x60 != 0
+    block, bits = read_ue(slice_bits(slices.heads[:, 1:].copy()))
+    _, bits = read_ue(bits)  # slice_type
+    pps, bits = read_ue(bits)
+    frame_num = top_bits(bits, np.array(sps.frame_num_bits))
+    is_field = not sps.frames_only and bool((bits << np.uint64(sps.frame_num_bits) >> np.uint64(63)).any())
+    if block.any() or is_field or not np.isin(pps, [*slices.pictures]).all() or not is_idr[0]:
+        return None
+    # Memory management operation 5, which starts counts anew, leaves a gap in the numbers, too.
+    last = np.maximum.accumulate(np.arange(len(header)) * is_reference)[:-1]
+    if ((frame_num[1:] - frame_num[last]) % (1 << sps.frame_num_bits) != 1)[~is_idr[1:]].any():
+        return None
+    told = tuple(np.array(each, np.int64) for each in h264_told(sps))
+    # Where a header is not cut off with its slice, a stop bit at least follows.
+    if not (h264_count_bits(bits, is_idr, told)[slices.short] << np.uint64(sps.order_bits)).all():
+        return None
+    places = h264_places(bits, is_idr, is_reference, told)
+    frames = places.argsort(kind="stable")
     # A decoder that holds so many pictures back gives out the earliest of them when one more comes (C.4.5.3): the
     # order is right if each has come by then.
-    if frames is None or (frames - np.arange(len(frames)) > (sps.reordered or 0)).any():
+    held_back = frames - np.arange(len(frames))
+    if (np.diff(places[frames]) == 0).any() or (held_back > (sps.reordered or 0)).any():
         return None
-    return PictureOrder(frames, slices.key, late=np.ones(len(frames), np.bool_))
+    return PictureOrder(frames, slices.keys, late=np.ones(len(frames), np.bool_))
 
 
-def pictures_are_missing(slices: Slices, sps: Sps) -> bool:
-    """Whether frame_num does not go on as it should (7.4.3).
+def _first_slices(config: bytes, packets: PacketHeads) -> _Slices:
+    """Of packets whose headers stand in their first bytes all at once.
 
-    Memory management operation 5 starts counts anew; it stands behind what is read here, but the gap that it leaves in
-    frame_num is seen.
+    Raises:
+        ValueError: a packet has no slice.
     """
-    before = _last_before(slices.reference)
-    expected = np.where(before >= 0, slices.frame_num[before], 0) + 1 & (1 << sps.frame_num_bits) - 1
-    return bool((~slices.idr & (slices.frame_num != expected)).any())
+    rows, length_size = packets.rows, nal_length_size("h264", config)
+    sets = SetsByPicture(parameter_sets("h264", config))
+    pictures, sequences = {*sets.of}, {*sets.of.values()}
+    is_code = (rows[:, :-3] == 0) & (rows[:, 1:-2] == 0) & (rows[:, 2:-1] == 1)
+    kind = rows[:, 3:] & 31
+    is_first = is_code & ((kind < _HARMLESS[0]) | (kind > _HARMLESS[1]))
+    at = is_first.argmax(1)
+    # The first bytes of what comes first but what is harmless.
+    start = np.minimum(at, rows.shape[1] - 3 - _HEAD) + 3
+    heads = rows[np.arange(len(rows))[:, None], start[:, None] + np.arange(_HEAD)]
+    kind, zero = heads[:, 0] & 31, heads == 0
+    plain = (kind == _SLICE) | (kind == _IDR_SLICE)
+    plain &= (start == at + 3) & is_first.any(1) & (packets.size >= start + _HEAD)
+    # Two zero bytes may belong to the next start code.
+    plain &= ~(zero[:, 1:] & zero[:, :-1]).any(1) & ~zero[:, -1] & (length_size == 0)
+    keys, short = kind == _IDR_SLICE, []
+    for number in (~plain).nonzero()[0].tolist():
+        head, first, stop = _up_to_slice(packets, number, length_size)
+        if units := sets_in_packet("h264", length_size, head):
+            sets = SetsByPicture(units, sets)
+            pictures.update(sets.of)
+            sequences.update(sets.of.values())
+        keys[number] = bool(is_random_access("h264", config, head))
+        heads[number] = np.frombuffer(head[first : min(stop, first + _HEAD)].ljust(_HEAD, b"\0"), np.uint8)
+        if stop < first + _HEAD:
+            short.append(number)
+    return _Slices(heads, keys, short, pictures, sequences)
 
 
-def order_counts(slices: Slices, sps: Sps) -> npt.NDArray[np.int64]:
-    """int64[P]: picture order counts of frames (8.2.1), which start anew with each IDR picture.
-
-    Args:
-        slices: the first of an IDR picture, and without gaps.
-        sps: of all of them.
-    """
-    if sps.order_type == 0:
-        return _by_lsb(slices, sps)
-    previous = np.where(slices.idr, 0, np.roll(slices.frame_num, 1))
-    number = slices.frame_num + (_since_idr(slices.frame_num < previous, slices.idr) << sps.frame_num_bits)
-    return _by_cycle(slices, sps, number) if sps.order_type == 1 else 2 * number - ~slices.reference
-
-
-def display_order(idr: npt.NDArray[np.bool_], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-    """int64[P]: pictures sorted by coded video sequence and count; None where two have the same.
-
-    Args:
-        idr: bool[P], the first of each sequence.
-        counts: int64[P].
-    """
-    rises = counts[1:] > counts[:-1]
-    if (rises | idr[1:]).all():
-        return np.arange(len(counts))
-    sequence = np.cumsum(idr)
-    frames: npt.NDArray[np.int64] = np.lexsort((counts, sequence))
-    same = (np.diff(counts[frames]) == 0) & (np.diff(sequence[frames]) == 0)
-    return None if same.any() else frames
-
-
-def _by_lsb(slices: Slices, sps: Sps) -> npt.NDArray[np.int64]:
-    """Type 0 (8.2.1.1): the higher bits change where the lower ones jump from those of the reference before."""
-    half = 1 << (sps.order_bits - 1)
-    before, lsb = _last_before(slices.reference), slices.order_lsb
-    in_sequence = before >= np.maximum.accumulate(np.where(slices.idr, np.arange(len(lsb)), 0))
-    in_sequence &= ~slices.idr
-    jump = np.where(in_sequence, lsb[before], 0) - lsb
-    turns = (jump >= half).astype(np.int64) - (jump < -half)
-    turned = _since_idr(np.where(slices.reference, turns, 0), slices.idr)
-    msb = np.where(slices.reference, turned, turned + turns) * 2 * half
-    return msb + lsb + np.minimum(slices.bottom_delta, 0)
-
-
-def _by_cycle(slices: Slices, sps: Sps, number: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Type 1 (8.2.1.2), of frames with these numbers in their sequences."""
-    sums = np.cumsum([0, *sps.offset_for_ref])
-    expected = np.zeros(len(number), np.int64)
-    if sps.offset_for_ref:
-        cycles, rest = np.divmod(number - (~slices.reference & (number > 0)), len(sps.offset_for_ref))
-        expected = cycles * sums[-1] + sums[rest]
-    top = expected + np.where(slices.reference, 0, sps.offset_for_non_ref) + slices.first_delta
-    count: npt.NDArray[np.int64] = np.minimum(top, top + sps.offset_for_bottom + slices.second_delta)
-    return count
-
-
-def _last_before(marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """int64[P]: the last marked place before each; -1 where there is none."""
-    last = np.maximum.accumulate(np.where(marked, np.arange(len(marked)), -1))
-    return np.concatenate([[-1], last[:-1]])
-
-
-def _since_idr(
-    steps: npt.NDArray[np.int64] | npt.NDArray[np.bool_], idr: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.int64]:
-    """int64[P]: sum of the steps from the last IDR picture up to each, which begins with its own."""
-    total = np.cumsum(steps, dtype=np.int64)
-    start = np.maximum.accumulate(np.where(idr, np.arange(len(idr)), 0))
-    since: npt.NDArray[np.int64] = total - (total - steps)[start]
-    return since
+def _up_to_slice(packets: PacketHeads, number: int, length_size: int) -> tuple[bytes, int, int]:
+    """(as much of a packet as holds the header of its first slice, where that slice begins, and ends at most)."""
+    size = int(packets.size[number])
+    for most in (_USUAL_HEADERS, size):
+        head = packets.start(number, most)
+        for start, stop in iterate_nals(head, length_size):
+            if is_slice("h264", head[start]) and (len(head) == size or start + _HEAD <= len(head)):
+                return head, start, stop
+    raise ValueError("a packet has no picture")

@@ -40,7 +40,7 @@ class Sps(NamedTuple):
         order_type: pic_order_cnt_type.
         order_bits: of pic_order_cnt_lsb in slice headers, type 0.
         order_deltas: whether slice headers hold delta_pic_order_cnt, type 1.
-        offset_for_non_ref, offset_for_bottom, offset_for_ref: how type 1 counts.
+        offset_for_non_ref, offset_for_ref: how type 1 counts.
         references: max_num_ref_frames.
         coded_width, coded_height: pixels, whole macroblocks.
         width, height: of the pictures given out (cropped), pixels.
@@ -63,7 +63,6 @@ class Sps(NamedTuple):
     order_bits: int
     order_deltas: bool
     offset_for_non_ref: int
-    offset_for_bottom: int
     offset_for_ref: tuple[int, ...]
     references: int
     coded_width: int
@@ -105,7 +104,7 @@ def read_sps(payload: bytes) -> Sps:
                     _skip_scaling_list(bits, 16 if matrix < 6 else 64)
     frame_num_bits = bits.ue() + 4
     order_type = bits.ue()
-    order_bits = non_ref = bottom = 0
+    order_bits = non_ref = 0
     deltas, cycle = False, []
     if order_type == 0:
         order_bits = bits.ue() + 4
@@ -113,7 +112,7 @@ def read_sps(payload: bytes) -> Sps:
         raise ValueError("a sequence parameter set has numbers that cannot be")
     if order_type == 1:
         deltas = not bits.u(1)
-        non_ref, bottom = bits.se(), bits.se()
+        non_ref, _ = bits.se(), bits.se()
         length = bits.ue()
         if length > _LONGEST_ORDER_CYCLE:
             raise ValueError("a cycle of picture order counts is too long")
@@ -142,7 +141,7 @@ def read_sps(payload: bytes) -> Sps:
         vui = read_vui(bits)
         timed, reordered, buffered = _read_stated_buffering(bits)
     return Sps(
-        number, level, chroma, bool(separate), depth, frame_num_bits, order_type, order_bits, deltas, non_ref, bottom,
+        number, level, chroma, bool(separate), depth, frame_num_bits, order_type, order_bits, deltas, non_ref,
         tuple(cycle), references, coded_width, coded_height, width, height, bool(frames_only), vui, timed,
         reordered, buffered, left, top, gaps_allowed,
     )  # fmt: skip
@@ -214,53 +213,27 @@ def _read_stated_buffering(bits: BitReader) -> tuple[bool, int | None, int | Non
     return bool(with_hrd), bits.ue(), bits.ue()
 
 
-class Pps(NamedTuple):
-    """What slice headers need of a picture parameter set (ITU-T H.264, 7.3.2.2).
-
-    Attributes:
-        number: pic_parameter_set_id.
-        sps: seq_parameter_set_id.
-        bottom_order: bottom_field_pic_order_in_frame_present_flag.
-    """
-
-    number: int
-    sps: int
-    bottom_order: bool
-
-
-@lru_cache(256)
-def read_pps(payload: bytes) -> Pps:
-    """The picture parameter set in a NAL unit, given without its header byte.
-
-    Raises:
-        ValueError: it ends too early.
-    """
-    bits = BitReader(payload)
-    number, sps = bits.ue(), bits.ue()
-    bits.u(1)
-    return Pps(number, sps, bool(bits.u(1)))
-
-
 class SetsByPicture:
-    """The sequence parameter set that each picture parameter set names, as sets come along.
+    """The sequence parameter set that each picture parameter set names.
+
+    Args:
+        units: NAL units, header bytes included. One that cannot be read is missed where a slice names it.
+        before: the sets in force before them.
 
     Attributes:
         of: the sequence parameter sets; the key is the number of the picture parameter set.
     """
 
-    def __init__(self) -> None:
-        self.of: dict[int, Sps] = {}
-        self._sps: dict[int, Sps] = {}
-        self._pps: dict[int, int] = {}
-
-    def take(self, units: Iterable[bytes]) -> None:
-        """Take NAL units, header bytes included. One that cannot be read is missed where a slice names it."""
-        for unit in units:
+    def __init__(self, units: Iterable[bytes], before: SetsByPicture | None = None) -> None:
+        self._sps: dict[int, Sps] = {**before._sps} if before else {}
+        self._pps: dict[int, int] = {**before._pps} if before else {}
+        for unit in filter(None, units):
             with suppress(ValueError):
                 if unit[0] & 31 == _SPS:
                     sps = read_sps(unit[1:])
                     self._sps[sps.number] = sps
                 elif unit[0] & 31 == _PPS:
-                    pps = read_pps(unit[1:])
-                    self._pps[pps.number] = pps.sps
-        self.of = {pps: self._sps[number] for pps, number in self._pps.items() if number in self._sps}
+                    bits = BitReader(unit[1:])
+                    number, named = bits.ue(), bits.ue()  # 7.3.2.2
+                    self._pps[number] = named
+        self.of = {number: self._sps[named] for number, named in self._pps.items() if named in self._sps}

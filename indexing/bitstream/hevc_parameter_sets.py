@@ -13,6 +13,7 @@ from videoloader.indexing.bitstream.nal import parameter_sets
 # before the current picture, then those after.
 ReferencePictureSet = tuple[tuple[int, bool], ...]
 
+_SPS, _PPS = 33, 34  # nal_unit_type of ITU-T H.265, table 7-1
 _MOST_SETS, _MOST_PICTURES = 64, 16  # num_short_term_ref_pic_sets (7.4.3.2.1), MaxDpbSize (A.4.2)
 
 
@@ -204,10 +205,78 @@ def read_reference_picture_set(
     return tuple(entries)
 
 
+class HevcSets:
+    """The sequence and picture parameter sets of the base layer by number, as they come along."""
+
+    def __init__(self) -> None:
+        self._units: dict[tuple[int, int], bytes] = {}
+        self._sequences: dict[int, SequenceParameters] = {}
+        self._pictures: dict[int, PictureParameters] = {}
+
+    def take(self, unit: bytes) -> bool:
+        """Take a NAL unit, header included; whether it is a set that differs from the one of its number before.
+
+        Raises:
+            ValueError: it is damaged.
+        """
+        kind = unit[0] >> 1 & 63 if len(unit) > 2 else -1
+        if kind not in (_SPS, _PPS) or is_of_layer(unit, 0):
+            return False
+        if kind == _SPS:
+            sequence = read_sequence_parameters(unit)
+            number = sequence.number
+            self._sequences[number] = sequence
+        else:
+            picture = read_picture_parameters(unit)
+            number = picture.number
+            self._pictures[number] = picture
+        differs = self._units.get((kind, number)) != unit
+        self._units[kind, number] = unit
+        return differs
+
+    def read_slice(self, kind: int, bits: BitReader) -> tuple[SequenceParameters, int]:
+        """(the sequence parameter set that a slice header names, the low bits of its order count; 7.3.6.1).
+
+        Args:
+            kind: nal_unit_type.
+            bits: behind the first flag; afterwards behind the order count, in IDR pictures where it would be.
+
+        Raises:
+            ValueError: it ends too early, or names parameter sets that are not there.
+        """
+        if 16 <= kind <= 23:  # IRAP
+            bits.u(1)
+        picture = self._pictures.get(bits.ue())
+        sequence = self._sequences.get(picture.sequence) if picture else None
+        if picture is None or sequence is None:
+            raise ValueError("a slice names a parameter set that is not there")
+        bits.u(picture.extra_bits)
+        bits.ue()
+        bits.u(picture.output_flag + 2 * sequence.separate_planes)
+        return sequence, 0 if kind in (19, 20) else bits.u(sequence.order_bits)
+
+
+def is_of_layer(payload: bytes | memoryview, start: int) -> bool:
+    """Whether a NAL unit is of another layer than the base (nuh_layer_id; 7.3.1.2)."""
+    return payload[start] & 1 != 0 or payload[start + 1] >> 3 != 0
+
+
+def is_anchor(kind: int, second: int) -> bool:
+    """Whether later order counts go on from a picture's (8.3.1, prevTid0Pic).
+
+    It is of the lowest temporal layer, neither leading nor one that no other refers to.
+
+    Args:
+        kind: nal_unit_type.
+        second: the second byte of the NAL unit's header.
+    """
+    return second & 7 == 1 and not 6 <= kind <= 9 and (kind > 14 or kind % 2 == 1)
+
+
 def has_one_layer(config: bytes) -> bool:
     """Whether sps_max_sub_layers_minus1 is 0 in the first SPS of a configuration record (ITU-T H.265, 7.3.2.2.1)."""
     for unit in parameter_sets("hevc", config):
-        if len(unit) > 2 and unit[0] >> 1 & 63 == 33:
+        if len(unit) > 2 and unit[0] >> 1 & 63 == _SPS:
             # After the two-byte NAL header: vps id (4 bits), max sub layers minus 1 (3 bits).
             return unit[2] >> 1 & 7 == 0
     return False

@@ -7,16 +7,17 @@ from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.hevc_parameter_sets import (
-    PictureParameters,
+    HevcSets,
     ReferencePictureSet,
     SequenceParameters,
-    read_picture_parameters,
+    is_anchor,
+    is_of_layer,
     read_reference_picture_set,
-    read_sequence_parameters,
 )
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.picture_counts import whole_count
 
-_RADL_N, _RASL_N, _RASL_R = 6, 8, 9
+_RASL_N, _RASL_R = 8, 9
 _FIRST_IRAP, _CRA, _LAST_IRAP = 16, 21, 23
 _IDR = (19, 20)
 _SPS, _PPS, _END_OF_SEQUENCE, _END_OF_STREAM, _PREFIX_SEI = 33, 34, 36, 37, 39
@@ -63,12 +64,9 @@ class HevcReferences:
 
     def __init__(self, config: bytes) -> None:
         self._length_size = nal_length_size("hevc", config)
-        self._units: dict[tuple[int, int], bytes] = {}
-        self._sequences: dict[int, SequenceParameters] = {}
-        self._pictures: dict[int, PictureParameters] = {}
+        self._sets = HevcSets()
         for unit in parameter_sets("hevc", config):
-            if len(unit) > 2:
-                self._read_parameter_set(unit)
+            self._sets.take(unit)
         self._buffer: dict[int, int] = {}  # picture order count → packet
         self._orders: dict[int, _Order] = {}
         self._irap: int | None = None
@@ -84,7 +82,7 @@ class HevcReferences:
             if stop - start < 2:
                 continue
             kind = payload[start] >> 1 & 63
-            if payload[start] & 1 or payload[start + 1] >> 3:  # nuh_layer_id: another view, or transparency
+            if is_of_layer(payload, start):  # another view, or transparency
                 if kind < 32:
                     raise ValueError("pictures of other layers have references of their own")
                 continue
@@ -95,7 +93,7 @@ class HevcReferences:
                         raise ValueError("two pictures in one packet")
                     needs = self._read_picture(number, kind, head)
             elif kind in (_SPS, _PPS):
-                if self._read_parameter_set(bytes(payload[start:stop])):
+                if self._sets.take(bytes(payload[start:stop])):
                     self._always.add(number)
             elif kind in (_END_OF_SEQUENCE, _END_OF_STREAM):
                 self._without_past = True
@@ -119,31 +117,14 @@ class HevcReferences:
         """
         missing: set[int] = set()
         last = 0
-        for number, (order, modulus, anchor, is_anchor) in self._orders.items():
+        for number, (order, modulus, anchor, counts_on) in self._orders.items():
             if number not in needed:
                 continue
-            if anchor is not None and _whole_order(order % modulus, modulus, last) != order:
+            if anchor is not None and whole_count(order % modulus, modulus, last) != order:
                 missing.add(anchor)
-            if is_anchor:
+            if counts_on:
                 last = order
         return missing - set(needed)
-
-    def _read_parameter_set(self, unit: bytes) -> bool:
-        """Whether it differs from the one of its number before."""
-        key: tuple[int, int]
-        if unit[0] >> 1 & 63 == _SPS:
-            sequence = read_sequence_parameters(unit)
-            key = _SPS, sequence.number
-            self._sequences[sequence.number] = sequence
-        elif unit[0] >> 1 & 63 == _PPS:
-            picture = read_picture_parameters(unit)
-            key = _PPS, picture.number
-            self._pictures[picture.number] = picture
-        else:
-            return False
-        changed = self._units.get(key) != unit
-        self._units[key] = unit
-        return changed
 
     def _read_picture(self, number: int, kind: int, head: bytes) -> set[int]:
         is_irap = _FIRST_IRAP <= kind <= _LAST_IRAP
@@ -164,11 +145,11 @@ class HevcReferences:
             anchor = self._anchor
             if anchor is None:
                 raise ValueError("no picture to count on from")
-            order = _whole_order(order, modulus, self._orders[anchor].order)
+            order = whole_count(order, modulus, self._orders[anchor].order)
         self._buffer = self._stays(references, order, modulus)
         needs = {self._irap, *self._buffer.values()}
         self._buffer[order] = number
-        counts_on = head[1] & 7 == 1 and not (_RADL_N <= kind <= _RASL_R or (kind <= 14 and kind % 2 == 0))
+        counts_on = is_anchor(kind, head[1])
         self._orders[number] = _Order(order, modulus, anchor, counts_on)
         if counts_on:
             self._anchor = number
@@ -198,18 +179,9 @@ class HevcReferences:
         """slice_segment_header up to the references."""
         bits = BitReader(head[2:])
         bits.u(1)
-        if _FIRST_IRAP <= kind <= _LAST_IRAP:
-            bits.u(1)
-        picture = self._pictures.get(bits.ue())
-        sequence = self._sequences.get(picture.sequence) if picture else None
-        if picture is None or sequence is None:
-            raise ValueError("a parameter set is missing")
-        bits.u(picture.extra_bits)
-        bits.ue()
-        bits.u(picture.output_flag + 2 * sequence.separate_planes)
+        sequence, low = self._sets.read_slice(kind, bits)
         if kind in _IDR:
             return _References(sequence.order_bits, 0, (), ())
-        low = bits.u(sequence.order_bits)
         sets = sequence.reference_sets
         if not bits.u(1):
             short_term = read_reference_picture_set(bits, sets, in_slice=True)
@@ -247,13 +219,3 @@ def _read_long_term(bits: BitReader, sequence: SequenceParameters) -> tuple[tupl
         cycles += bits.ue() if whole else 0
         found.append((low, cycles if whole else None, used))
     return tuple(found)
-
-
-def _whole_order(low: int, modulus: int, anchor: int) -> int:
-    """The picture order count with these low bits that lies nearest to the anchor's (8.3.1)."""
-    high, anchor_low = anchor - anchor % modulus, anchor % modulus
-    if low < anchor_low and anchor_low - low >= modulus // 2:
-        high += modulus
-    elif low > anchor_low and low - anchor_low > modulus // 2:
-        high -= modulus
-    return high + low

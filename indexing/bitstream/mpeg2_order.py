@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder, shown_late
+from videoloader.indexing.bitstream.picture_counts import places_by_kind
+from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder
 
 _PICTURE, _EXTENSION = b"\0\0\1\0", b"\0\0\1\xb5"
 _SEQUENCE_EXTENSION, _PICTURE_CODING_EXTENSION = 1, 8
@@ -50,7 +51,7 @@ def _order(packets: PacketHeads) -> PictureOrder | None:
     if late is None or not keys[0]:
         return None
     is_late = np.array(references) & late
-    return PictureOrder(shown_late(is_late), np.array(keys), is_late)
+    return PictureOrder(places_by_kind(is_late).argsort(), np.array(keys), is_late)
 
 
 def _picture(head: bytes) -> tuple[int, int, bool | None] | None:

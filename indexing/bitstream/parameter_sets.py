@@ -51,8 +51,8 @@ def sets_in_packet(codec: str, length_size: int, payload: bytes | memoryview) ->
         length_size: from ``nal_length_size``.
         payload: the packet.
     """
-    found: list[bytes] = []
     if length_size:
+        found: list[bytes] = []
         kinds, size = _SETS[codec], len(payload)
         last = size - length_size - 1
         position = 0
@@ -69,10 +69,7 @@ def sets_in_packet(codec: str, length_size: int, payload: bytes | memoryview) ->
             if kinds[payload[start]] and start < position <= size:
                 found.append(bytes(payload[start:position]))
         return found
-    for unit in _leading_units(codec, payload):
-        if is_set(codec, unit[0]):
-            found.append(unit)
-    return found
+    return [unit for unit in _leading_units(codec, payload) if unit and is_set(codec, unit[0])]
 
 
 def is_set(codec: str, first: int) -> bool:
@@ -119,7 +116,7 @@ def _leading_units(codec: str, payload: bytes | memoryview) -> Iterable[bytes]:
             units.append(data[start : following if following >= 0 else len(data)].rstrip(b"\0"))
             start = following + 3
         if len(data) == len(payload):
-            return [unit for unit in units if unit]
+            return units
         head *= 8
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.h264_parameter_sets import read_sps
+from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_picture_parameters, read_sequence_parameters
 from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, Sets, is_set, is_slice, named_sets
@@ -113,18 +113,21 @@ def hevc_kinds(kind: npt.NDArray[Any], second: npt.NDArray[Any]) -> tuple[Flags,
 
 @lru_cache(64)
 def h264_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
-    """(number, what it tells of slices) of an H.264 SPS NAL unit.
+    """(number, what it tells of slices: see ``h264_told``) of an H.264 SPS NAL unit. ValueError where it is damaged."""
+    sps = read_sps(unit[1:])
+    return sps.number, h264_told(sps)
 
-    That is: whether they hold order counts, behind how many bits after frame_num begins, and how long ones.
+
+def h264_told(sps: Sps) -> tuple[int, int, int]:
+    """Whether slices hold order counts, behind how many bits after frame_num begins, and how long ones.
 
     Raises:
-        ValueError: it is damaged, or counts pictures in the rare way of type 1.
+        ValueError: it counts pictures in the rare way of type 1.
     """
-    sps = read_sps(unit[1:])
     if sps.order_type not in (_BY_COUNT, _AS_DECODED):
         raise ValueError("order counts of type 1")
     before = sps.frame_num_bits + 2 * sps.separate_planes + (not sps.frames_only)
-    return sps.number, (sps.order_type == _BY_COUNT, before, max(sps.order_bits, 1))
+    return sps.order_type == _BY_COUNT, before, max(sps.order_bits, 1)
 
 
 @lru_cache(64)
@@ -151,21 +154,27 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
         anchor: bool[N], reference pictures.
         told: the numbers that ``h264_numbers`` tells, one or one for each picture.
     """
-    by_count, before, length = told
+    by_count, _, length = told
     places = np.arange(len(bits))
     if by_count.any():
-        bits = bits << _bits(before)
-        starts = restarts.nonzero()[0]
-        if len(starts) > _FEW:
-            bits[starts] = read_ue(bits[starts])[1]  # idr_pic_id
-        else:
-            for start in starts.tolist():
-                value = int(bits[start])
-                bits[start] = value << 2 * (64 - value.bit_length()) + 1 & _ALL_BITS
-        counts = _whole_counts(_top(bits, length), 1 << length, anchor | restarts)
+        low = top_bits(h264_count_bits(bits, restarts, told), length)
+        counts = _whole_counts(low, 1 << length, anchor | restarts)
         places = counts if by_count.all() else np.where(by_count, counts, places)
     places += restarts.cumsum() * _LONGEST_SEQUENCE
     return places
+
+
+def h264_count_bits(bits: Bits, restarts: Flags, told: tuple[Numbers, ...]) -> Bits:
+    """What stands from the order count on, or where it would be. The arguments are those of ``h264_places``."""
+    bits = bits << _bits(told[1])
+    starts = restarts.nonzero()[0]
+    if len(starts) > _FEW:
+        bits[starts] = read_ue(bits[starts])[1]  # idr_pic_id
+    else:
+        for start in starts.tolist():
+            value = int(bits[start])
+            bits[start] = value << 2 * (64 - value.bit_length()) + 1 & _ALL_BITS
+    return bits
 
 
 def hevc_places(
@@ -175,7 +184,7 @@ def hevc_places(
     (planes, length), (extra, output) = told, of_picture
     _, bits = read_ue(bits << _bits(extra))
     # IDR pictures have no count: theirs is zero.
-    low = np.where(restarts, 0, _top(bits << _bits(planes + output), length))
+    low = np.where(restarts, 0, top_bits(bits << _bits(planes + output), length))
     places = _whole_counts(low, 1 << length, anchor | restarts)
     places += restarts.cumsum() * _LONGEST_SEQUENCE
     return places
@@ -205,7 +214,16 @@ def _whole_counts(low: Numbers, size: Numbers, anchor: Flags) -> Numbers:
     return step
 
 
-def _top(bits: Bits, length: Numbers) -> Numbers:
+def whole_count(low: int, size: int, anchor: int) -> int:
+    """The same of one picture: the order count with these low bits that lies nearest to the anchor's.
+
+    Source: ITU-T H.264, 8.2.1.1; ITU-T H.265, 8.3.1.
+    """
+    step = (low - anchor) % size
+    return anchor + (step if step <= size // 2 else step - size)
+
+
+def top_bits(bits: Bits, length: Numbers) -> Numbers:
     return (bits >> _bits(64 - length)).astype(np.int64)
 
 

@@ -73,17 +73,3 @@ def alike(
     for place in mask.nonzero()[0].tolist():
         others = others[(words[others, place] ^ words[one, place]) & mask[place] == 0]
     return others
-
-
-def shown_late(late: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Packet numbers in display order, where each packet is one picture.
-
-    Args:
-        late: bool[P], as in PictureOrder.
-    """
-    # A picture shown late is shown right before the next of its kind: B pictures stand between them.
-    place = np.arange(len(late))
-    held = np.flatnonzero(late)
-    place[held] = [*(held[1:] - 1).tolist(), len(late)][: len(held)]
-    order: npt.NDArray[np.int64] = np.lexsort((late, place))
-    return order

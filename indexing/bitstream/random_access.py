@@ -10,9 +10,11 @@ import av.codec
 from videoloader.indexing.bitstream import av1, av1_references, vp8_references, vp9
 from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, LONGEST_HEAD, has_own_tables
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind
 from videoloader.indexing.bitstream.sei import iterate_messages
 
 _LONGEST_HEAD = 256  # bytes: what is read of a frame's header stands within these
+_LONGEST_MPEG4_HEADERS = 4100  # bytes, of all before a picture's kind
 
 # Decoders that take a packet for a difference unless the container marks it: there its mark is always true.
 _BY_MARK = ("pdv", "png", "zerocodec")
@@ -118,14 +120,12 @@ def _vvc(config: bytes, payload: bytes | memoryview) -> bool:
 
 def _mpeg2(config: bytes, payload: bytes | memoryview) -> bool:
     data = bytes(payload)
-    picture = data.find(b"\0\0\1\0")
-    with_sequence = b"\0\0\1\xb3" in config or 0 <= data.find(b"\0\0\1\xb3") < picture
-    return with_sequence and 0 <= picture < len(data) - 5 and data[picture + 5] >> 3 & 7 == 1
+    with_sequence = b"\0\0\1\xb3" in config or 0 <= data.find(b"\0\0\1\xb3") < data.find(b"\0\0\1\0")
+    return with_sequence and picture_kind("mpeg2video", data) == INTRA
 
 
 def _mpeg4(config: bytes, payload: bytes | memoryview) -> bool:
-    vop = bytes(payload[:4096]).find(b"\0\0\1\xb6")
-    return 0 <= vop < len(payload) - 4 and payload[vop + 4] >> 6 == 0
+    return picture_kind("mpeg4", bytes(payload[:_LONGEST_MPEG4_HEADERS])) == INTRA
 
 
 def _vp8(config: bytes, payload: bytes | memoryview) -> bool:

@@ -1,11 +1,10 @@
-"""H.264 slices are read at once as they are bit by bit, and ordered as a decoder that follows the standard would."""
+"""H.264 slices are read as they were written, and ordered as a decoder that follows the standard would."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoloader.indexing.bitstream.h264_order import display_order, h264_order, order_counts, pictures_are_missing
+from videoloader.indexing.bitstream.display_order import display_order
+from videoloader.indexing.bitstream.h264_order import h264_order
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
-from videoloader.indexing.bitstream.h264_slices import Slices, _SliceReader, read_slices
 
 START, LONG_START = b"\0\0\1", b"\0\0\0\1"
 ROW = 96
@@ -97,9 +96,15 @@ class Stream:
 
     def slice(
         self, header: int, frame_num: int, lsb: int, deltas: tuple[int, int] = (0, 0), kind: int = 5, pps: int = 0,
-        rest: str = "01" * 30,
+        rest: str = "01" * 30, first_block: int = 0,
     ) -> bytes:  # fmt: skip
-        bits = ue(0) + ue(kind) + ue(pps) + f"{frame_num:0{self.number_bits}b}" + ("" if self.frames_only else "0")
+        bits = (
+            ue(first_block)
+            + ue(kind)
+            + ue(pps)
+            + f"{frame_num:0{self.number_bits}b}"
+            + ("" if self.frames_only else "0")
+        )
         bits += ue(frame_num % 3) if header & 31 == 5 else ""
         if self.order_type == 0:
             bits += f"{lsb:0{self.order_bits}b}" + (se(deltas[0]) if self.bottom_order else "")
@@ -118,119 +123,94 @@ STREAMS = st.builds(
     bottom_order=st.sampled_from([False, False, False, True]),
     reordered=st.integers(0, 3),
 )
-HEADERS = st.sampled_from([0x65, 0x41, 0x41, 0x01, 0x61])
 
 
 @st.composite
-def any_packets(draw: st.DrawFn, stream: Stream) -> list[bytes]:
-    """Packets that begin in few ways, whose slices are usual, damaged or noise."""
+def any_starts(draw: st.DrawFn, stream: Stream) -> bytes:
+    """What may stand before a slice, its start code included."""
     sets = LONG_START + stream.sps() + LONG_START + stream.pps()
     starts = [START, LONG_START, LONG_START + b"\x09\xf0" + START, sets + START, LONG_START + stream.pps() + LONG_START]
     starts += [LONG_START + RECOVERY_POINT + START, LONG_START + OTHER_MESSAGE + sets + START]
     starts += [LONG_START + bytes([0x0C]) + b"\xff" * 200 + START]
-    starts = draw(st.lists(st.sampled_from(starts), min_size=1, max_size=3))
-    if not draw(st.integers(0, 9)):
-        starts.append(LONG_START + stream.pps(draw(st.integers(0, 2))) + START)
-    packets = []
-    for _ in range(draw(st.integers(1, 12))):
-        number = draw(
-            st.integers(0, (1 << stream.number_bits) - 1) | st.sampled_from([0, 1, 1 << stream.number_bits - 1])
-        )
-        lsb = draw(st.integers(0, (1 << stream.order_bits) - 1) | st.just(0))
-        kind, rest = draw(st.sampled_from([0, 1, 5, 7, 30])), draw(st.sampled_from(["", "0" * 40, "01" * 200]))
-        slice_ = stream.slice(draw(HEADERS), number, lsb, (draw(st.integers(-9, 9)), 3), kind, 0, rest)
-        packet = (
-            draw(st.sampled_from(starts)) + slice_[: draw(st.integers(2, 9)) if not draw(st.integers(0, 15)) else None]
-        )
-        if not draw(st.integers(0, 15)):
-            at = draw(st.integers(0, len(packet) - 1))
-            change = draw(st.binary(max_size=4) | st.sampled_from([b"\0\0\3", b"\0\0\1", b"\0\0\1\x09"]))
-            packet = packet[:at] + change + packet[at + draw(st.integers(0, 4)) :]
-        packets.append(packet or b"\0")
-    return packets
+    return draw(st.sampled_from(starts))
 
 
 @settings(max_examples=400)
 @given(st.data())
-def test_packets_that_begin_alike_are_read_at_once_as_they_are_one_by_one(data: st.DataObject) -> None:
-    stream = data.draw(STREAMS)
-    packets = Packets(data.draw(any_packets(stream)))
-    at_once = _outcome(lambda: _columns(*read_slices(stream.config(), packets)))
-    reader = _SliceReader(stream.config(), packets)
-    one_by_one = _outcome(lambda: [[*map(int, reader.read(number)[1])] for number in range(len(packets.size))])
-    assert at_once == (one_by_one and (one_by_one, reader.sets.active))
+def test_orders_are_those_that_the_standard_counts_picture_by_picture(data: st.DataObject) -> None:
+    """Of pictures whose numbers go on as they should, but for a few."""
+    stream = replace(data.draw(STREAMS), reordered=60)
+    if data.draw(st.booleans()):
+        stream = replace(stream, number_bits=data.draw(st.integers(4, 5)), order_bits=data.draw(st.integers(4, 5)))
+    counter = _OrderCounter(read_sps(stream.sps()[1:]))
+    packets: list[bytes] = []
+    orders: list[tuple[int, int]] | None = []
+    last = 0
+    for number in range(data.draw(st.integers(1, 40))):
+        idr = number == 0 or not data.draw(st.integers(0, 15))
+        reference = idr or bool(data.draw(st.integers(0, 2)))
+        frame_num = 0 if idr and data.draw(st.integers(0, 9)) else (last + 1) % (1 << stream.number_bits)
+        frame_num = frame_num if data.draw(st.integers(0, 99)) else 3
+        last = frame_num if reference else last
+        lsb = (0 if idr else 2 * number + data.draw(st.integers(-4, 4))) % (1 << stream.order_bits)
+        delta = data.draw(st.integers(-2, 2))
+        header = 0x65 if idr else 0x41 if reference else 0x01
+        kind, rest = data.draw(st.sampled_from([0, 1, 5, 7])), data.draw(st.sampled_from(["", "0" * 40, "01" * 200]))
+        start = data.draw(any_starts(stream))
+        packets.append(start + stream.slice(header, frame_num, lsb, (delta, 1), kind, 0, rest))
+        if orders is not None:
+            try:
+                orders.append(counter.count(idr, reference, frame_num, lsb, delta))
+            except ValueError:
+                orders = None
+    order = h264_order(stream.config(), Packets(packets))
+    if orders is None or len(set(orders)) < len(orders):
+        assert order is None
+        return
+    expected = sorted(range(len(orders)), key=orders.__getitem__)
+    one_by_one = display_order("h264", stream.config())
+    assert one_by_one is not None
+    keys = [one_by_one.key(packet) for packet in packets]
+    assert sorted(range(len(keys)), key=keys.__getitem__) == expected
+    if stream.order_type == 1:
+        assert order is None
+    else:
+        assert order is not None
+        assert order.frames.tolist() == expected
 
 
-def _columns(slices: Slices, sps: Sps) -> tuple[list[list[int]], Sps]:
-    return np.stack(slices, 1).astype(int).tolist(), sps
-
-
-def _outcome(read: Callable[[], Any]) -> Any:
-    """What is read; None where it is refused."""
-    try:
-        return read()
-    except ValueError:
-        return None
-
-
-def test_only_the_first_packets_of_a_long_stream_are_read_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_packets_with_headers_of_their_own_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     stream, read = Stream(), []
     packets = [
-        (stream.config() + START if number % 50 == 0 else LONG_START)
+        (stream.config() if number % 50 == 0 else LONG_START + b"\x09\xf0")
+        + LONG_START
         + stream.slice(0x65 if number % 50 == 0 else 0x41, number % 50 % 16, 2 * (number % 50) % 16)
         for number in range(1000)
     ]
-    one_by_one = _SliceReader.read
-    monkeypatch.setattr(_SliceReader, "read", lambda self, number: read.append(number) or one_by_one(self, number))
+    start = Packets.start
+    monkeypatch.setattr(Packets, "start", lambda self, number, most: read.append(number) or start(self, number, most))
     order = h264_order(stream.config(), Packets(packets))
     assert order is not None
     assert order.frames.tolist() == list(range(1000))
-    assert np.flatnonzero(order.keys).tolist() == list(range(0, 1000, 50))
-    assert read == [0, 1]
+    assert np.flatnonzero(order.keys).tolist() == list(range(0, 1000, 50)) == read
 
 
-@st.composite
-def any_slices(draw: st.DrawFn) -> tuple[Slices, Sps]:
-    """Pictures whose numbers go on as they should, but for a few."""
-    stream = draw(STREAMS)
-    stream = replace(stream, number_bits=draw(st.integers(4, 5)), order_bits=draw(st.integers(4, 5)))
-    count = draw(st.integers(1, 60))
-    columns: list[tuple[int, ...]] = []
-    last = 0
-    for number in range(count):
-        idr = number == 0 or not draw(st.integers(0, 15))
-        reference = bool(draw(st.integers(0, 30 if idr else 2)))
-        frame_num = 0 if idr and draw(st.integers(0, 9)) else (last + 1) % (1 << stream.number_bits)
-        frame_num = frame_num if draw(st.integers(0, 99)) else 3
-        last = frame_num if reference else last
-        lsb = (0 if idr else 2 * number + draw(st.integers(-4, 4))) % (1 << stream.order_bits)
-        deltas = [draw(st.integers(-2, 2)) for _ in range(3)]
-        columns.append((idr, idr, reference, frame_num, lsb, *deltas))
-    idr, key, reference, *numbers = np.array(columns, np.int64).T
-    return Slices(idr != 0, key != 0, reference != 0, *numbers), read_sps(stream.sps()[1:])
-
-
-@settings(max_examples=300)
-@given(any_slices())
-def test_orders_are_those_that_the_standard_counts_picture_by_picture(case: tuple[Slices, Sps]) -> None:
-    slices, sps = case
-    counter = _OrderCounter(sps)
-    orders = []
-    for picture in zip(*(column.tolist() for column in slices), strict=True):
-        try:
-            orders.append(counter.count(*picture))
-        except ValueError:
-            assert pictures_are_missing(slices, sps)
-            return
-    assert not pictures_are_missing(slices, sps)
-    counts = order_counts(slices, sps)
-    assert counts.tolist() == [count for _, count in orders]
-    frames = display_order(slices.idr, counts)
-    if len(set(orders)) < len(orders):
-        assert frames is None
-    else:
-        assert frames is not None
-        assert frames.tolist() == sorted(range(len(orders)), key=orders.__getitem__)
+@settings(max_examples=200)
+@given(st.data())
+def test_slices_that_are_cut_off_or_changed_are_not_read_as_others(data: st.DataObject) -> None:
+    stream = replace(data.draw(STREAMS.filter(lambda stream: stream.order_type != 1)), reordered=60)
+    whole = [stream.slice(0x65, 0, 0), *(stream.slice(0x41, n, 2 * n) for n in range(1, 8))]
+    starts = [data.draw(any_starts(stream)) for _ in whole]
+    order = h264_order(stream.config(), Packets([*map(bytes.__add__, starts, whole)]))
+    assert order is not None
+    assert order.frames.tolist() == list(range(8))
+    number = data.draw(st.integers(0, 7))
+    whole[number] = whole[number][: data.draw(st.integers(0, 8))] + data.draw(
+        st.sampled_from([b"", START + b"\x01\x9a"])
+    )
+    packets = [*map(bytes.__add__, starts, whole)]
+    cut = h264_order(stream.config(), Packets(packets))
+    assert cut is None or cut.frames.tolist() == list(range(8))
 
 
 @settings(max_examples=200)
@@ -259,23 +239,59 @@ def test_numbers_wider_than_the_standard_allows_are_not_ordered(change: dict[str
 def test_deltas_larger_than_the_standard_allows_are_not_ordered() -> None:
     stream = Stream(order_type=1, cycle=(2,))
     for delta, is_ordered in ((1 << 30, True), (1 << 70, False)):
-        packet = LONG_START + stream.slice(0x65, 0, 0, (delta, 0))
-        assert (h264_order(stream.config(), Packets([packet])) is not None) == is_ordered
+        assert _is_ordered(stream, [LONG_START + stream.slice(0x65, 0, 0, (delta, 0))]) == is_ordered
     stream = Stream(order_type=1, cycle=(1 << 70,))
-    assert h264_order(stream.config(), Packets([LONG_START + stream.slice(0x65, 0, 0)])) is None
+    packets = [LONG_START + stream.slice(0x65, 0, 0), LONG_START + stream.slice(0x41, 1, 0)]
+    assert not _is_ordered(stream, packets)
+
+
+def _is_ordered(stream: Stream, packets: Sequence[bytes]) -> bool:
+    """Whether the order is told one by one."""
+    order = display_order("h264", stream.config())
+    assert order is not None
+    try:
+        return bool([order.key(packet) for packet in packets])
+    except ValueError:
+        return False
+
+
+def test_pictures_of_which_decoding_goes_its_own_ways_are_not_ordered() -> None:
+    stream = Stream(frames_only=False)
+    first, second = LONG_START + stream.slice(0x65, 0, 0), LONG_START + stream.slice(0x41, 1, 2)
+    field = LONG_START + unit(0x41, ue(0) + ue(5) + ue(0) + "0001" + "11" + "0010" + "01" * 30)
+    inside = LONG_START + stream.slice(0x41, 1, 2, first_block=1)
+    partition = LONG_START + stream.slice(0x42, 1, 2)
+    changed = LONG_START + replace(stream, reordered=3).sps() + second
+    again = LONG_START + stream.sps() + second
+    for packet in (second, again):
+        assert h264_order(stream.config(), Packets([first, packet])) is not None
+    for packet in (field, inside, partition, changed):
+        assert h264_order(stream.config(), Packets([first, packet])) is None
+    assert h264_order(stream.config(), Packets([second])) is None
+
+
+def test_decoding_starts_at_recovery_points_whatever_stands_before_slices() -> None:
+    stream = Stream(reordered=0)
+    long_message = b"\6\5\xff\xff\x64" + b"ab" * 305 + b"\x80"
+    starts = [START + RECOVERY_POINT, START + OTHER_MESSAGE, START + long_message, stream.config(), b""]
+    starts += [START + long_message + START + RECOVERY_POINT, START + b"\x0c" + b"\xff" * 3000 + START + RECOVERY_POINT]
+    packets = [LONG_START + stream.slice(0x65, 0, 0)]
+    packets += [start + LONG_START + stream.slice(0x41, n, 2 * n) for n, start in enumerate(starts, 1)]
+    order = h264_order(stream.config(), Packets(packets))
+    assert order is not None
+    assert order.keys.tolist() == [True, True, False, False, False, False, True, True]
+    assert order.frames.tolist() == list(range(8))
 
 
 class _OrderCounter:
     """Picture order counts of frames, one after another (ITU-T H.264, 8.2.1)."""
 
     def __init__(self, sps: Sps) -> None:
-        self._sps, self._sequence = sps, 0
+        self._sps, self._sequence, self._counted = sps, 0, 0
         self._msb = self._lsb = self._frame_num = self._frame_offset = self._reference_num = 0
 
-    def count(
-        self, idr: bool, _: bool, reference: bool, frame_num: int, lsb: int, bottom: int, first: int, second: int
-    ) -> tuple[int, int]:
-        """(coded video sequence, picture order count)."""
+    def count(self, idr: bool, reference: bool, frame_num: int, lsb: int, delta: int) -> tuple[int, int]:
+        """(coded video sequence, picture order count of the top field)."""
         sps = self._sps
         if idr:
             self._sequence += 1
@@ -284,22 +300,22 @@ class _OrderCounter:
             raise ValueError("pictures are missing")
         if reference:
             self._reference_num = frame_num
+        self._counted += 1
         if sps.order_type == 0:
-            return self._sequence, self._by_lsb(reference, lsb, bottom)
+            return self._sequence, self._by_lsb(reference, lsb)
         if frame_num < self._frame_num:
             self._frame_offset += 1 << sps.frame_num_bits
         self._frame_num = frame_num
         number = self._frame_offset + frame_num
         if sps.order_type == 2:
-            return self._sequence, 2 * number - (not reference)
+            return self._sequence, self._counted
         expected = 0
         if number := (number - (not reference and number > 0)) if sps.offset_for_ref else 0:
             cycles, last = divmod(number - 1, len(sps.offset_for_ref))
             expected = cycles * sum(sps.offset_for_ref) + sum(sps.offset_for_ref[: last + 1])
-        top = expected + (0 if reference else sps.offset_for_non_ref) + first
-        return self._sequence, min(top, top + sps.offset_for_bottom + second)
+        return self._sequence, expected + (0 if reference else sps.offset_for_non_ref) + delta
 
-    def _by_lsb(self, reference: bool, lsb: int, bottom: int) -> int:
+    def _by_lsb(self, reference: bool, lsb: int) -> int:
         half = 1 << (self._sps.order_bits - 1)
         msb = self._msb
         if self._lsb - lsb >= half:
@@ -308,7 +324,7 @@ class _OrderCounter:
             msb -= 2 * half
         if reference:
             self._msb, self._lsb = msb, lsb
-        return msb + lsb + min(0, bottom)
+        return msb + lsb
 
 
 def _given_out(orders: list[int], held: int) -> list[int]:
@@ -325,7 +341,6 @@ def _given_out(orders: list[int], held: int) -> list[int]:
 
 def test_a_start_code_in_what_would_be_the_header_ends_it() -> None:
     stream = Stream(number_bits=16)
-    keyframe = bytes.fromhex("00000165e0001080")
-    packets = Packets([keyframe, keyframe, bytes.fromhex("00000141e0000001")])
-    with pytest.raises(ValueError, match="ends too early"):
-        read_slices(stream.config(), packets)
+    keyframe, cut = bytes.fromhex("00000165e0001080"), bytes.fromhex("00000141e0000001")
+    assert h264_order(stream.config(), Packets([keyframe, keyframe])) is not None
+    assert h264_order(stream.config(), Packets([keyframe, keyframe, cut])) is None

@@ -63,6 +63,7 @@ def test_sets_in_a_packet_are_found_before_its_picture(sample, codec, length_siz
     assert sets_in_packet(codec, length_size, packet(delimiter, *units, picture)) == units
     assert sets_in_packet(codec, length_size, packet(delimiter, picture)) == []
     assert sets_in_packet(codec, length_size, b"") == []
+    assert sets_in_packet(codec, length_size, packet(*units, b"", picture)) == units
     if length_size:  # what is cut off is no set
         assert sets_in_packet(codec, length_size, packet(*units)[:-1]) == units[:-1]
 

@@ -6,7 +6,7 @@ import av
 import pytest
 from av.video.frame import PictureType
 
-from videoloader.indexing.bitstream.bidirectional import is_b_picture
+from videoloader.indexing.bitstream.picture_kinds import is_b_picture
 
 
 @pytest.mark.parametrize(
