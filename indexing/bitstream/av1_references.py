@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.av1 import (
@@ -15,6 +14,7 @@ from videoloader.indexing.bitstream.av1 import (
     units_of_record,
 )
 from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.reference_slots import ReferenceSlots
 
 WITH_FRAME_HEADER = 3, 6  # alone, or before its tiles
 KEY, _INTER, _INTRA_ONLY, _SWITCH = range(4)
@@ -41,15 +41,14 @@ class FrameHeader(NamedTuple):
     reads: frozenset[int]
 
 
-class Av1References:
+class Av1References(ReferenceSlots):
     """Follows the reference slots through a run of packets. See ``references.Tracker``."""
 
     def __init__(self, config: bytes) -> None:
+        super().__init__(_SLOTS)
         self._header = b""
         self._sequence: SequenceHeader | None = None
-        self._slots: list[int | None] = [None] * _SLOTS
         self._is_key = [False] * _SLOTS
-        self._always: set[int] = set()  # packets that bring another sequence header
         units = units_of_record(config)
         for obu in iterate_obus(units):
             if obu.kind == SEQUENCE_HEADER:
@@ -57,12 +56,12 @@ class Av1References:
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
         """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
-        needs: set[int | None] = set()
+        needs: set[int] = set()
         has_frame = False
         for obu in iterate_obus(payload):
             if obu.kind == SEQUENCE_HEADER:
                 if self._take_sequence(bytes(payload[obu.start : obu.stop])):
-                    self._always.add(number)
+                    self._besides.add(number)  # another sequence header
             elif obu.kind in WITH_FRAME_HEADER:
                 if self._sequence is None:
                     raise ValueError("the sequence header is missing")
@@ -72,18 +71,7 @@ class Av1References:
                     needs |= self._read_frame(number, read_frame_header(head, obu, self._sequence))
         if not has_frame:
             raise ValueError("no frame in the packet")
-        found = {need for need in needs if need is not None}
-        if len(found) < len(needs):
-            raise ValueError("a reference is missing")
-        return (found | self._always) - {number}
-
-    def held(self) -> set[int]:
-        """The packets that later ones may still need."""
-        return {slot for slot in self._slots if slot is not None} | self._always
-
-    def needed_anchors(self, needed: Collection[int]) -> set[int]:
-        """None: frames are told apart by their packets alone."""
-        return set()
+        return (needs | self._besides) - {number}
 
     def _take_sequence(self, header: bytes) -> bool:
         """Whether the sequence header differs from the last one."""
@@ -91,13 +79,13 @@ class Av1References:
         self._header, self._sequence = header, read_sequence_header(header)
         return changed
 
-    def _read_frame(self, number: int, frame: FrameHeader) -> set[int | None]:
+    def _read_frame(self, number: int, frame: FrameHeader) -> set[int]:
         if frame.shown is not None:
-            needs = {self._slots[frame.shown]}
+            needs = self._packets_in([frame.shown])
             if self._is_key[frame.shown]:  # showing a key frame stores it in all slots (7.21)
                 self._slots, self._is_key = [number] * _SLOTS, [True] * _SLOTS
             return needs
-        needs = {self._slots[slot] for slot in frame.reads}
+        needs = self._packets_in(frame.reads)
         for slot in range(_SLOTS):
             if frame.refreshes >> slot & 1:
                 self._slots[slot], self._is_key[slot] = number, frame.kind == KEY

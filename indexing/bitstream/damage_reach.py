@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from videoloader.indexing.bitstream.disposable import is_disposable
-from videoloader.indexing.bitstream.references import Tracker, new_tracker
+from videoloader.indexing.bitstream.references import new_tracker
 
 
 class DamageReach:
@@ -28,9 +26,7 @@ class DamageReach:
 
     def __init__(self, codec: str, config: bytes) -> None:
         self._codec, self._config = codec, config
-        self._tracker: Tracker | None = None
-        with suppress(ValueError):
-            self._tracker = new_tracker(codec, config)
+        self._tracker = new_tracker(codec, config)
         # For each packet those that it refers to; None for all that have followers.
         self._needs: dict[int, set[int] | None] = {}
         self._alone: set[int] = set()

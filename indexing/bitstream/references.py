@@ -46,12 +46,13 @@ def names_references(codec: str) -> bool:
 
 
 def new_tracker(codec: str, config: bytes) -> Tracker | None:
-    """A tracker for packets of one configuration record; None where the codec does not name references.
+    """A tracker for packets of one configuration record; None where nothing can be told.
 
-    Raises:
-        ValueError: the record cannot be read.
+    That is where the codec does not name references, or the record cannot be read.
     """
-    return _TRACKERS[codec](config) if codec in _TRACKERS else None
+    with suppress(ValueError):
+        return _TRACKERS[codec](config) if codec in _TRACKERS else None
+    return None
 
 
 class ReferenceClosure:
@@ -73,9 +74,7 @@ class ReferenceClosure:
     def __init__(self, codec: str, config: bytes) -> None:
         self._count = 0
         self._kept: set[int] = set()
-        self._tracker: Tracker | None = None
-        with suppress(ValueError):  # without a record that can be read nothing can be told
-            self._tracker = new_tracker(codec, config)
+        self._tracker = new_tracker(codec, config)
 
     def needed(
         self, payloads: Sequence[bytes | memoryview], wanted: Sequence[bool], *, more_follow: bool

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import NamedTuple
+
+from videoloader.indexing.bitstream.reference_slots import ReferenceSlots
 
 _START_CODE = b"\x9d\x01\x2a"
 _LONGEST_HEAD = 64  # bytes: all that is read of a header stands within these
@@ -41,45 +42,34 @@ class FrameHeader(NamedTuple):
     writes_altref: bool
 
 
-class Vp8References:
+class Vp8References(ReferenceSlots):
     """Follows what lasts through a run of packets. See ``references.Tracker``."""
 
     def __init__(self, config: bytes) -> None:
         del config  # VP8 has none
+        # In slots: the last, the golden and the altref frame, and the one that settings and probabilities are from.
+        # Besides: those that the segment of each block may be from.
+        super().__init__(4)
         self._settings = Settings()
-        self._last = self._golden = self._altref = self._lasting = -1
-        self._map: set[int] = set()  # the packets that the segment of each block may be from
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
         """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
         head = bytes(payload[:_LONGEST_HEAD])
         if is_key_frame(head):
             self._settings = read_frame_header(head, Settings()).settings
-            self._last = self._golden = self._altref = self._lasting = number
-            self._map = {number}
+            self._slots, self._besides = [number] * 4, {number}
             return set()
-        if self._last < 0:
-            raise ValueError("no key frame to begin with")
+        needs = self._packets_in(range(4))
         frame = read_frame_header(head, self._settings)
-        needs = {self._last, self._golden, self._altref, self._lasting}
         if frame.uses_map:
-            needs |= self._map
-        self._map = {number} if frame.writes_map or frame.uses_map else self._map | {number}
-        self._last = number if frame.writes_last else self._last
-        self._golden = number if frame.writes_golden else self._golden
-        self._altref = number if frame.writes_altref else self._altref
+            needs |= self._besides
+        self._besides = {number} if frame.writes_map or frame.uses_map else self._besides | {number}
         # Frames that say again what is in force already can be left out all the same.
-        if frame.writes_probabilities or frame.settings != self._settings:
-            self._lasting, self._settings = number, frame.settings
+        lasts = frame.writes_probabilities or frame.settings != self._settings
+        writes = (frame.writes_last, frame.writes_golden, frame.writes_altref, lasts)
+        self._slots = [number if written else slot for slot, written in zip(self._slots, writes, strict=True)]
+        self._settings = frame.settings
         return needs
-
-    def held(self) -> set[int]:
-        """The packets that later ones may still need."""
-        return self._map | ({self._last, self._golden, self._altref, self._lasting} - {-1})
-
-    def needed_anchors(self, needed: Collection[int]) -> set[int]:
-        """None: frames are told apart by their packets alone."""
-        return set()
 
 
 def is_key_frame(head: bytes) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
+from videoloader.indexing.bitstream.reference_slots import ReferenceSlots
 from videoloader.indexing.bitstream.vp9 import LONGEST_HEAD, SLOTS, FrameHeader, read_frame_header, split_superframe
 
 
-class Vp9References:
+class Vp9References(ReferenceSlots):
     """Follows the reference slots through a run of packets. See ``references.Tracker``.
 
     A frame that is not error resilient takes more from those before it than its references: probabilities,
@@ -17,8 +16,7 @@ class Vp9References:
 
     def __init__(self, config: bytes) -> None:
         del config  # vpcC tells nothing of references
-        self._slots: list[int | None] = [None] * SLOTS
-        self._past: set[int] = set()  # what a frame that is not error resilient needs
+        super().__init__(SLOTS)
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
         """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
@@ -32,31 +30,18 @@ class Vp9References:
             )
         return needs - {number}
 
-    def held(self) -> set[int]:
-        """The packets that later ones may still need."""
-        return {slot for slot in self._slots if slot is not None} | self._past
-
-    def needed_anchors(self, needed: Collection[int]) -> set[int]:
-        """None: frames are told apart by their packets alone."""
-        return set()
-
     def _read_frame(self, number: int, frame: FrameHeader) -> set[int]:
-        reads = frame.reads if frame.shown is None else {frame.shown}
-        needs: set[int] = set()
-        for slot in reads:
-            packet = self._slots[slot]
-            if packet is None:
-                raise ValueError("a reference is missing")
-            needs.add(packet)
+        needs = self._packets_in(frame.reads if frame.shown is None else [frame.shown])
+        # What a frame that is not error resilient needs besides: all from the last such frame on.
         if frame.is_key:
-            self._past = {number}
+            self._besides = {number}
         elif frame.resilient or frame.shown is not None:
-            self._past = self._past | {number}
+            self._besides = self._besides | {number}
         else:
-            if not self._past:
+            if not self._besides:
                 raise ValueError("no key frame to begin with")
-            needs |= self._past
-            self._past = {number}
+            needs |= self._besides
+            self._besides = {number}
         for slot in range(SLOTS):
             if frame.refreshes >> slot & 1:
                 self._slots[slot] = number
