@@ -42,7 +42,7 @@ class Sps(NamedTuple):
         order_deltas: whether slice headers hold delta_pic_order_cnt, type 1.
         offset_for_non_ref, offset_for_ref: how type 1 counts.
         references: max_num_ref_frames.
-        coded_width, coded_height: pixels, whole macroblocks.
+        coded_size: (width, height) of whole macroblocks, pixels.
         width, height: of the pictures given out (cropped), pixels.
         frames_only: frame_mbs_only_flag.
         vui: colours and shape of its pixels.
@@ -65,8 +65,7 @@ class Sps(NamedTuple):
     offset_for_non_ref: int
     offset_for_ref: tuple[int, ...]
     references: int
-    coded_width: int
-    coded_height: int
+    coded_size: tuple[int, int]
     width: int
     height: int
     frames_only: bool
@@ -119,11 +118,10 @@ def read_sps(payload: bytes) -> Sps:
         cycle = [bits.se() for _ in range(length)]
     references = bits.ue()
     gaps_allowed = bool(bits.u(1))
-    coded_width = (bits.ue() + 1) * 16
-    map_units = bits.ue() + 1
+    width, height = (bits.ue() + 1) * 16, (bits.ue() + 1) * 16
     frames_only = bits.u(1)
-    coded_height = map_units * 16 * (2 - frames_only)
-    width, height = coded_width, coded_height
+    height *= 2 - frames_only
+    coded_size = width, height
     left = top = 0
     if not frames_only:
         bits.u(1)
@@ -142,7 +140,7 @@ def read_sps(payload: bytes) -> Sps:
         timed, reordered, buffered = _read_stated_buffering(bits)
     return Sps(
         number, level, chroma, bool(separate), depth, frame_num_bits, order_type, order_bits, deltas, non_ref,
-        tuple(cycle), references, coded_width, coded_height, width, height, bool(frames_only), vui, timed,
+        tuple(cycle), references, coded_size, width, height, bool(frames_only), vui, timed,
         reordered, buffered, left, top, gaps_allowed,
     )  # fmt: skip
 

@@ -27,22 +27,6 @@ _LONGEST_SLICE_HEAD = 256
 _MOST_LONG_TERM = 33
 
 
-class _References(NamedTuple):
-    """What the slice header of a picture says.
-
-    Attributes:
-        order_bits: length of the low part of the picture order count that the stream holds.
-        order_low: that low part.
-        short_term: differences of the order counts.
-        long_term: (picture's low bits, how many wholes it lies back or None, whether this picture may use it).
-    """
-
-    order_bits: int
-    order_low: int
-    short_term: ReferencePictureSet
-    long_term: tuple[tuple[int, int | None, bool], ...]
-
-
 class _Order(NamedTuple):
     """How a picture's order count comes about: from its low bits and the anchor before it (8.3.1).
 
@@ -135,10 +119,10 @@ class HevcReferences:
             raise ValueError("pictures before the first that decoding can start at")
         if kind in (_RASL_N, _RASL_R) and self._skips_leading:
             return set()  # decoders pass over it
-        references = self._read_slice_head(kind, head)
-        modulus = 1 << references.order_bits
-        order = references.order_low
-        anchor = None
+        bits = BitReader(head[2:])
+        bits.u(1)
+        sequence, order = self._sets.read_slice(kind, bits)
+        modulus, anchor = 1 << sequence.order_bits, None
         if starts:
             self._buffer.clear()
         else:
@@ -146,7 +130,8 @@ class HevcReferences:
             if anchor is None:
                 raise ValueError("no picture to count on from")
             order = whole_count(order, modulus, self._orders[anchor].order)
-        self._buffer = self._stays(references, order, modulus)
+        # IDR pictures refer to none.
+        self._buffer = {} if kind in _IDR else self._stays(bits, sequence, order)
         needs = {self._irap, *self._buffer.values()}
         self._buffer[order] = number
         counts_on = is_anchor(kind, head[1])
@@ -155,19 +140,25 @@ class HevcReferences:
             self._anchor = number
         return needs
 
-    def _stays(self, references: _References, order: int, modulus: int) -> dict[int, int]:
+    def _stays(self, bits: BitReader, sequence: SequenceParameters, order: int) -> dict[int, int]:
         """The pictures that the current one leaves in the buffer: those it may use, and those kept for later ones.
 
         Both count as needed. To decode only the first would do, but decoders make up a picture for each that
         is named and not there, which costs them more than decoding the few that are kept for later.
+
+        Args:
+            bits: a slice header behind the order count.
+            sequence: the sequence parameter set that it names.
+            order: the picture's order count.
         """
-        stays: dict[int, int] = {}
-        named = [([order + delta], used) for delta, used in references.short_term]
-        for low, cycles, used in references.long_term:
+        modulus = 1 << sequence.order_bits
+        named = [([order + delta], used) for delta, used in _read_short_term(bits, sequence.reference_sets)]
+        for low, cycles, used in _read_long_term(bits, sequence) if sequence.long_term else ():
             if cycles is None:
                 named.append(([each for each in self._buffer if each % modulus == low], used))
             else:
                 named.append(([order - order % modulus - cycles * modulus + low], used))
+        stays: dict[int, int] = {}
         for orders, used in named:
             found = {each: self._buffer[each] for each in orders if each in self._buffer}
             if used and not found:
@@ -175,29 +166,23 @@ class HevcReferences:
             stays |= found
         return stays
 
-    def _read_slice_head(self, kind: int, head: bytes) -> _References:
-        """slice_segment_header up to the references."""
-        bits = BitReader(head[2:])
-        bits.u(1)
-        sequence, low = self._sets.read_slice(kind, bits)
-        if kind in _IDR:
-            return _References(sequence.order_bits, 0, (), ())
-        sets = sequence.reference_sets
-        if not bits.u(1):
-            short_term = read_reference_picture_set(bits, sets, in_slice=True)
-        elif not sets:
-            raise ValueError("a reference picture set is missing")
-        else:
-            which = bits.u((len(sets) - 1).bit_length())
-            if which >= len(sets):
-                raise ValueError("a reference picture set is missing")
-            short_term = sets[which]
-        long_term = _read_long_term(bits, sequence) if sequence.long_term else ()
-        return _References(sequence.order_bits, low, short_term, long_term)
+
+def _read_short_term(bits: BitReader, sets: tuple[ReferencePictureSet, ...]) -> ReferencePictureSet:
+    """The short-term references of a slice header: its own, or one of the sequence's sets."""
+    if not bits.u(1):
+        return read_reference_picture_set(bits, sets, in_slice=True)
+    which = bits.u((len(sets) - 1).bit_length()) if sets else 0
+    if which >= len(sets):
+        raise ValueError("a reference picture set is missing")
+    return sets[which]
 
 
-def _read_long_term(bits: BitReader, sequence: SequenceParameters) -> tuple[tuple[int, int | None, bool], ...]:
-    """The long-term references of a slice header (7.4.7.1, 7-51 and 7-52)."""
+def _read_long_term(bits: BitReader, sequence: SequenceParameters) -> list[tuple[int, int | None, bool]]:
+    """The long-term references of a slice header (7.4.7.1, 7-51 and 7-52).
+
+    Returns:
+        (picture's low bits, how many wholes it lies back or None, whether the current picture may use it) of each.
+    """
     candidates = sequence.long_term_orders
     from_sequence = bits.ue() if candidates else 0
     own = bits.ue()
@@ -218,4 +203,4 @@ def _read_long_term(bits: BitReader, sequence: SequenceParameters) -> tuple[tupl
         whole = bits.u(1)
         cycles += bits.ue() if whole else 0
         found.append((low, cycles if whole else None, used))
-    return tuple(found)
+    return found

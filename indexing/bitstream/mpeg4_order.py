@@ -96,8 +96,7 @@ def _sections(data: bytes) -> list[tuple[int, int, int]]:
 @lru_cache(64)  # streams repeat it before every keyframe
 def _read_layer(payload: bytes) -> Layer | None:
     """The first fields of VideoObjectLayer; None for shapes, and for a kind whose delay decoders guess."""
-    # MPEG-4 has no emulation prevention: what looks like it is protected from BitReader.
-    bits = BitReader(payload[:64].replace(b"\0\0\3", b"\0\0\3\3"))
+    bits = BitReader.raw(payload[:64])
     bits.u(1)
     kind = bits.u(8)
     if bits.u(1):

@@ -151,34 +151,31 @@ def parameter_set_format(codec: str, nal: bytes) -> PictureFormat | None:
         codec: ``"h264"`` or ``"hevc"``.
         nal: the NAL unit, header included.
     """
-    return _read_h264_format(nal) if codec == "h264" else _read_hevc_format(nal)
-
-
-def _read_h264_format(unit: bytes) -> PictureFormat | None:
     try:
-        sps = read_sps(unit[1:])
-        blocks = sps.coded_width * sps.coded_height // 256
+        return _read_h264_format(nal) if codec == "h264" else _read_hevc_format(nal)
     except ValueError:
         return None
+
+
+def _read_h264_format(unit: bytes) -> PictureFormat:
+    sps = read_sps(unit[1:])
+    blocks = sps.coded_size[0] * sps.coded_size[1] // 256
     limit = min(_H264_DPB_BLOCKS.get(sps.level, _H264_LARGEST_DPB) // blocks, 16)
     buffering = (sps.references, limit, limit if sps.buffered is None else sps.buffered)
     field_flag_at = -1 if sps.frames_only else sps.frame_num_bits + 2 * sps.separate_planes
     # Pictures of the type 2 come in the order of their coding.
     reordered = 0 if sps.order_type == 2 else sps.reordered
-    return _format(sps, (sps.coded_width, sps.coded_height), buffering, reordered, field_flag_at)
+    return _format(sps, buffering, reordered, field_flag_at)
 
 
 def _format(
-    sps: Sps | SequenceParameters,
-    coded_size: tuple[int, int],
-    buffering: tuple[int, ...],
-    reordered: int | None,
-    field_flag_at: int = -1,
+    sps: Sps | SequenceParameters, buffering: tuple[int, ...], reordered: int | None, field_flag_at: int = -1
 ) -> PictureFormat:
     vui = sps.vui
     return PictureFormat(
         sps.width, sps.height, _CHROMA[min(sps.chroma, 3)], sps.bit_depth, vui.matrix, vui.full_range, buffering,
-        vui.primaries, vui.transfer, vui.sample_aspect_ratio, field_flag_at, coded_size, (sps.left, sps.top), reordered,
+        vui.primaries, vui.transfer, vui.sample_aspect_ratio, field_flag_at, sps.coded_size, (sps.left, sps.top),
+        reordered,
     )  # fmt: skip
 
 
@@ -190,13 +187,10 @@ _H264_DPB_BLOCKS = {
 _H264_LARGEST_DPB = 696320
 
 
-def _read_hevc_format(unit: bytes) -> PictureFormat | None:
-    try:
-        sps = read_sequence_parameters(unit)
-    except ValueError:
-        return None
+def _read_hevc_format(unit: bytes) -> PictureFormat:
+    sps = read_sequence_parameters(unit)
     buffering = (sps.buffered, _hevc_limit(sps.level, sps.width * sps.height))
-    return _format(sps, sps.coded_size, buffering, sps.reordered)
+    return _format(sps, buffering, sps.reordered)
 
 
 # MaxLumaPs by general_level_idc (ITU-T H.265, table A.8).

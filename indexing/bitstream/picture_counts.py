@@ -224,6 +224,7 @@ def whole_count(low: int, size: int, anchor: int) -> int:
 
 
 def top_bits(bits: Bits, length: Numbers) -> Numbers:
+    """The numbers in so many bits at the top of each."""
     return (bits >> _bits(64 - length)).astype(np.int64)
 
 
