@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.avi.header import Header, Stream
+from videoloader.indexing.avi.header import Header
 from videoloader.indexing.sources import ByteSource
 
 _ENTRY = np.dtype([("id", "u1", 4), ("flags", "<u4"), ("offset", "<u4"), ("size", "<u4")])
@@ -89,13 +89,19 @@ def find_chunks(source: ByteSource, header: Header, number: int) -> Chunks | Non
 def _read_indexes(source: ByteSource, header: Header, number: int) -> _Entries | None:
     """The file's index, in file order: OpenDML's if the stream has one, else ``idx1``; None where there is neither."""
     if header.streams[number].super_index:
-        parts = [_read_super_index(source, each, stream) for each, stream in enumerate(header.streams)]
-        entries = _Entries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    else:
-        found = _read_idx1(source, header)
-        if found is None:
-            return None
+        parts = [
+            part
+            for each, stream in enumerate(header.streams)
+            if stream.super_index
+            for part in _read_super_index(source, each, stream.super_index)
+        ]
+        if not parts:
+            raise _NotPlainError
+        entries = _Entries(*map(np.concatenate, zip(*parts, strict=True)))
+    elif (found := _read_idx1(source, header)) is not None:
         entries = found
+    else:
+        return None
     order = np.argsort(entries.begin, kind="stable")
     own = entries.begin[entries.stream == number]
     if not len(own) or (own[1:] <= own[:-1]).any():
@@ -103,19 +109,14 @@ def _read_indexes(source: ByteSource, header: Header, number: int) -> _Entries |
     return _Entries(entries.begin[order], entries.size[order], entries.stream[order], entries.key[order])
 
 
-def _read_super_index(source: ByteSource, number: int, stream: Stream) -> _Entries:
-    """The OpenDML index of a stream ("OpenDML AVI File Format Extensions" 1.02, 3.0); empty where there is none."""
-    payload = stream.super_index
-    if not payload:
-        return _entries_of(number, [])
+def _read_super_index(source: ByteSource, number: int, payload: bytes) -> Iterator[_Entries]:
+    """The OpenDML index of a stream ("OpenDML AVI File Format Extensions" 1.02, 3.0), part by part."""
     entry_words, field_kind, kind, count, entries = _index_fields(payload)
-    if field_kind or kind not in (_INDEX_OF_INDEXES, _INDEX_OF_CHUNKS):
-        raise _NotPlainError
     if kind == _INDEX_OF_CHUNKS:
-        return _entries_of(number, [_read_standard_index(payload, source.size)])
-    if entry_words != 4 or count * _SUPER_ENTRY.itemsize > len(entries):
+        yield _read_standard_index(payload, number, source.size)
+        return
+    if field_kind or kind != _INDEX_OF_INDEXES or entry_words != 4 or count * _SUPER_ENTRY.itemsize > len(entries):
         raise _NotPlainError
-    parts = []
     unread = source.size
     for offset, size, _ in np.frombuffer(entries, _SUPER_ENTRY, count).tolist():
         # The size counts the chunk's header for some writers and not for others: the chunk itself tells.
@@ -125,8 +126,7 @@ def _read_super_index(source: ByteSource, number: int, stream: Stream) -> _Entri
         unread -= size
         if offset + 8 + size > source.size or unread < 0:
             raise _NotPlainError
-        parts.append(_read_standard_index(source.read(offset + 8, size), source.size))
-    return _entries_of(number, parts)
+        yield _read_standard_index(source.read(offset + 8, size), number, source.size)
 
 
 def _index_fields(payload: bytes) -> tuple[int, int, int, int, bytes]:
@@ -137,21 +137,15 @@ def _index_fields(payload: bytes) -> tuple[int, int, int, int, bytes]:
     return words, payload[2], payload[3], count, payload[_INDEX_HEADER:]
 
 
-def _read_standard_index(payload: bytes, file_size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(position of each chunk's header, size with the top bit set where it is no keyframe)."""
+def _read_standard_index(payload: bytes, number: int, file_size: int) -> _Entries:
     words, field_kind, kind, count, entries = _index_fields(payload)
     base = int.from_bytes(payload[12:20], "little")
     if words != 2 or field_kind or kind != _INDEX_OF_CHUNKS or count * 8 > len(entries) or base > file_size:
         raise _NotPlainError
     table = np.frombuffer(entries, _STANDARD_ENTRY, count)
-    return table["offset"].astype(np.int64) + (base - 8), table["size"].astype(np.int64)
-
-
-def _entries_of(number: int, parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]) -> _Entries:
-    empty = np.zeros(0, np.int64)
-    begin = np.concatenate([empty, *(begin for begin, _ in parts)])
-    size = np.concatenate([empty, *(size for _, size in parts)])
-    return _Entries(begin, size & 0x7FFFFFFF, np.full(len(begin), number), size < 1 << 31)
+    size = table["size"].astype(np.int64)  # the top bit is set where it is no keyframe
+    begin = table["offset"].astype(np.int64) + (base - 8)
+    return _Entries(begin, size & 0x7FFFFFFF, np.full(count, number), size < 1 << 31)
 
 
 def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
@@ -178,17 +172,12 @@ def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
         raise _NotPlainError
     offset = table["offset"].astype(np.int64)
     # Offsets count from the name of the list, from the file's start, or from the first chunk.
-    base = next(
-        (base for base in (header.packets - 4, 0, header.packets) if _starts(source, base + int(offset[0]), names[0])),
-        None,
-    )
+    bases = (header.packets - 4, 0, header.packets)
+    first, name = int(offset[0]), names[0].tobytes()
+    base = next((base for base in bases if source.read(base + first, 4) == name), None)
     if base is None:
         raise _NotPlainError
     return _Entries(offset + base, table["size"].astype(np.int64), stream, table["flags"] & _KEYFRAME != 0)
-
-
-def _starts(source: ByteSource, position: int, name: npt.NDArray[np.uint8]) -> bool:
-    return source.read(position, 4) == name.tobytes()
 
 
 def _index_is_complete(source: ByteSource, header: Header, entries: _Entries, number: int) -> bool:

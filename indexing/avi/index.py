@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from videoloader.indexing.avi.chunks import Chunks, find_chunks
 from videoloader.indexing.avi.codecs import codec_of, is_shown_when_decoded
@@ -21,22 +19,13 @@ from videoloader.indexing.bitstream.mpeg4_order import mpeg4_order
 from videoloader.indexing.bitstream.picture_order import PictureOrder
 from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
 from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.libav import packet_times
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
 
 # libavformat counts the last frame's duration otherwise where there are more time units a second.
 _SHORTEST_UNIT = Fraction(1, 1000)
 _LARGEST_RATIO = (1 << 31) - 1
-
-
-class _Frames(NamedTuple):
-    """Display order: for each packet its time and whether decoding can start there, and each frame's packet."""
-
-    packet_pts: npt.NDArray[np.int64]
-    key: npt.NDArray[np.bool_]
-    packet: npt.NDArray[np.int64]
-    pts: npt.NDArray[np.int64]
-    packed: bool
 
 
 def index_avi(source: ByteSource) -> VideoIndex | None:
@@ -66,18 +55,20 @@ def index_avi(source: ByteSource) -> VideoIndex | None:
     info = describe_stream(source, codec, stream, picture, heads.whole(0))
     if info is None:
         return None
-    frames = _find_frames(info, chunks, heads)
-    return None if frames is None else _assemble(source, chunks, frames, replace(info, stream_number=number))
+    order = _find_order(info, chunks, heads)
+    if order is None or (info.time_base <= _SHORTEST_UNIT and order.late.any()):
+        return None
+    return _assemble(source, chunks, order, replace(info, stream_number=number))
 
 
-def _find_frames(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> _Frames | None:
+def _find_order(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> PictureOrder | None:
     config = info.codec_configs[0]
-    if info.codec in ("mpeg4", "h264", "mpeg2video"):
-        if info.codec == "mpeg4":
-            order = mpeg4_order(config, info.codec_tag, heads)
-        else:
-            order = h264_order(config, heads) if info.codec == "h264" else mpeg2_order(heads)
-        return None if order is None else _in_order(order, chunks.time, info.time_base)
+    if info.codec == "mpeg4":
+        return mpeg4_order(config, info.codec_tag, heads)
+    if info.codec == "h264":
+        return h264_order(config, heads)
+    if info.codec == "mpeg2video":
+        return mpeg2_order(heads)
     key = np.ones_like(chunks.key) if is_intra_only(info.codec) else chunks.key
     if info.codec in HEAD_READERS:
         try:
@@ -86,47 +77,32 @@ def _find_frames(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> _Frames
                 return None
         except ValueError:
             return None
-    if not key[0]:
-        return None
-    return _Frames(chunks.time, key, np.arange(len(key)), chunks.time, False)
+    return PictureOrder(np.arange(len(key)), key, np.zeros_like(key)) if key[0] else None
 
 
-def _in_order(order: PictureOrder, time: npt.NDArray[np.int64], time_base: Fraction) -> _Frames | None:
-    late, packet = order.late, order.frames
-    if time_base <= _SHORTEST_UNIT and late.any():
-        return None
-    # libavformat gives a frame that is shown late the time of the next such packet.
-    held = late.nonzero()[0]
-    shown = time.copy()
-    shown[held[:-1]] = time[held[1:]]
-    shown[held[-1:]] = time[-1] + 1
-    pts = np.sort(shown[packet])
-    packet_pts = np.full(len(time), pts[0])
-    packet_pts[packet] = pts
-    if len(packet) < len(time):
-        # Packets without a frame count as shown with the frame before them.
-        with_frame = np.zeros(len(time), np.int64)
-        with_frame[packet] = packet
-        packet_pts = packet_pts[np.maximum.accumulate(with_frame)]
-    return _Frames(packet_pts, order.keys, packet, pts, order.packed)
-
-
-def _assemble(source: ByteSource, chunks: Chunks, frames: _Frames, info: StreamInfo) -> VideoIndex:
+def _assemble(source: ByteSource, chunks: Chunks, order: PictureOrder, info: StreamInfo) -> VideoIndex:
     count = len(chunks.size)
+    # libavformat gives a frame that is shown late the time of the next such packet.
+    held = order.late.nonzero()[0]
+    shown = chunks.time.copy()
+    shown[held[:-1]] = chunks.time[held[1:]]
+    shown[held[-1:]] = chunks.time[-1] + 1
+    frame_pts = np.sort(shown[order.frames])
+    packet_pts = packet_times(order.frames, frame_pts, count)
     return VideoIndex(
         source=source.name,
         container="avi",
         # Frames whose bytes stand in two packets are read as those of streams that only a decode could index.
-        method="decoded" if frames.packed else "tables",
+        method="decoded" if order.packed else "tables",
         packet_offset=chunks.offset,
         packet_size=chunks.size.astype(np.int32),
-        packet_pts=frames.packet_pts,
-        packet_key=frames.key,
+        packet_pts=packet_pts,
+        packet_key=order.keys,
         packet_disposable=np.zeros(count, np.uint8),
         packet_config=np.zeros(count, np.uint8),
-        frame_packet=frames.packet.astype(np.int32),
-        frame_pts=frames.pts,
+        frame_packet=order.frames.astype(np.int32),
+        frame_pts=frame_pts,
         byte_ranges=True,
         keys_from="headers" if info.codec in HEAD_READERS else "container",
-        stream=replace(info, reorder_depth=reorder_depth(frames.packet_pts)),
+        stream=replace(info, reorder_depth=reorder_depth(packet_pts)),
     )

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from videoloader.indexing.avi.header import PictureHeader, Stream
-from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
+from videoloader.indexing.bitstream.h264_parameter_sets import read_sps
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.nal import iterate_nals
@@ -42,7 +42,7 @@ def describe_stream(
         facts = _mpeg4_facts(config)
     elif codec == "h264":
         config = config or _h264_headers(first)
-        facts = _h264_facts(config, picture)
+        facts = _h264_facts(config)
     elif codec == "mjpeg":
         facts = _mjpeg_facts(first)
     elif codec in ("msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2"):
@@ -51,11 +51,8 @@ def describe_stream(
         return _described_by_libav(source, codec, stream)
     if facts is None:
         return None
-    tag = picture.compression
-    if codec == "mpeg4" and stream.handler == b"XVID":
-        tag = stream.handler
+    tag = stream.handler if codec == "mpeg4" and stream.handler == b"XVID" else picture.compression
     time_base = Fraction(stream.scale, stream.rate)
-    facts = {"sample_aspect_ratio": Fraction(1), **facts}
     if stream.aspect:
         facts["sample_aspect_ratio"] = stream.aspect
     stated = (picture.width, abs(picture.height))
@@ -77,9 +74,7 @@ def _config(stream: Stream, picture: PictureHeader) -> bytes:
     extra = picture.extra
     if picture.size == len(stream.format) - 1 and picture.size & 1:
         extra = extra[:-1]  # the padding counts as part of the chunk
-    if not extra and picture.compression != b"H264":
-        return stream.data
-    return extra
+    return stream.data if not extra and picture.compression != b"H264" else extra
 
 
 def _described_by_libav(source: ByteSource, codec: str, stream: Stream) -> StreamInfo | None:
@@ -110,17 +105,16 @@ def _h264_headers(first: bytes) -> bytes:
     return b"".join(b"\0\0\1" + unit for unit in units)
 
 
-def _h264_facts(config: bytes, picture: PictureHeader) -> dict[str, Any] | None:
-    sps = first_sequence_set("h264", config)
+def _h264_facts(config: bytes) -> dict[str, Any] | None:
+    unit = first_sequence_set("h264", config)
     try:
-        return _sps_facts(read_sps(sps[1:]), picture) if sps else None
+        sps = read_sps(unit[1:]) if unit else None
     except ValueError:
         return None
-
-
-def _sps_facts(sps: Sps, picture: PictureHeader) -> dict[str, Any] | None:
     # Decoders give grey pictures out in several formats.
-    if not 1 <= sps.chroma <= 3 or sps.separate_planes or sps.bit_depth not in (8, 10) or sps.vui.matrix == 0:
+    if not sps or sps.chroma not in (1, 2, 3) or sps.separate_planes or sps.vui.matrix == 0:
+        return None
+    if sps.bit_depth not in (8, 10):
         return None
     chroma, full = _H264_CHROMA[sps.chroma], sps.vui.full_range
     pixels = f"yuv{'j' if full and sps.bit_depth == 8 else ''}{chroma}p"
