@@ -138,21 +138,18 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     first, unit = _first_in_unit(start, position[slices])
     slice_type, bits = read_ue(bits[first])
     _, bits = read_ue(bits)
-    count = len(start)
-    picture, key, disposable, restarts, anchor, slice_bits = _blank(count)
-    picture[unit] = position[slices[first]]
-    key[unit] = kind[slices[first]] == 5
-    restarts[unit] = key[unit]
-    anchor[unit] = header[slices[first]] & 0x60 != 0
-    disposable[unit] = np.where(anchor[unit], DISPOSABLE_NO, DISPOSABLE_YES)
-    slice_bits[unit] = bits
+    units = _blank(start, mark)
+    units.picture[unit] = position[slices[first]]
+    units.key[unit] = units.restarts[unit] = kind[slices[first]] == 5
+    units.anchor[unit] = header[slices[first]] & 0x60 != 0
+    units.disposable[unit] = np.where(units.anchor[unit], DISPOSABLE_NO, DISPOSABLE_YES)
+    units.slice_bits[unit] = bits
     # A recovery point at which decoding can start has nothing but intra slices.
-    intra = unit[~key[unit] & (slice_type % 5 == 2)]
-    heads = piece.cut(start[intra], picture[intra] + 5)
-    key[intra] = [is_random_access("h264", b"", head) for head in heads]
+    intra = unit[~units.key[unit] & (slice_type % 5 == 2)]
+    heads = piece.cut(start[intra], units.picture[intra] + 5)
+    units.key[intra] = [is_random_access("h264", b"", head) for head in heads]
     headers = _cut_headers(piece, position, (kind == 7) | (kind == 8))
-    turned = _first_is_turned(piece, position, kind == 6, start, 1)
-    return AccessUnits(start, mark, picture, key, disposable, restarts, anchor, slice_bits, headers, turned)
+    return units._replace(headers=headers, turned=_first_is_turned(piece, position, kind == 6, start, 1))
 
 
 def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
@@ -170,18 +167,16 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     start, mark = _starts(piece, begin, position[relevant[cut]])
     slices = is_slice.nonzero()[0]
     first, unit = _first_in_unit(start, position[slices])
-    count = len(start)
-    picture, key, disposable, restarts, anchor, slice_bits = _blank(count)
-    picture[unit] = position[slices[first]]
-    of_first = kind[slices[first]]
-    key[unit], restarts[unit], is_disposable, anchor[unit] = hevc_kinds(of_first, second[slices[first]])
-    disposable[unit] = np.where(is_disposable, DISPOSABLE_YES, DISPOSABLE_NO)
-    slice_bits[unit] = skip_hevc_head(_windows(piece, picture[unit] + 5), key[unit])
+    units = _blank(start, mark)
+    units.picture[unit] = position[slices[first]]
+    kinds = hevc_kinds(kind[slices[first]], second[slices[first]])
+    units.key[unit], units.restarts[unit], is_disposable, units.anchor[unit] = kinds
+    units.disposable[unit] = np.where(is_disposable, DISPOSABLE_YES, DISPOSABLE_NO)
+    units.slice_bits[unit] = skip_hevc_head(_windows(piece, units.picture[unit] + 5), units.key[unit])
     headers = _cut_headers(piece, position, (kind >= 32) & (kind <= 34))
     marks = position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)]
     headers.update(zip(marks.tolist(), piece.cut(marks, marks + 5), strict=True))
-    turned = _first_is_turned(piece, position, kind == 39, start, 2)
-    return AccessUnits(start, mark, picture, key, disposable, restarts, anchor, slice_bits, headers, turned)
+    return units._replace(headers=headers, turned=_first_is_turned(piece, position, kind == 39, start, 2))
 
 
 def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[np.uint8]) -> AccessUnits:
@@ -194,43 +189,36 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     pictures = (code == 0).nonzero()[0]
     extensions = (code == 0xB5).nonzero()[0]
     coding = extensions[piece.bytes_at(position[extensions] + 4) >> 4 == 8]  # picture coding extensions
-    structure = np.full(len(code), 3)
+    structure = np.full(len(code), -1)
     structure[coding] = piece.bytes_at(position[coding] + 6) & 3
     start = led_by(begin, mark)
-    if (structure != 3).any():
-        is_coding = np.zeros(len(code), np.bool_)
-        is_coding[coding] = True
-        start = np.array([begin, *_cut_fields(position, code, is_coding, structure, piece.end)])
+    if (structure[coding] != 3).any():
+        start = np.array([begin, *_cut_fields(position, code, structure, piece.end)])
     first, unit = _first_in_unit(start, position[pictures])
-    count = len(start)
-    picture, key, disposable, restarts, anchor, slice_bits = _blank(count)
-    picture[unit] = position[pictures[first]]
-    coding_type = piece.bytes_at(picture[unit] + 5) >> 3 & 7
-    key[unit] = coding_type == 1
-    anchor[unit] = coding_type != 3
-    disposable[unit] = np.where(anchor[unit], DISPOSABLE_NO, DISPOSABLE_YES)
+    units = _blank(start, start)
+    units.picture[unit] = position[pictures[first]]
+    coding_type = piece.bytes_at(units.picture[unit] + 5) >> 3 & 7
+    units.key[unit] = coding_type == 1
+    units.anchor[unit] = coding_type != 3
+    units.disposable[unit] = np.where(units.anchor[unit], DISPOSABLE_NO, DISPOSABLE_YES)
     sequence = position[code == 0xB3]
     rest = position[(code != 0xB3) & (code != 0xB5)]
     ends = np.append(rest, piece.end)[rest.searchsorted(sequence)]
-    headers = dict(zip(sequence.tolist(), piece.cut(sequence, ends), strict=True))
-    return AccessUnits(start, start, picture, key, disposable, restarts, anchor, slice_bits, headers, False)
+    return units._replace(headers=dict(zip(sequence.tolist(), piece.cut(sequence, ends), strict=True)))
 
 
 def _cut_fields(
-    position: Positions,
-    code: npt.NDArray[np.uint8],
-    is_coding: npt.NDArray[np.bool_],
-    structure: npt.NDArray[np.int64],
-    end: int,
+    position: Positions, code: npt.NDArray[np.uint8], structure: npt.NDArray[np.int64], end: int
 ) -> list[int]:
-    """Where units begin in a stream with field pictures, of which two make one unit."""
+    """Where units begin in a stream with field pictures, of which two make one unit.
+
+    ``structure`` is that of each picture coding extension, and -1 at other start codes.
+    """
     after_slice = (code[:-1] >= 0x01) & (code[:-1] <= 0xAF)
     repeated = np.append(False, after_slice & (code[1:] >= 0x01) & (code[1:] <= 0xAF))
     cuts: list[int] = []
     one_field = in_slices = False
-    for at, value, coding, picture in zip(
-        *(each[~repeated].tolist() for each in (position, code, is_coding, structure)), strict=True
-    ):
+    for at, value, picture in zip(*(each[~repeated].tolist() for each in (position, code, structure)), strict=True):
         if 0x01 <= value <= 0xAF:
             in_slices = not one_field
             continue
@@ -244,28 +232,25 @@ def _cut_fields(
             in_slices = False
         if value == 0xB3:
             one_field = False
-        elif coding:
+        elif picture >= 0:
             one_field = picture != 3 and not one_field
     return cuts
 
 
-def _blank(
-    count: int,
-) -> tuple[
-    Positions,
-    npt.NDArray[np.bool_],
-    npt.NDArray[np.uint8],
-    npt.NDArray[np.bool_],
-    npt.NDArray[np.bool_],
-    npt.NDArray[np.uint64],
-]:
-    return (
-        np.full(count, -1),
-        np.zeros(count, np.bool_),
-        np.full(count, DISPOSABLE_UNKNOWN, np.uint8),
-        np.zeros(count, np.bool_),
-        np.zeros(count, np.bool_),
-        np.zeros(count, np.uint64),
+def _blank(start: Positions, mark: Positions) -> AccessUnits:
+    """Units of which nothing is known but where they begin; their columns are to be written into."""
+    count = len(start)
+    return AccessUnits(
+        start,
+        mark,
+        picture=np.full(count, -1),
+        key=np.zeros(count, np.bool_),
+        disposable=np.full(count, DISPOSABLE_UNKNOWN, np.uint8),
+        restarts=np.zeros(count, np.bool_),
+        anchor=np.zeros(count, np.bool_),
+        slice_bits=np.zeros(count, np.uint64),
+        headers={},
+        turned=False,
     )
 
 

@@ -67,8 +67,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
     order = np.flatnonzero(shown)
     order = order[np.argsort(pts[order], kind="stable")]
     if not (
-        _shows_every_picture(scan, stream, shown, int(pts[0]), pts[order])
-        and comes_in_order(scan.codec, scan.units, order)
+        _shows_every_picture(scan, shown, int(pts[0]), pts[order]) and comes_in_order(scan.codec, scan.units, order)
     ):
         return _with_places(index_by_decoding(source), scan)
     stream, key = mark_changes(scan.codec, scan.units, stream)
@@ -97,8 +96,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         start_time=earliest_start([StreamStart(int(pts[0]), TIME_BASE), *scan.others]),
         keys_from="headers",
     )
-    too_deep = depth_of(shown.cumsum()[order] - 1) > deepest_reordering(index.stream)
-    if too_deep or renews_sequences(index, brought):
+    if depth_of(shown.cumsum()[order] - 1) > deepest_reordering(stream) or renews_sequences(index, brought):
         return _with_places(index_by_decoding(source), scan)
     return with_configurations(index, brought)
 
@@ -111,13 +109,11 @@ def _display_times(scan: Scan, shown: npt.NDArray[np.bool_]) -> npt.NDArray[np.i
     return pts
 
 
-def _shows_every_picture(
-    scan: Scan, stream: StreamInfo, shown: npt.NDArray[np.bool_], first: int, times: npt.NDArray[np.int64]
-) -> bool:
+def _shows_every_picture(scan: Scan, shown: npt.NDArray[np.bool_], first: int, times: npt.NDArray[np.int64]) -> bool:
     """Whether a decoder makes one frame of each packet with a picture.
 
     Args:
-        scan, stream: of the video.
+        scan: of the video.
         shown: which packets have a picture.
         first: time of the first of these.
         times: of all, in order.
@@ -126,15 +122,14 @@ def _shows_every_picture(
     if not shown[0] or not units.key[0] or times[0] < first or (times[1:] == times[:-1]).any():
         return False
     if scan.codec == "h264":
-        return not _has_fields(units, stream)
+        return not _has_fields(units)
     return scan.codec != "hevc" or not _leaves_pictures_out(units)
 
 
-def _has_fields(units: AccessUnits, stream: StreamInfo) -> bool:
+def _has_fields(units: AccessUnits) -> bool:
     """Whether a packet is one field, by field_pic_flag of its first slice (ITU-T H.264, 7.3.3)."""
     headers = {bare(header) for header in set(units.headers.values()) if nal_type("h264", header) == 7}
-    configs = [stream.codec_configs[0]] if len(headers) == 1 else list(headers)
-    formats = [picture_format(StreamInfo("h264", (each,), TIME_BASE, 0, 0)) for each in configs]
+    formats = [picture_format(StreamInfo("h264", (each,), TIME_BASE, 0, 0)) for each in headers]
     places = {each.field_flag_at if each else None for each in formats}
     if places == {-1}:
         return False

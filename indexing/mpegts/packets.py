@@ -7,6 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.indexing.index import TransportLayout
+
+PAT_PID = 0  # of the program association table
 PACKET_SIZE = 188
 _SYNC_BYTE = 0x47
 _CHECKED_PACKETS = 16
@@ -15,13 +18,6 @@ _FEWEST_PACKETS = 12  # libavformat may take shorter files for something else
 
 class OddStreamError(Exception):
     """What the stream holds is beyond the plain rules here: only libavformat can tell what becomes of it."""
-
-
-class Packing(NamedTuple):
-    """How transport packets lie in a file: bytes from one to the next, and offset of the first sync byte."""
-
-    stride: int
-    first: int
 
 
 class Payloads(NamedTuple):
@@ -44,12 +40,15 @@ class Payloads(NamedTuple):
 
 
 # Plain; with a time of arrival before each packet (m2ts); with 16 bytes of error correction after it.
-_PACKINGS = (Packing(188, 0), Packing(192, 4), Packing(204, 0))
+_PACKINGS = (TransportLayout(PAT_PID, 188, 0), TransportLayout(PAT_PID, 192, 4), TransportLayout(PAT_PID, 204, 0))
 LONGEST_HEAD = _CHECKED_PACKETS * 204
 
 
-def find_packing(head: bytes) -> Packing | None:
-    """How transport packets lie in a file that begins with these bytes; None where it is no transport stream."""
+def find_packing(head: bytes) -> TransportLayout | None:
+    """How transport packets lie in a file that begins with these bytes; None where it is no transport stream.
+
+    The pid is that of the first table, since that of the video is not known yet.
+    """
     for packing in _PACKINGS:
         sync = head[packing.first :: packing.stride][:_CHECKED_PACKETS]
         if len(sync) >= _FEWEST_PACKETS and sync == bytes([_SYNC_BYTE]) * len(sync):

@@ -38,6 +38,22 @@ class PesHeaders(NamedTuple):
     dts: npt.NDArray[np.int64]
 
 
+class PesPackets(NamedTuple):
+    """Some PES packets of a stream.
+
+    Attributes:
+        position: int64[H], stream position of the first byte after each header.
+        packet: int64[H], number of the transport packet of each header in the whole file.
+        declared, pts, dts: int64[H], as in ``PesHeaders``.
+    """
+
+    position: npt.NDArray[np.int64]
+    packet: npt.NDArray[np.int64]
+    declared: npt.NDArray[np.int64]
+    pts: npt.NDArray[np.int64]
+    dts: npt.NDArray[np.int64]
+
+
 def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
     """The PES headers of a video stream.
 
@@ -92,8 +108,7 @@ def first_time(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: i
         start += data[start] + 1 if has_field else 0
         header = data[start : start + _FIXED_SIZE + 5]
         if header[:3] == b"\0\0\1" and len(header) == _FIXED_SIZE + 5 and header[7] & 0x80:
-            high, middle, low = header[9], header[10:12], header[12:14]
-            return (high >> 1 & 7) << 30 | int.from_bytes(middle, "big") >> 1 << 15 | int.from_bytes(low, "big") >> 1
+            return int(_timestamp(np.frombuffer(header.ljust(_HEADER.itemsize), _HEADER), "pts")[0])
     return None
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from videoloader.errors import SourceError
 from videoloader.indexing.index import TransportLayout
 from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads, gather, led_by
-from videoloader.indexing.mpegts.pes import PesHeaders, read_pes_headers, without_headers
+from videoloader.indexing.mpegts.pes import PesPackets, read_pes_headers, without_headers
 from videoloader.indexing.sources import ByteSource
 
 _START_CODE_SIZE = 3
@@ -34,9 +34,7 @@ class Piece:
         row_start: int64[R], where in ``data`` each stretch of the stream begins; none is empty.
         row_packet: int64[R], the transport packet it lies in.
         position: int64[R + 1], stream position of each stretch, and of the end of the last.
-        pes: the headers in this piece, ``pes.row`` in terms of all payloads.
-        pes_position: int64[H], stream position of the first byte after each header.
-        pes_packet: int64[H], number of the transport packet of each header in the whole file.
+        pes: whose headers are in this piece.
         last: whether the file ends with this piece.
     """
 
@@ -47,9 +45,7 @@ class Piece:
     row_start: npt.NDArray[np.int64]
     row_packet: npt.NDArray[np.int64]
     position: npt.NDArray[np.int64]
-    pes: PesHeaders
-    pes_position: npt.NDArray[np.int64]
-    pes_packet: npt.NDArray[np.int64]
+    pes: PesPackets
     last: bool
 
     @cached_property
@@ -219,8 +215,6 @@ def make_piece(
         row_start=stripped.start[filled],
         row_packet=stripped.packet[filled],
         position=np.append(positions[:-1][filled], positions[-1]),
-        pes=pes,
-        pes_position=positions[pes.row],
-        pes_packet=first + stripped.packet[pes.row],
+        pes=PesPackets(positions[pes.row], first + stripped.packet[pes.row], pes.declared, pes.pts, pes.dts),
         last=last,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy.typing as npt
 from videoloader.indexing.index import TransportLayout
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units, join_units
-from videoloader.indexing.mpegts.packets import OddStreamError, Packing, find_payloads, following, packet_headers
-from videoloader.indexing.mpegts.pes import NO_TIME, first_time
+from videoloader.indexing.mpegts.packets import OddStreamError, find_payloads, following, packet_headers
+from videoloader.indexing.mpegts.pes import NO_TIME, PesPackets, first_time
 from videoloader.indexing.mpegts.pieces import Piece, count_packets, make_piece, read_transport
 from videoloader.indexing.mpegts.stream import TIME_BASE
 from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, iterate_sections, read_map, read_programs
@@ -55,40 +56,59 @@ class Scan(NamedTuple):
     dts: Positions
 
 
-class _Pes(NamedTuple):
-    position: Positions
-    packet: Positions
-    declared: Positions
-    pts: Positions
-    dts: Positions
-
-
-def scan_transport(source: ByteSource, packing: Packing) -> Scan:
+def scan_transport(source: ByteSource, packing: TransportLayout) -> Scan:
     """Read a whole transport stream once, in pieces.
+
+    Args:
+        source: of the file.
+        packing: how transport packets lie in it (``find_packing``).
 
     Raises:
         OddStreamError: only libavformat knows what packets become of it.
         SourceError: the source cannot be read.
     """
-    count = count_packets(source.size, TransportLayout(0, packing.stride, packing.first))
-    piece_packets = _PIECE // packing.stride
-    data = read_transport(source, TransportLayout(0, packing.stride, packing.first), 0, min(count, piece_packets))
-    headers = packet_headers(data, packing.stride)
-    head = _HEAD // packing.stride
-    programs = read_programs(data, packing.stride, headers[:head])
+    stride = packing.stride
+    data = read_transport(source, packing, 0, min(count_packets(source.size, packing), _PIECE // stride))
+    headers = packet_headers(data, stride)
+    programs = read_programs(data, stride, headers[: _HEAD // stride])
     video = _choose_video(source, data, packing, headers, programs)
-    others = tuple(_starts(data, packing.stride, headers, [each for each in programs.streams if each != video]))
-    layout = TransportLayout(video.pid, packing.stride, packing.first)
+    others = tuple(_starts(data, stride, headers, [each for each in programs.streams if each != video]))
+    layout = replace(packing, pid=video.pid)
+    units, offset, pes, end = _cut_units(source, layout, data, headers, programs, video)
+    present = following(pes.position, end) - pes.position
+    filled = present > 0
+    if not filled.all():
+        pes, present = PesPackets(*(each[filled] for each in pes)), present[filled]
+    if ((pes.declared > 0) & (present > pes.declared)).any():
+        raise OddStreamError("PES packets are longer than they say")
+    pts, dts = _unit_times(video.codec, units, pes, end)
+    size = following(units.start, end) - units.start
+    if int(size.max()) > np.iinfo(np.int32).max:
+        raise OddStreamError("an access unit does not end")
+    number, alone = programs.streams.index(video), len(programs.streams) == 1
+    return Scan(layout, video.codec, number, alone, others, units, offset, size, pts, dts)
+
+
+def _cut_units(
+    source: ByteSource,
+    layout: TransportLayout,
+    data: bytes,
+    headers: npt.NDArray[np.uint32],
+    programs: Programs,
+    video: ElementaryStream,
+) -> tuple[AccessUnits, Positions, PesPackets, int]:
+    """(access units of the video, where in the file each begins, its PES packets, stream position of its end)."""
+    count, piece_packets = count_packets(source.size, layout), _PIECE // layout.stride
     parts: list[AccessUnits] = []
     offsets: list[Positions] = []
-    pes: list[_Pes] = []
+    pes: list[PesPackets] = []
     first = position = begin = 0
     while True:
         last = first + len(headers) >= count
         piece = make_piece(data, headers, layout, first, position, last=last)
         if first == 0:
             _check_start(piece, programs)
-        if first or len(headers) > head:
+        if first or len(headers) > _HEAD // layout.stride:
             _check_tables(piece, programs, video)
         wanted = piece_packets
         following = first + len(headers)
@@ -109,15 +129,15 @@ def scan_transport(source: ByteSource, packing: Packing) -> Scan:
             break
         if following == first:  # one access unit fills the piece
             wanted = 2 * len(headers)
-            if wanted * packing.stride > _LONGEST_ACCESS_UNIT:
+            if wanted * layout.stride > _LONGEST_ACCESS_UNIT:
                 raise OddStreamError("an access unit does not end")
         first = following
         data = read_transport(source, layout, first, min(count - first, wanted))
-        headers = packet_headers(data, packing.stride)
+        headers = packet_headers(data, layout.stride)
     if not parts:
         raise OddStreamError("has no video packets")
-    scan = _assemble(layout, video.codec, len(programs.streams) == 1, parts, offsets, pes, position)
-    return scan._replace(number=programs.streams.index(video), others=others)
+    packets = PesPackets(*map(np.concatenate, zip(*pes, strict=True)))
+    return join_units(parts), np.concatenate(offsets), packets, position
 
 
 def _starts(
@@ -133,7 +153,7 @@ def _starts(
 
 
 def _choose_video(
-    source: ByteSource, data: bytes, packing: Packing, headers: npt.NDArray[np.uint32], programs: Programs
+    source: ByteSource, data: bytes, packing: TransportLayout, headers: npt.NDArray[np.uint32], programs: Programs
 ) -> ElementaryStream:
     """The video stream; where there may be several, the one that libavformat takes for the best."""
     candidates = [stream for stream in programs.streams if stream.codec]
@@ -172,40 +192,14 @@ def _check_tables(piece: Piece, programs: Programs, video: ElementaryStream) -> 
                 raise OddStreamError("the video changes its type")
 
 
-def _new_pes(piece: Piece, known: list[_Pes]) -> _Pes:
-    """The PES headers of this piece that no piece before had."""
+def _new_pes(piece: Piece, known: list[PesPackets]) -> PesPackets:
+    """The PES packets whose headers are in this piece and in no piece before."""
     seen = next((int(each.packet[-1]) for each in reversed(known) if len(each.packet)), -1)
-    new = piece.pes_packet > seen
-    return _Pes(
-        piece.pes_position[new], piece.pes_packet[new], piece.pes.declared[new], piece.pes.pts[new], piece.pes.dts[new]
-    )
+    new = piece.pes.packet > seen
+    return PesPackets(*(column[new] for column in piece.pes))
 
 
-def _assemble(
-    layout: TransportLayout,
-    codec: str,
-    alone: bool,
-    parts: list[AccessUnits],
-    offsets: list[Positions],
-    pes_parts: list[_Pes],
-    end: int,
-) -> Scan:
-    units = join_units(parts)
-    pes = _Pes(*map(np.concatenate, zip(*pes_parts, strict=True))) if len(pes_parts) > 1 else pes_parts[0]
-    present = following(pes.position, end) - pes.position
-    filled = present > 0
-    if not filled.all():
-        pes, present = _Pes(*(each[filled] for each in pes)), present[filled]
-    if ((pes.declared > 0) & (present > pes.declared)).any():
-        raise OddStreamError("PES packets are longer than they say")
-    pts, dts = _unit_times(codec, units, pes, end)
-    size = following(units.start, end) - units.start
-    if int(size.max()) > np.iinfo(np.int32).max:
-        raise OddStreamError("an access unit does not end")
-    return Scan(layout, codec, 0, alone, (), units, np.concatenate(offsets), size, pts, dts)
-
-
-def _unit_times(codec: str, units: AccessUnits, pes: _Pes, end: int) -> tuple[Positions, Positions]:
+def _unit_times(codec: str, units: AccessUnits, pes: PesPackets, end: int) -> tuple[Positions, Positions]:
     """The timestamps of the PES packet in which each unit commences, if it is the first to do so; else NO_TIME."""
     own = pes.position.searchsorted(units.mark, "right") - 1
     first = np.ones(len(own), np.bool_)

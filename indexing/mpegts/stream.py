@@ -6,21 +6,21 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.mpeg2 import SequenceFormat, read_sequence_header
-from videoloader.indexing.bitstream.parameter_sets import is_set
+from videoloader.indexing.bitstream.parameter_sets import is_sequence_set, is_set
 from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
 from videoloader.indexing.index import StreamInfo
 from videoloader.indexing.mpegts.access_units import AccessUnits
 
 TIME_BASE = Fraction(1, 90000)
-# NAL unit types that a configuration must hold, and those of all parameter sets.
+# NAL unit types that a configuration must hold.
 _NEEDED = {"h264": {7, 8}, "hevc": {32, 33, 34}}
-_SPS = {"h264": 7, "hevc": 33}
+# The fields of StreamInfo that a picture's format has under the same names.
+_FACTS = ("width", "height", "sample_aspect_ratio", "chroma", "color_primaries", "color_transfer", "color_matrix")
 # libavformat rounds rates to these where they are within a hundredth.
 _USUAL_RATES = tuple(
     rate
@@ -38,27 +38,22 @@ def nal_type(codec: str, header: bytes) -> int:
 def describe_stream(codec: str, units: AccessUnits) -> StreamInfo | None:
     """The stream by its first headers, None where there are none or they cannot be read."""
     config = _first_config(codec, units)
-    if not config:
-        return None
-    stream = StreamInfo(codec, (config,), TIME_BASE, 0, 0)
-    if codec == "mpeg2video":
-        sequence = read_sequence_header(config)
-        if sequence is None:
-            return None
-        stream = replace(stream, bit_depth=8, color_range="limited", frame_rate=sequence.frame_rate)
-        return replace(stream, **_facts_of(sequence))
-    picture = picture_format(stream)
+    picture = _format_of(codec, config)
     if picture is None:
         return None
-    full_range = picture.full_range or (False if codec == "hevc" else picture.full_range)
-    color_range = {True: "full", False: "limited", None: ""}[full_range]
-    return replace(stream, bit_depth=picture.bit_depth, color_range=color_range, **_facts_of(picture))
+    facts = {name: getattr(picture, name) for name in _FACTS}
+    if isinstance(picture, SequenceFormat):
+        facts |= {"bit_depth": 8, "color_range": "limited", "frame_rate": picture.frame_rate}
+    else:
+        ranges = {True: "full", False: "limited", None: "limited" if codec == "hevc" else ""}
+        facts |= {"bit_depth": picture.bit_depth, "color_range": ranges[picture.full_range]}
+    return StreamInfo(codec, (config,), TIME_BASE, **facts)
 
 
-def _facts_of(picture: SequenceFormat | PictureFormat) -> dict[str, Any]:
-    """The fields of StreamInfo that a picture's format has under the same names."""
-    names = ("width", "height", "sample_aspect_ratio", "chroma", "color_primaries", "color_transfer", "color_matrix")
-    return {name: getattr(picture, name) for name in names}
+def _format_of(codec: str, headers: bytes) -> SequenceFormat | PictureFormat | None:
+    if codec == "mpeg2video":
+        return read_sequence_header(headers)
+    return picture_format(StreamInfo(codec, (headers,), TIME_BASE, 0, 0))
 
 
 def _first_config(codec: str, units: AccessUnits) -> bytes:
@@ -97,9 +92,9 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
     first = bare(stream.codec_configs[0])
     different = {header for header in set(units.headers.values()) if bare(header) != first}
     for header in different:
-        leads = codec == "mpeg2video" or nal_type(codec, header) == _SPS[codec]
-        if leads and (other := _size_of(codec, header)):
-            formats.add(other)
+        leads = codec == "mpeg2video" or is_sequence_set(codec, header[3])
+        if leads and (other := _format_of(codec, header)):
+            formats.add((other.width, other.height))
     if codec == "mpeg2video" and different:
         changed_at = next(position for position, header in units.headers.items() if header in different)
         with_headers = np.zeros(len(key), np.bool_)
@@ -111,14 +106,6 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
 def bare(header: bytes) -> bytes:
     """A header without the zeros that may follow it."""
     return header.rstrip(b"\0")
-
-
-def _size_of(codec: str, header: bytes) -> tuple[int, int] | None:
-    if codec == "mpeg2video":
-        sequence = read_sequence_header(header)
-        return (sequence.width, sequence.height) if sequence else None
-    picture = picture_format(StreamInfo(codec, (header,), TIME_BASE, 0, 0))
-    return (picture.width, picture.height) if picture else None
 
 
 def usual_rate(rate: float) -> Fraction | None:

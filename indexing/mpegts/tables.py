@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from videoloader.indexing.mpegts.packets import OddStreamError, Payloads, find_payloads, gather
+from videoloader.indexing.mpegts.packets import PAT_PID, OddStreamError, Payloads, find_payloads, gather
 
-PAT_PID = 0
 _PAT, _PMT = 0, 2  # table ids
 _PRIVATE_DATA = 0x06
 _REGISTRATION = 0x05  # descriptor tag
@@ -83,14 +82,7 @@ def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tu
     pending = b""
     if _repeats(data, payloads):
         payloads = payloads.rows(slice(1))
-    rows: Iterable[tuple[int, int, int, bool]] = zip(
-        payloads.packet.tolist(),
-        payloads.start.tolist(),
-        payloads.stop.tolist(),
-        payloads.unit_start.tolist(),
-        strict=True,
-    )
-    for packet, start, stop, unit_start in rows:
+    for packet, start, stop, unit_start in zip(*(column.tolist() for column in payloads), strict=True):
         payload = bytes(array[start:stop])
         if unit_start:
             pointer = payload[0] + 1
