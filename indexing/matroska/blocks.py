@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Set
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -29,11 +30,10 @@ from videoloader.indexing.matroska.ebml import (
     read_uint,
     read_vint,
 )
+from videoloader.indexing.matroska.headers import CLUSTER, TOP_LEVEL, Headers
+from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.sources import ByteSource
 
-CLUSTER, CUES, TAGS, SEEK_HEAD = 0x1F43B675, 0x1C53BB6B, 0x1254C367, 0x114D9B74
-INFO, TRACKS, ATTACHMENTS, CHAPTERS = 0x1549A966, 0x1654AE6B, 0x1941A469, 0x1043A770
-TOP_LEVEL = {CLUSTER, CUES, TAGS, SEEK_HEAD, INFO, TRACKS, ATTACHMENTS, CHAPTERS}
 _TIMESTAMP, _BLOCK_GROUP, _BLOCK, _BLOCK_DURATION, _REFERENCE = 0xE7, 0xA0, 0xA1, 0x9B, 0xFB
 # Position, PrevSize and SilentTracks.
 _OTHERS_IN_CLUSTER = {VOID, CRC32, 0xA7, 0xAB, 0x5854}
@@ -85,33 +85,21 @@ class Walk(NamedTuple):
     first_times: dict[int, int]
 
 
-def read_packets(
-    source: ByteSource,
-    start: int,
-    stop: int | None,
-    wanted: int,
-    tracks: set[int],
-    frame_duration: tuple[int, int],
-    others: set[int] = frozenset(),  # type: ignore[assignment]
-) -> Walk:
+def read_packets(source: ByteSource, headers: Headers, track: Track, others: Set[int] = frozenset()) -> Walk:
     """The packets of a track, without reading more of their payloads than stands near the headers.
 
     Args:
         source: the file.
-        start: of the first cluster.
-        stop: of the segment; None where its size is unknown.
-        wanted: number of the track.
-        tracks: numbers of all tracks that blocks may belong to.
-        frame_duration: of one frame of the track, as numerator and denominator in units of the time scale; 0 where it
-            is not known.
+        headers: what stands before its first cluster.
+        track: of these headers.
         others: numbers of tracks of which the first times are wanted, too.
 
     Raises:
         MalformedError: elements do not fit into each other or the file, or a frame has no timestamp.
     """
-    window, collected, found = _Window(source), _Collected(source, wanted, tracks, frame_duration, others), set()
-    end = source.size if stop is None else min(stop, source.size)
-    position = start
+    window, collected, found = _Window(source), _Collected(source, headers, track, others), set()
+    end = source.size if headers.stop is None else min(headers.stop, source.size)
+    position = headers.clusters
     while (position := collected.add_dense_clusters(window, position, end)) < end:
         at = window.seek(position)
         identifier, body, element_stop = read_header(window.data, at, window.base)
@@ -217,16 +205,16 @@ class _Window:
 class _Collected:
     """The packets found so far, and the timestamp of the cluster around the next one."""
 
-    def __init__(
-        self, source: ByteSource, wanted: int, tracks: set[int], frame_duration: tuple[int, int], others: set[int]
-    ) -> None:
+    def __init__(self, source: ByteSource, headers: Headers, track: Track, others: Set[int]) -> None:
         self.cluster_time: int | None = None
         self.first_times: dict[int, int] = {}
         # Once more blocks have come, a track that has begun by none of them is no longer waited for.
         self._unseen, self._patience = set(others), _MOST_BLOCKS
-        self._source, self._wanted, self._tracks, self._frame_duration = source, wanted, tracks, frame_duration
+        self._source, self._wanted, self._tracks = source, track.number, {each.number for each in headers.tracks}
+        # Of the track's frames, 0 where it is not known, and the unit of times: nanoseconds.
+        self._duration, self._time_scale = track.default_duration, headers.time_scale
         self._rows = array("q")
-        self._kinds = track_kinds(wanted, tracks)
+        self._kinds = track_kinds(self._wanted, self._tracks)
         # Of the window's bytes, and before that of earlier ones; files without such blocks have none.
         self._dense: DenseBlocks | None = None
         self._dense_columns: list[npt.NDArray[np.int64]] = []
@@ -296,8 +284,7 @@ class _Collected:
         table = self._source.read(start, min(stop - start, _LONGEST_LACE_TABLE))
         sizes, length = _read_lace(table, lacing, stop - start)
         count = len(sizes)
-        numerator, denominator = self._frame_duration
-        duration = duration or numerator * count // denominator
+        duration = duration or self._duration * count // self._time_scale
         times = [duration * number // count for number in range(count)]
         if min(sizes) < 1 or len(set(times)) < count:
             raise MalformedError(f"a frame of the block at byte {start} has no bytes or no time of its own")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from videoloader.indexing.libav import best_video_stream
-from videoloader.indexing.matroska.blocks import ATTACHMENTS, Packets, Walk, read_packets
-from videoloader.indexing.matroska.headers import Headers
+from videoloader.indexing.matroska.blocks import Packets, Walk, read_packets
+from videoloader.indexing.matroska.headers import ATTACHMENTS, Headers
 from videoloader.indexing.matroska.tracks import VIDEO, Track
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
@@ -35,18 +35,7 @@ def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Walk] 
     if unusual or not any(track.codec for track in candidates) or len(candidates) > _MOST_CANDIDATES:
         return None
     timed = {track.number for track in headers.tracks if track.type in _MEDIA_TYPES}
-    walks = [
-        read_packets(
-            source,
-            headers.clusters,
-            headers.stop,
-            track.number,
-            numbers,
-            (track.default_duration, headers.time_scale),
-            timed - {track.number},
-        )
-        for track in candidates
-    ]
+    walks = [read_packets(source, headers, track, timed - {track.number}) for track in candidates]
     # A picture among the attachments is a video stream too, and no default one.
     has_picture = headers.has_attachments or ATTACHMENTS in walks[0].elements
     if (candidates[0].is_default or not has_picture) and _first_has_most_frames([walk.packets for walk in walks]):

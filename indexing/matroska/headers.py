@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from videoloader.indexing.matroska.blocks import ATTACHMENTS, CLUSTER, INFO, SEEK_HEAD, TOP_LEVEL, TRACKS
 from videoloader.indexing.matroska.ebml import (
     CRC32,
     LONGEST_HEADER,
@@ -20,6 +19,9 @@ from videoloader.indexing.matroska.ebml import (
 from videoloader.indexing.matroska.tracks import Track, read_tracks
 from videoloader.indexing.sources import ByteSource
 
+CLUSTER, CUES, TAGS, SEEK_HEAD = 0x1F43B675, 0x1C53BB6B, 0x1254C367, 0x114D9B74
+INFO, TRACKS, ATTACHMENTS, CHAPTERS = 0x1549A966, 0x1654AE6B, 0x1941A469, 0x1043A770
+TOP_LEVEL = {CLUSTER, CUES, TAGS, SEEK_HEAD, INFO, TRACKS, ATTACHMENTS, CHAPTERS}
 _READ_VERSION, _MAX_ID_LENGTH, _MAX_SIZE_LENGTH = 0x42F7, 0x42F2, 0x42F3
 _DOC_TYPE, _DOC_TYPE_READ_VERSION = 0x4282, 0x4285
 _TIMESTAMP_SCALE, _SEEK_ID, _SEEK_POSITION = 0x2AD7B1, 0x53AB, 0x53AC
@@ -117,14 +119,8 @@ def _read_element(source: _Start, position: int) -> Element:
 
 
 def _check_version(header: dict[int, bytes]) -> None:
-    numbers = [
-        read_uint(header.get(element, default)) <= largest
-        for element, default, largest in (
-            (_READ_VERSION, b"\1", 1),
-            (_MAX_ID_LENGTH, b"\4", 4),
-            (_MAX_SIZE_LENGTH, b"\10", 8),
-            (_DOC_TYPE_READ_VERSION, b"\1", 3),
-        )
-    ]
-    if not all(numbers) or read_string(header.get(_DOC_TYPE, b"")) not in ("matroska", "webm"):
+    # What stands for an element that is not there is never too large.
+    largest = {_READ_VERSION: 1, _MAX_ID_LENGTH: 4, _MAX_SIZE_LENGTH: 8, _DOC_TYPE_READ_VERSION: 3}
+    too_large = any(read_uint(header.get(element, b"")) > most for element, most in largest.items())
+    if too_large or read_string(header.get(_DOC_TYPE, b"")) not in ("matroska", "webm"):
         raise MalformedError("another kind or a later version of EBML")

@@ -47,8 +47,10 @@ def walk(data: bytes, wanted: int, fewest_bytes: int) -> tuple[list[list[int]], 
         try:
             source = MemorySource(data)
             headers = read_headers(source)
-            numbers = {each.number for each in headers.tracks}
-            found = blocks.read_packets(source, headers.clusters, headers.stop, wanted, numbers, (40, 1))
+            track = next((each for each in headers.tracks if each.number == wanted), None)
+            if track is None:
+                return None
+            found = blocks.read_packets(source, headers, track)
         except MalformedError:
             return None
     return [column.tolist() for column in found[0]], found[1]
