@@ -55,6 +55,11 @@ def children(data: bytes, box: Box, skip: int = 0) -> dict[bytes, Box]:
     return found
 
 
+def read_decode_time(data: bytes, tfdt: Box) -> int:
+    """The decode time at which a track's fragment begins, from its ``tfdt`` box."""
+    return int.from_bytes(data[tfdt.start + 4 : tfdt.start + (12 if data[tfdt.start] == 1 else 8)], "big")
+
+
 # Bytes read at a time for the headers of top-level boxes.
 _HEADERS_READ = 96
 

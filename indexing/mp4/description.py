@@ -53,7 +53,6 @@ def _read_entry(data: bytes, entry: Box) -> Description:
     if kind == b"encv" and b"sinf" in boxes and (original := children(data, boxes[b"sinf"]).get(b"frma")):
         # Common encryption leaves headers, and often the first seconds, in clear.
         kind = data[original.start : original.stop]
-    encrypted = entry.type == b"encv"
     codec = _CODECS.get(kind, "")
     config = next((data[boxes[box].start : boxes[box].stop] for box in _CONFIG_BOXES if box in boxes), b"")
     if codec == "vvc":
@@ -61,7 +60,7 @@ def _read_entry(data: bytes, entry: Box) -> Description:
     if kind == b"mp4v" and b"esds" in boxes:
         object_type, config = _read_esds(data[boxes[b"esds"].start + 4 : boxes[b"esds"].stop])
         codec = _MP4V_CODECS.get(object_type, "")
-    facts: dict[str, Any] = {"encrypted": encrypted}
+    facts: dict[str, Any] = {"encrypted": entry.type == b"encv"}
     if b"pasp" in boxes and boxes[b"pasp"].stop - boxes[b"pasp"].start >= 8:
         start = boxes[b"pasp"].start
         horizontal, vertical = (int.from_bytes(data[start + i : start + i + 4], "big") for i in (0, 4))

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.mp4.boxes import Box, FileBox, iterate_boxes
+from videoloader.indexing.mp4.boxes import Box, FileBox, iterate_boxes, read_decode_time
 from videoloader.indexing.mp4.samples import Samples
 from videoloader.indexing.sources import ByteSource
 
 # Flags of tfhd, then of trun; sample flags.
-_BASE_DATA_OFFSET, _DESCRIPTION, _DEFAULT_DURATION, _DEFAULT_SIZE, _DEFAULT_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20
-_DEFAULT_BASE_IS_MOOF = 0x20000
+_BASE_DATA_OFFSET, _DEFAULT_BASE_IS_MOOF = 0x1, 0x20000
+_DEFAULTS = (0x2, 0x8, 0x10, 0x20)  # for the fields of ``Defaults``
 _DATA_OFFSET, _FIRST_FLAGS, _DURATION, _SIZE, _FLAGS, _COMPOSITION = 0x1, 0x4, 0x100, 0x200, 0x400, 0x800
 _NOT_SYNC, _DEPENDS_ON_OTHERS = 0x10000, 0x1000000
 _NEVER = -(1 << 62)
@@ -137,26 +137,13 @@ def _read_track_fragment(
     tfhd = next((box for box in boxes if box.type == b"tfhd"), None)
     if tfhd is None:
         raise IndexingError(f"the fragment at byte {moof_offset} has a traf without tfhd", walk.source.name)
-    cursor = tfhd.start
-
-    def read(size: int = 4) -> int:
-        nonlocal cursor
-        cursor += size
-        return int.from_bytes(data[cursor - size : cursor], "big")
-
-    flags = read() & 0xFFFFFF
-    of_track = read() == walk.track_id
-    base = read(8) if flags & _BASE_DATA_OFFSET else moof_offset if flags & _DEFAULT_BASE_IS_MOOF else implicit
-    defaults = Defaults(
-        read() if flags & _DESCRIPTION else walk.defaults.description,
-        read() if flags & _DEFAULT_DURATION else walk.defaults.duration,
-        read() if flags & _DEFAULT_SIZE else walk.defaults.size,
-        read() if flags & _DEFAULT_FLAGS else walk.defaults.flags,
-    )
-    decode_time = None
+    flags, track = (int.from_bytes(data[at : at + 4], "big") for at in (tfhd.start, tfhd.start + 4))
+    of_track = track == walk.track_id
+    told, _ = _read_fields(data, tfhd.start + 8, flags, {_BASE_DATA_OFFSET: 8, **dict.fromkeys(_DEFAULTS, 4)})
+    base = told.get(_BASE_DATA_OFFSET, moof_offset if flags & _DEFAULT_BASE_IS_MOOF else implicit)
+    defaults = Defaults(*(told.get(flag, usual) for flag, usual in zip(_DEFAULTS, walk.defaults, strict=True)))
     tfdt = next((box for box in boxes if box.type == b"tfdt"), None)
-    if tfdt is not None:
-        decode_time = int.from_bytes(data[tfdt.start + 4 : tfdt.start + (12 if data[tfdt.start] == 1 else 8)], "big")
+    decode_time = None if tfdt is None else read_decode_time(data, tfdt)
     # An empty run says where the traf is and when, whether it has runs of its own or not.
     yield _Run(of_track, number, 0, 0, b"", defaults, 0, base, None, True, decode_time)
     for box in boxes:
@@ -164,18 +151,23 @@ def _read_track_fragment(
             yield _read_run(walk, data, box, number, of_track, defaults)
 
 
+def _read_fields(data: bytes, at: int, flags: int, sizes: dict[int, int]) -> tuple[dict[int, int], int]:
+    """(numbers in a box by the flags that say which it has, position after them), of these sizes and in their order."""
+    fields: dict[int, int] = {}
+    for flag, size in sizes.items():
+        if flags & flag:
+            fields[flag] = int.from_bytes(data[at : at + size], "big")
+            at += size
+    return fields, at
+
+
 def _read_run(walk: _Fragments, data: bytes, trun: Box, number: int, of_track: bool, defaults: Defaults) -> _Run:
     flags = int.from_bytes(data[trun.start + 1 : trun.start + 4], "big")
     count = int.from_bytes(data[trun.start + 4 : trun.start + 8], "big")
-    cursor = trun.start + 8
-    data_offset = None
-    if flags & _DATA_OFFSET:
-        data_offset = int.from_bytes(data[cursor : cursor + 4], "big", signed=True)
-        cursor += 4
-    first_flags = defaults.flags
-    if flags & _FIRST_FLAGS:
-        first_flags = int.from_bytes(data[cursor : cursor + 4], "big")
-        cursor += 4
+    told, cursor = _read_fields(data, trun.start + 8, flags, {_DATA_OFFSET: 4, _FIRST_FLAGS: 4})
+    first_flags, data_offset = told.get(_FIRST_FLAGS, defaults.flags), told.get(_DATA_OFFSET)
+    if data_offset is not None:
+        data_offset -= data_offset >> 31 << 32  # it has a sign
     fields = flags & (_DURATION | _SIZE | _FLAGS | _COMPOSITION)
     width = 4 * fields.bit_count()
     # Rows without fields have no bytes behind them; the file's size still bounds how many there can be.

@@ -84,10 +84,7 @@ def _expand(
 
 def _decode_times(data: bytes, box: Box | None, count: int, composed: int) -> npt.NDArray[np.int64]:
     """Decode times; ``composed`` is how many samples the table of composition offsets tells of."""
-    if box is None:
-        return np.zeros(count, np.int64)
-    table = _entries(data, box, _TIME_TO_SAMPLE)
-    if not len(table):
+    if box is None or not len(table := _entries(data, box, _TIME_TO_SAMPLE)):
         return np.zeros(count, np.int64)
     delta: npt.NDArray[np.int64] = table["value"].astype(np.int64)
     runs = table["count"].astype(np.int64)
@@ -226,16 +223,8 @@ def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str)
     sizes = _sample_sizes(data, stbl, file_size, name)
     count = len(sizes)
     if not count:
-        none = np.empty(0, np.int64)
-        return Samples(
-            none,
-            sizes,
-            none,
-            none,
-            none.astype(np.bool_),
-            none.astype(np.uint8),
-            none.astype(np.bool_),
-        )
+        none, unmarked = np.empty(0, np.int64), np.empty(0, np.bool_)
+        return Samples(none, sizes, none, none, unmarked, none.astype(np.uint8), unmarked)
     offset, config = _chunk_layout(data, stbl, sizes, name)
     composition, composed = _composition_offsets(data, stbl.get(b"ctts"), count)
     return Samples(

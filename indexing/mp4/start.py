@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes
+from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, read_decode_time
 from videoloader.indexing.mp4.edits import EMPTY, Edit, leading_offset
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart
@@ -87,11 +87,5 @@ def _first_decode_times(source: ByteSource, moofs: list[FileBox], tracks: set[in
             if b"tfhd" not in boxes or b"trun" not in boxes:
                 continue
             track = int.from_bytes(data[boxes[b"tfhd"].start + 4 : boxes[b"tfhd"].start + 8], "big")
-            found.setdefault(track, _decode_time(data, boxes.get(b"tfdt")))
+            found.setdefault(track, read_decode_time(data, boxes[b"tfdt"]) if b"tfdt" in boxes else 0)
     return found
-
-
-def _decode_time(data: bytes, tfdt: Box | None) -> int:
-    if tfdt is None:
-        return 0
-    return int.from_bytes(data[tfdt.start + 4 : tfdt.start + (12 if data[tfdt.start] == 1 else 8)], "big")
