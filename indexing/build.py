@@ -18,7 +18,8 @@ from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.mpegts import index_mpegts
 from videoloader.indexing.sources import ByteSource, FolderSource, Openable, check_unchanged, open_source
 from videoloader.indexing.start import without_lost_frames
-from videoloader.indexing.true_order import with_true_order
+from videoloader.indexing.true_order import with_decoded_frames
+from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change that gives some file another index: stores then index their videos again.
 INDEXER_VERSION = 5
@@ -74,8 +75,9 @@ def build_index(source: Openable) -> VideoIndex:
         if index.byte_ranges and index.keys_from == "container":
             known = index.stream.codec_configs
             index, brought = with_keyframes_read(index, opened)
-            if index.method == "tables" and index.stream.codec_configs != known:
-                index = with_true_order(index, opened)  # which was asked of the container's configurations only
+            told_more = index.method == "tables" and index.stream.codec_configs != known
+            if told_more and times_are_wrong(index, opened):  # which was asked of the container's configurations only
+                index = with_decoded_frames(index, opened)
         if may_lose_pictures(index, switches, brought):
             index = with_pictures_that_come(index, opened)
         index = with_sure_keyframes(index, opened)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import av
@@ -150,14 +151,20 @@ class FreshDecoder:
         """What comes out after a packet; None where it does not decode."""
         packet = make_packet(self._index, data, number, self._previous)
         self._previous = number
-        try:
-            return self._context.decode(packet)
-        except av.error.FFmpegError:
-            return None
+        return decode_if_sound(self._context, packet)
 
-    def rest(self) -> list[av.VideoFrame] | None:
-        """What was held back to the end."""
-        try:
-            return self._context.decode(None)
-        except av.error.FFmpegError:
-            return None
+    def all_frames(self, payloads: Iterable[bytes]) -> Iterator[av.VideoFrame]:
+        """What comes out of all packets from the first on; nothing after those that do not decode."""
+        for number, data in enumerate(payloads, self.start):
+            yield from self.frames(number, data) or ()
+        yield from decode_if_sound(self._context, None) or ()
+
+
+def decode_if_sound(
+    context: av.video.codeccontext.VideoCodecContext, packet: av.packet.Packet[Any] | None
+) -> list[av.VideoFrame] | None:
+    """What comes out after a packet, or at the end; None where that does not decode."""
+    try:
+        return context.decode(packet)
+    except av.error.FFmpegError:
+        return None

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from itertools import islice
-from typing import Any
 
 import av
-import av.error
-from av.packet import Packet
-from av.video.codeccontext import VideoCodecContext
 
 from videoloader.errors import UnsupportedError
-from videoloader.indexing.decoder import WELL_KNOWN_CODECS, FreshDecoder
+from videoloader.indexing.decoder import WELL_KNOWN_CODECS, FreshDecoder, decode_if_sound
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.pictures import are_same
@@ -59,27 +54,13 @@ def _gives_the_same(index: VideoIndex, source: ByteSource) -> bool:
         packets = (packet for packet in container.demux(stream) if packet.size)
         for packet in islice(packets, _CHECKED_PACKETS):
             payloads.append(bytes(packet))
-            expected += _decode(stream.codec_context, packet)
+            expected += decode_if_sound(stream.codec_context, packet) or ()
             if sum(frame.width * frame.height for frame in expected) >= _CHECKED_PIXELS:
                 break
-        expected += _decode(stream.codec_context, None)
-    decoder = FreshDecoder(index, 0)
+        expected += decode_if_sound(stream.codec_context, None) or ()
+    # Libavformat may leave some out, so ours may be more.
     missing = deque(expected)
-    for number, payload in enumerate(payloads):
-        _take_same(missing, decoder.frames(number, payload) or ())
-    _take_same(missing, decoder.rest() or ())
-    return not missing
-
-
-def _take_same(missing: deque[av.VideoFrame], ours: Iterable[av.VideoFrame]) -> None:
-    """Take off what ours show, in their order. Libavformat may leave some out, so ours may be more."""
-    for picture in ours:
+    for picture in FreshDecoder(index, 0).all_frames(payloads):
         if missing and are_same(missing[0], picture):
             missing.popleft()
-
-
-def _decode(context: VideoCodecContext, packet: Packet[Any] | None) -> list[av.VideoFrame]:
-    try:
-        return context.decode(packet)
-    except av.error.FFmpegError:
-        return []
+    return not missing

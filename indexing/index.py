@@ -243,9 +243,8 @@ class VideoIndex:
     @property
     def first_keyframe(self) -> int:
         """The first packet that decoding can start at; the number of packets if there is none."""
-        count = len(self.packet_key)
-        first = int(self.packet_key.argmax()) if count else 0
-        return first if count and self.packet_key[first] else count
+        keys = self._key_packets
+        return int(keys[0]) if len(keys) else len(self.packet_key)
 
     @cached_property
     def _key_packets(self) -> npt.NDArray[np.int64]:

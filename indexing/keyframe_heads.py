@@ -14,9 +14,11 @@ from videoloader.indexing.bitstream.parameter_sets import (
     is_slice,
     units_of,
 )
+from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
 from videoloader.indexing.bitstream.random_access import is_random_access, recovers_at_once
+from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.configurations import brings_others, with_configurations
-from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.sources import ByteSource
 
 # Bytes that mostly hold all that comes before a picture, and those tried where they do not.
@@ -116,6 +118,31 @@ def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: l
         if found := _head(source, index.stream.codec, record, *index.packet_range(number)).units:
             brought[number] = found
     return with_configurations(index, brought, since=packet)
+
+
+def read_packet(index: VideoIndex, source: ByteSource, packet: int, most: int = 1 << 31) -> bytes:
+    """The bytes of a packet, so many of the first at most."""
+    offset, size = index.packet_range(packet)
+    return source.read(offset, min(size, most))
+
+
+def is_random_access_at(index: VideoIndex, source: ByteSource, packet: int, most: int = 1 << 31) -> bool | None:
+    """Whether decoding can start at a packet by its first bytes, so many at most; None where headers do not tell."""
+    config = index.stream.codec_configs[index.packet_config[packet]]
+    return is_random_access(index.stream.codec, config, read_packet(index, source, packet, most))
+
+
+def coded_picture(stream: StreamInfo, source: ByteSource, offset: int, size: int) -> PictureFormat | None:
+    """The format of a stream's pictures by its headers. Those of VP8 and VP9 are in its first packet, which lies there.
+
+    Args:
+        stream: as the container describes it.
+        source: of the video.
+        offset, size: of its first packet, bytes.
+    """
+    if stream.codec not in ("vp8", "vp9"):
+        return picture_format(stream)
+    return keyframe_format(stream.codec, source.read(offset, min(size, LONGEST_KEYFRAME_HEADER)))
 
 
 def _head(source: ByteSource, codec: str, record: bytes, offset: int, size: int) -> Head:

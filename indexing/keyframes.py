@@ -18,6 +18,7 @@ from videoloader.indexing.bitstream.random_access import (
 )
 from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.keyframe_heads import read_packet
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.pictures import digest_of
 from videoloader.indexing.sources import ByteSource
@@ -80,18 +81,14 @@ def _with_jpeg_tables(index: VideoIndex, source: ByteSource) -> VideoIndex:
 
 
 def _has_tables(index: VideoIndex, source: ByteSource, packet: int) -> bool:
-    offset, size = int(index.packet_offset[packet]), int(index.packet_size[packet])
-    told = has_own_tables(source.read(offset, min(size, _JPEG_HEAD)))
-    if told is None and size > _JPEG_HEAD:
-        told = has_own_tables(source.read(offset, size))
-    return bool(told)
+    told = has_own_tables(read_packet(index, source, packet, _JPEG_HEAD))
+    return bool(has_own_tables(read_packet(index, source, packet)) if told is None else told)
 
 
 def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
     """All packets of a video, in decode order."""
     if index.byte_ranges:
-        for offset, size in zip(index.packet_offset.tolist(), index.packet_size.tolist(), strict=True):
-            yield source.read(offset, size)
+        yield from (read_packet(index, source, packet) for packet in range(len(index.packet_size)))
         return
     with open_video(source) as (container, stream):
         yield from (bytes(packet) for packet in container.demux(stream) if packet.size)
@@ -100,11 +97,7 @@ def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
 def _marked_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[np.bool_]:
     """bool[P]: packets whose pictures libavcodec calls keyframes."""
     key = np.zeros_like(index.packet_key)
-    decoder = FreshDecoder(index, 0)
-    for number, data in enumerate(_payloads(index, source)):
-        for frame in decoder.frames(number, data) or ():
-            key[frame.pts or 0] |= frame.key_frame
-    for frame in decoder.rest() or ():
+    for frame in FreshDecoder(index, 0).all_frames(_payloads(index, source)):
         key[frame.pts or 0] |= frame.key_frame
     return key
 
@@ -119,13 +112,8 @@ def _repeating_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[n
         claimed, refuted = _compare_starts(index, source, claimed)
         if not refuted:
             return claimed
-    return _first_only(len(claimed))
-
-
-def _first_only(count: int) -> npt.NDArray[np.bool_]:
-    only = np.zeros(count, np.bool_)
-    only[:1] = True
-    return only
+    first_only: npt.NDArray[np.bool_] = np.arange(len(claimed)) == 0
+    return first_only
 
 
 def _compare_starts(
@@ -137,7 +125,8 @@ def _compare_starts(
     one, and one with the packet that is tried. A true one takes over at the next packet that is claimed, and a false
     one mostly shows itself with its first picture. So each packet is decoded about twice.
     """
-    key = _first_only(len(claimed))
+    numbers = np.arange(len(claimed))
+    key = numbers == 0
     whole = FreshDecoder(index, 0)
     proven = tried = None
     for number, data in enumerate(_payloads(index, source)):
@@ -148,11 +137,11 @@ def _compare_starts(
             tried = FreshDecoder(index, number)
         truth = _outcome(whole, number, data)
         if truth and any(packet != number for packet, _ in truth):
-            return _first_only(len(claimed)), False  # it holds pictures back, so that no packet is its picture's own
+            return numbers == 0, False  # it holds pictures back, so that no packet is its picture's own
         if proven is not None and _outcome(proven, number, data) != truth:
             key[proven.start] = False
             undecided = number + 1 if tried is None else tried.start
-            return key | (claimed & (np.arange(len(key)) >= undecided)), True
+            return key | (claimed & (numbers >= undecided)), True
         if tried is not None and _outcome(tried, number, data) != truth:
             tried = None
     if tried is not None:

@@ -55,7 +55,7 @@ class _Packets:
         context = stream.codec_context
         self.codec, self.config = context.codec.canonical_name, context.extradata or b""
         self.setups = Setups(self.codec, self.config)
-        self.places: Places | None = None
+        self.places = Places(self.codec, self.config)
         self.pts: list[int | None] = []
         self.dts: list[int | None] = []
         self.size: list[int] = []
@@ -111,7 +111,8 @@ def read_stream_info(source: ByteSource) -> StreamInfo:
 def index_by_demuxing(source: ByteSource) -> VideoIndex:
     """The index from one pass over the packets; from a full decode where those do not say which frames they become."""
     with open_video(source) as (container, stream):
-        packets = _read_packets(container, stream, source)
+        packets = _Packets(container, stream, source)
+        _read_packets(packets)
         if not packets.pts:
             raise IndexingError("holds no video packets", source.name)
         index = _assemble_demuxed(packets) if _timestamps_give_the_order(packets) else None
@@ -143,12 +144,8 @@ def best_video_stream(source: ByteSource) -> int:
         return stream.index
 
 
-def _read_packets(
-    container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
-) -> _Packets:
-    packets = _Packets(container, stream, source)
-    packets.places = places = Places(packets.codec, packets.config)
-    for packet in container.demux(stream):
+def _read_packets(packets: _Packets) -> None:
+    for packet in packets.container.demux(packets.stream):
         if _repeats_the_last(packet, packets.codec) and packets.pts:
             packets.repeats.append((len(packets.pts) - 1, packet.pts))  # type: ignore[arg-type]
         if packet.size:
@@ -156,13 +153,12 @@ def _read_packets(
             packets.add(packet, payload)
             packets.key.append(packet.is_keyframe)
             packets.hidden.append(packet.is_discard or hides_frame(packets.codec, payload[0], payload[-1]))
-            places.add(payload, goes_on=not packet.has_sidedata("new_extradata"))
-    return packets
+            packets.places.add(payload, goes_on=not packet.has_sidedata("new_extradata"))
 
 
 def _are_wrong(packets: _Packets, index: VideoIndex, source: ByteSource) -> bool:
     """Whether pictures may come out of a decoder in another order than that of their packets' times."""
-    if packets.places is None or packets.places.known is None:
+    if packets.places.known is None:
         return index.byte_ranges and times_are_wrong(index, source, _decode_times(packets))
     places = np.array(packets.places.known, np.int64)[index.frame_packet]
     return bool((places[1:] < places[:-1]).any()) or index.stream.reorder_depth > deepest_reordering(index.stream)
@@ -361,7 +357,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         if not frames:
             raise NothingDecodesError(f"none of its {len(packets.pts)} packets decodes to a frame", source.name)
         frame_packet = np.array(frames, np.int64)
-        frame_pts = _presentation_times(times, container, stream)
+        frame_pts = _presentation_times(times, packets)
         packet_pts = packet_times(frame_packet, frame_pts, len(packets.pts))
         index = _assemble(packets, "decoded", packet_pts, frame_packet, frame_pts)
         (width, height), rotation = next(iter(sizes.items()))
@@ -390,9 +386,7 @@ def packet_times(
     return packet_pts[np.maximum.accumulate(np.where(has_frame, np.arange(count), 0))]
 
 
-def _presentation_times(
-    pts: list[int | None], container: av.container.InputContainer, stream: av.video.stream.VideoStream
-) -> npt.NDArray[np.int64]:
+def _presentation_times(pts: list[int | None], packets: _Packets) -> npt.NDArray[np.int64]:
     """Times for frames in display order from their packets' timestamps, of which some or all may be missing.
 
     Each frame keeps its own, also where they fall. Missing ones are spread evenly between those around them, and come
@@ -400,13 +394,14 @@ def _presentation_times(
     known ones are put in order.
     """
     known = np.array([number for number, value in enumerate(pts) if value is not None], np.int64)
+    stream = packets.stream
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     duration = float(1 / (rate * Fraction(stream.time_base or 1)))
     numbers = np.arange(len(pts))
     if not len(known):
         return np.round(numbers * duration).astype(np.int64)
     values = np.array([value for value in pts if value is not None], np.int64)
-    if container.format.name == "avi":
+    if packets.container.format.name == "avi":
         values.sort()
     steps = np.append(np.diff(values) / np.diff(known), duration)
     steps = np.where(steps > 0, steps, duration)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from videoloader.errors import DecodeError
@@ -16,9 +14,9 @@ from videoloader.indexing.bitstream.parameter_sets import (
 )
 from videoloader.indexing.configurations import Brought, is_closed, renews_sequences
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.libav import index_by_decoding, packet_times
-from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.true_order import with_frames
 
 
 def config_switches(index: VideoIndex) -> list[int]:
@@ -66,15 +64,7 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
         return decoded
     if np.array_equal(np.sort(decoded.frame_packet), np.sort(index.frame_packet)):
         return index
-    times = packet_times(decoded.frame_packet, decoded.frame_pts, len(index.packet_size))
-    return replace(
-        index,
-        method="decoded",
-        packet_pts=times,
-        frame_packet=decoded.frame_packet,
-        frame_pts=decoded.frame_pts,
-        stream=replace(index.stream, reorder_depth=reorder_depth(times), size_varies=decoded.stream.size_varies),
-    )
+    return with_frames(index, decoded.frame_packet, decoded)
 
 
 def _begins_sequence(index: VideoIndex, packet: int) -> bool:

@@ -9,9 +9,10 @@ import av.error
 import numpy as np
 
 from videoloader.errors import DecodeError, IndexingError
-from videoloader.indexing.bitstream.random_access import is_random_access, is_skipped_leading
+from videoloader.indexing.bitstream.random_access import is_skipped_leading
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet
 from videoloader.indexing.sources import ByteSource
 
 # Most packets show what they are at once.
@@ -57,20 +58,13 @@ def _first_true_keyframe(index: VideoIndex, source: ByteSource) -> tuple[int, li
     false: list[int] = []
     looked_at = 0
     for packet in map(int, index.packet_key.nonzero()[0]):
-        if _is_keyframe(index, packet, source, _PACKET_HEAD) or _is_keyframe(index, packet, source, None):
+        if any(is_random_access_at(index, source, packet, most) is not False for most in (_PACKET_HEAD, 1 << 31)):
             return packet, false
         false.append(packet)
         looked_at += 1024 + int(index.packet_size[packet])
         if looked_at > _MOST_FALSE_KEYFRAMES:
             break
     return len(index.packet_key), false
-
-
-def _is_keyframe(index: VideoIndex, packet: int, source: ByteSource, most: int | None) -> bool:
-    config = index.stream.codec_configs[index.packet_config[packet]]
-    size = int(index.packet_size[packet])
-    head = source.read(int(index.packet_offset[packet]), size if most is None else min(most, size))
-    return is_random_access(index.stream.codec, config, head) is not False
 
 
 def _shown_first(index: VideoIndex, keyframe: int) -> bool:
@@ -87,7 +81,7 @@ def _shown_leading(index: VideoIndex, source: ByteSource, pts: int) -> set[int]:
         if not is_skipped_leading(
             index.stream.codec,
             index.stream.codec_configs[index.packet_config[packet]],
-            source.read(int(index.packet_offset[packet]), int(index.packet_size[packet])),
+            read_packet(index, source, packet),
         )
     }
 
@@ -98,10 +92,10 @@ def _decode_until(index: VideoIndex, source: ByteSource, last_pts: int) -> set[i
     number = fed = 0
     context = open_decoder(index, 0)
     try:
-        for number, offset in enumerate(index.packet_offset.tolist()):
+        for number in range(len(index.packet_offset)):
             if index.packet_config[number] != index.packet_config[0]:
                 break
-            data = source.read(offset, int(index.packet_size[number]))
+            data = read_packet(index, source, number)
             fed += len(data)
             if fed > source.size:
                 raise IndexingError(f"its first {number + 1} packets are more bytes than the file has", index.source)

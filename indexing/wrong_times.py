@@ -14,13 +14,14 @@ import av.error
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.display_order import display_order
+from videoloader.indexing.bitstream.display_order import Places
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.picture_kinds import is_b_picture
-from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet
 from videoloader.indexing.sources import ByteSource
 
 # Packets whose slices are looked at where nothing is reordered, of the first and of the smallest; bytes of each.
@@ -40,7 +41,7 @@ _ROUNDING = 1
 # Codecs with packets that show nothing.
 _WITH_HIDDEN = ("vp8", "vp9", "av1")
 _H264_BASELINE = b"\x42"  # profile_idc of a profile without B pictures
-_H264_IDR, _HEVC_IDR_WITHOUT_LEADING = 5, 20
+_HEVC_IDR_WITHOUT_LEADING = 20
 
 Signs = list[tuple[int, int]]
 
@@ -108,7 +109,7 @@ def _reordered(index: VideoIndex, source: ByteSource) -> Signs:
             signs.append((smallest[0], smallest[0]))
             continue
         looked_at = dict.fromkeys([*packets[:_LOOKED_AT].tolist(), *smallest])
-        heads = ((each, _read(index, source, each, _SLICE_HEAD)) for each in looked_at)
+        heads = ((each, read_packet(index, source, each, _SLICE_HEAD)) for each in looked_at)
         found = (each for each, head in heads if is_b_picture(codec, config, head))
         signs += [(packet, packet) for packet in itertools.islice(found, 1)]
     return signs
@@ -134,9 +135,10 @@ def _signs(
     signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
     excess = _excess(shown, order, deepest_reordering(index.stream))
     signs += [] if excess is None else [excess]
-    overtaken = _overtaken(index)
-    signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
     keys = index.packet_key.nonzero()[0]
+    # A keyframe before which a picture is decoded that is shown after it.
+    overtaken = keys[np.maximum.accumulate(pts)[keys] > pts[keys]]
+    signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
     later = np.minimum.accumulate(pts[::-1])[::-1]
     leading = keys[later[keys] < pts[keys]][:_MOST_KEYFRAMES]
     signs += [(key, key + int(pts[key:].argmin())) for key in leading.tolist() if _is_shown_first(index, source, key)]
@@ -150,13 +152,6 @@ def _excess(shown: npt.NDArray[np.int64], order: npt.NDArray[np.int64], deepest:
         return None
     last = int(order[late.argmax()])
     return max(last - deepest - 1, 0), last
-
-
-def _overtaken(index: VideoIndex) -> npt.NDArray[np.int64]:
-    """The keyframes before which a picture is decoded that is shown after them."""
-    keys = index.packet_key.nonzero()[0]
-    overtaken: npt.NDArray[np.int64] = keys[np.maximum.accumulate(index.packet_pts)[keys] > index.packet_pts[keys]]
-    return overtaken
 
 
 def _out_of_step(steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -223,13 +218,11 @@ def deepest_reordering(stream: StreamInfo) -> int:
 def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
     """Whether nothing that is decoded after this keyframe may be shown before it: IDR pictures of H.264 and HEVC."""
     codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[key]]
-    if codec not in ("h264", "hevc"):
-        return False
-    head = _read(index, source, key, _HEAD)
-    units = [head[start] for start, _ in iterate_nals(head, nal_length_size(codec, config))]
+    head = read_packet(index, source, key, _HEAD)
     if codec == "h264":
-        return any(unit & 31 == _H264_IDR for unit in units)
-    return any(unit >> 1 & 63 == _HEVC_IDR_WITHOUT_LEADING for unit in units)
+        return has_idr(config, head)
+    units = iterate_nals(head, nal_length_size(codec, config)) if codec == "hevc" else ()
+    return any(head[start] >> 1 & 63 == _HEVC_IDR_WITHOUT_LEADING for start, _ in units)
 
 
 def _run_around(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple[int, int]:
@@ -259,18 +252,14 @@ def _comes_in_another_order(index: VideoIndex, source: ByteSource, start: int, s
 
 def _order_by_headers(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
     """The order that the packets' headers tell of; none where they do not."""
-    configs, used = index.stream.codec_configs, index.packet_config[start:stop]
-    record = configs[used[0]]
-    order = display_order(index.stream.codec, record)
-    if order is None or any(configs[number] != record for number in np.unique(used)):
-        return []
-    try:
-        places = zip(index.packet_offset[start:stop].tolist(), index.packet_size[start:stop].tolist(), strict=True)
-        heads = (source.read(offset, min(size, _HEAD)) for offset, size in places)
-        keys = [(order.key(head), number) for number, head in enumerate(heads, start)]
-    except ValueError:
-        return []
-    return [number for _, number in sorted(keys)]
+    configs, used = index.stream.codec_configs, index.packet_config
+    record = configs[used[start]]
+    places = Places(index.stream.codec, record)
+    for number in range(start, stop):
+        if places.known is None:
+            return []
+        places.add(read_packet(index, source, number, _HEAD), goes_on=configs[used[number]] == record)
+    return [number for _, number in sorted(zip(places.known or (), range(start, stop), strict=False))]
 
 
 def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
@@ -282,7 +271,7 @@ def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: 
     fed = 0
     try:
         for number in range(start, stop):
-            data = _read(index, source, number)
+            data = read_packet(index, source, number)
             fed += len(data)
             if fed > source.size:
                 break
@@ -296,12 +285,5 @@ def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: 
 
 def _start_before(index: VideoIndex, source: ByteSource, packet: int) -> int:
     """The last true keyframe at or before a packet; the first packet where there is none."""
-    codec, configs = index.stream.codec, index.stream.codec_configs
-    for key in index.packet_key[: packet + 1].nonzero()[0][::-1].tolist():
-        if is_random_access(codec, configs[index.packet_config[key]], _read(index, source, key)):
-            return int(key)
-    return 0
-
-
-def _read(index: VideoIndex, source: ByteSource, packet: int, most: int = 1 << 31) -> bytes:
-    return source.read(int(index.packet_offset[packet]), min(int(index.packet_size[packet]), most))
+    keys = index.packet_key[: packet + 1].nonzero()[0][::-1].tolist()
+    return next((int(key) for key in keys if is_random_access_at(index, source, key)), 0)

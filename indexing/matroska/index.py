@@ -12,9 +12,9 @@ import numpy.typing as npt
 from videoloader.errors import IndexingError
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.nal import iterate_nals
-from videoloader.indexing.bitstream.picture import PictureFormat, cut_by_container, picture_format
-from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
+from videoloader.indexing.bitstream.picture import PictureFormat, cut_by_container
 from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.libav import checked_by_decoding_head, index_by_decoding
 from videoloader.indexing.matroska.blocks import Packets
 from videoloader.indexing.matroska.choice import read_best_track, start_of
@@ -24,7 +24,8 @@ from videoloader.indexing.matroska.picture_order import comes_in_order, with_set
 from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
-from videoloader.indexing.true_order import with_decoded_frames, with_true_order
+from videoloader.indexing.true_order import with_decoded_frames
+from videoloader.indexing.wrong_times import times_are_wrong
 
 EBML_MAGIC = EBML.to_bytes(4, "big")
 _NANOSECONDS = 10**9
@@ -35,7 +36,6 @@ _AFTER_HEADERS = {
     **dict.fromkeys(("mpeg1video", "mpeg2video"), (b"\0\0\1\xb8", b"\0\0\1\0")),
     "mpeg4": (b"\0\0\1\xb3", b"\0\0\1\xb6"),
 }
-_PICTURE_FROM_PACKET = ("vp8", "vp9")
 # Codecs whose blocks are one frame each, if in H.264 no picture is coded as fields. Of others the first frames must
 # come out as expected, and tell what the picture is like.
 _FRAME_A_BLOCK = ("h264", "hevc", "vp8", "vp9", "av1")
@@ -67,7 +67,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if not track.config and track.codec in ("h264", "hevc", *_AFTER_HEADERS):
         track = track._replace(config=_headers_in_packet(source, track.codec, packets))
     stream = _describe_container(track, packets, headers.time_scale, number)
-    picture = _coded_picture(source, stream, packets)
+    picture = coded_picture(stream, source, int(packets.offset[0]), int(packets.size[0]))
     if picture is None and track.codec in _FRAME_A_BLOCK:
         return None
     if picture:
@@ -75,13 +75,13 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     index = _assemble(source, track, packets, stream, start_of(headers, track, walk))
     if index is None:
         return None
-    uncoded = track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED
-    if uncoded:
+    if track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED:
         return index_by_decoding(source)
     in_order = comes_in_order(index, source, packets)
     if in_order is None:
-        index = with_true_order(with_sets_told(index, source, packets), source)
-    elif not in_order:
+        index = with_sets_told(index, source, packets)
+        in_order = not times_are_wrong(index, source)
+    if not in_order:
         index = with_decoded_frames(index, source)
     if index.method == "tables" and (track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only)):
         return checked_by_decoding_head(index, source) or index_by_decoding(source)
@@ -114,13 +114,6 @@ def _describe_container(track: Track, packets: Packets, time_scale: int, number:
         stream_number=number,
         **{"frame_rate": mean_rate} | track.facts,
     )
-
-
-def _coded_picture(source: ByteSource, stream: StreamInfo, packets: Packets) -> PictureFormat | None:
-    if stream.codec not in _PICTURE_FROM_PACKET:
-        return picture_format(stream)
-    first = source.read(int(packets.offset[0]), min(int(packets.size[0]), LONGEST_KEYFRAME_HEADER))
-    return keyframe_format(stream.codec, first)
 
 
 def _describe_picture(stream: StreamInfo, picture: PictureFormat) -> StreamInfo:

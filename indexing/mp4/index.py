@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
-from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
+from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
@@ -24,7 +24,8 @@ from videoloader.indexing.mp4.start import TrackHead, first_composition, track_s
 from videoloader.indexing.reordering import depth_of
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
-from videoloader.indexing.true_order import with_true_order
+from videoloader.indexing.true_order import with_decoded_frames
+from videoloader.indexing.wrong_times import times_are_wrong
 
 _LATEST = (1 << 63) - 1
 _TKHD_SIZE, _MDHD_SIZE = 80, 20
@@ -241,11 +242,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
         stream_number=track.trak.number,
         **description.facts,
     )
-    if stream.codec in ("vp8", "vp9"):
-        first = source.read(int(samples.offset[0]), min(int(samples.size[0]), LONGEST_KEYFRAME_HEADER))
-        picture = keyframe_format(stream.codec, first)
-    else:
-        picture = picture_format(stream)
+    picture = coded_picture(stream, source, int(samples.offset[0]), int(samples.size[0]))
     if picture and (picture.width, picture.height) != (stream.width, stream.height):
         # Decoders go by the codec's own header, whatever size the sample description tells of.
         stream = replace(stream, width=picture.width, height=picture.height)
@@ -274,4 +271,5 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     )
     if spans_need_decoding(index, source, shown):
         return with_decoded_spans(index, source)
-    return with_true_order(index, source, samples.dts, order)
+    wrong = times_are_wrong(index, source, samples.dts, order)
+    return with_decoded_frames(index, source) if wrong else index

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
-from videoloader.indexing.bitstream.random_access import has_idr, is_intra_only, is_random_access
+from videoloader.indexing.bitstream.random_access import has_idr, is_intra_only
 from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.keyframe_heads import with_keyframes_read
+from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet, with_keyframes_read
 from videoloader.indexing.libav import NothingDecodesError, index_by_decoding
 from videoloader.indexing.mp4.edits import Shown
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.true_order import packets_of
 
 # Of H.264, by libavcodec.
 _DEEPEST_REORDERING = 16
@@ -45,7 +44,7 @@ def spans_need_decoding(index: VideoIndex, source: ByteSource, shown: Shown) -> 
     if is_intra_only(index.stream.codec):
         return False
     # A video's own start is looked at elsewhere, with or without an edit list.
-    if first and not _starts_at(index, source, first):
+    if first and is_random_access_at(index, source, first) is False:
         return True
     if not all(_starts_anew_at(index, source, packet) for packet in sorted(set(others))):
         return True
@@ -67,9 +66,8 @@ def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
         raise
     except DecodeError:
         return index  # damaged: what a decode cannot tell stays as the container says
-    number = {offset: packet for packet, offset in enumerate(index.packet_offset.tolist())}
-    packets = np.array([number.get(offset, -1) for offset in decoded.packet_offset.tolist()])
-    if not decoded.byte_ranges or packets.min() < 0 or len(number) < len(index.packet_offset):
+    packets = packets_of(decoded, index)
+    if packets is None:
         return decoded
     spans = replace(
         index,
@@ -101,36 +99,24 @@ def _with_depth_of_decoder(index: VideoIndex, source: ByteSource) -> VideoIndex:
     Where pictures seem to come out of order libavformat takes their reordering for deeper, and says so to its decoder.
     How deep decides which pictures are lost at a jump.
     """
-    shown = index.frame_packet.tolist()
-    known, own = set(shown), index.stream.reorder_depth
+    shown, own = index.frame_packet.tolist(), index.stream.reorder_depth
+    known = set(shown)
     for depth in dict.fromkeys((own, _DEEPEST_REORDERING, *range(own + 1, _DEEPEST_REORDERING))):
         tried = replace(index, stream=replace(index.stream, reorder_depth=depth))
-        decoder = FreshDecoder(tried, 0)
-        came: list[int | None] = []
-        for number in range(len(index.packet_size)):
-            came += [frame.pts for frame in decoder.frames(number, _read(index, source, number)) or ()]
-        came += [frame.pts for frame in decoder.rest() or ()]
+        payloads = (read_packet(index, source, number) for number in range(len(index.packet_size)))
+        came = (frame.pts for frame in FreshDecoder(tried, 0).all_frames(payloads))
         if [packet for packet in came if packet in known] == shown:
             return tried
     return index
-
-
-def _starts_at(index: VideoIndex, source: ByteSource, packet: int) -> bool:
-    config = index.stream.codec_configs[index.packet_config[packet]]
-    return is_random_access(index.stream.codec, config, _read(index, source, packet)) is not False
 
 
 def _starts_anew_at(index: VideoIndex, source: ByteSource, packet: int) -> bool:
     """Whether what a decoder decoded before does not matter at a packet, and it gives out all that it holds back."""
     codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[packet]]
     if codec not in ("h264", "hevc"):
-        return codec != "vvc" and _starts_at(index, source, packet)
-    data = _read(index, source, packet)
+        return codec != "vvc" and is_random_access_at(index, source, packet) is not False
+    data = read_packet(index, source, packet)
     if codec == "h264":
         return has_idr(config, data)
     units = (data[start] for start, _ in iterate_nals(data, nal_length_size(codec, config)))
     return any(unit >> 1 & 63 in _HEVC_BLA_AND_IDR for unit in units)
-
-
-def _read(index: VideoIndex, source: ByteSource, packet: int) -> bytes:
-    return source.read(*index.packet_range(packet))
