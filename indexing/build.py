@@ -6,13 +6,14 @@ import warnings
 
 from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
 from videoloader.indexing.avi import index_avi
+from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder
 from videoloader.indexing.images import index_images
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.keyframes import with_sure_keyframes
 from videoloader.indexing.libav import index_by_demuxing
-from videoloader.indexing.lost_pictures import config_switches, may_lose_pictures, with_pictures_that_come
+from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.mpegts import index_mpegts

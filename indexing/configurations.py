@@ -45,8 +45,7 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
     if codec not in WITH_HEADERS or (not brought and len(records) == 1):
         return index
     first = since or 0
-    changes = np.flatnonzero(np.diff(index.packet_config[first:])) if len(records) > 1 else np.empty(0, np.int64)
-    switched = set((first + 1 + changes).tolist())
+    switched = {packet for packet in config_switches(index) if packet > first}
     distinct = set(map(tuple, brought.values()))  # most keyframes bring the same
     if since is None and not switched and all(_are_known(codec, records[0], each) for each in distinct):
         return index
@@ -74,6 +73,13 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
     kept = tuple(palettes.get(config, b"") for config in configs)
     stream = replace(index.stream, codec_configs=tuple(configs), palettes=kept if any(kept) else ())
     return replace(index, packet_config=column, packet_key=key, stream=stream)
+
+
+def config_switches(index: VideoIndex) -> list[int]:
+    """The packets with which another configuration record comes into force."""
+    if len(index.stream.codec_configs) == 1:
+        return []
+    return [packet + 1 for packet in np.flatnonzero(np.diff(index.packet_config)).tolist()]
 
 
 def brings_others(index: VideoIndex, packet: int, units: Iterable[bytes]) -> bool:

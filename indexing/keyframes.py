@@ -50,8 +50,6 @@ def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
     codec = index.stream.codec
     if index.keys_from != "container" or index.stream.encrypted or not len(index.packet_key):
         return index
-    if index.container == "images":
-        return replace(index, keys_from="headers")  # each file is one picture
     if codec == "mjpeg":
         return _with_jpeg_tables(index, source)
     if is_intra_only(codec):

@@ -341,7 +341,6 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                 continue
             if packet.size:
                 packets.add(packet, bytes(packet))
-                packets.hidden.append(packet.is_discard)
                 packets.key.append(not marked and (packet.is_keyframe or packets.starts[-1] is True))
                 packet.pts = number
             try:

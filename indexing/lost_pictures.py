@@ -12,18 +12,11 @@ from videoloader.indexing.bitstream.parameter_sets import (
     is_sequence_set,
     sets_of_record,
 )
-from videoloader.indexing.configurations import Brought, is_closed, renews_sequences
+from videoloader.indexing.configurations import Brought, config_switches, is_closed, renews_sequences
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.true_order import with_frames
-
-
-def config_switches(index: VideoIndex) -> list[int]:
-    """The packets with which another configuration record comes into force."""
-    if len(index.stream.codec_configs) == 1:
-        return []
-    return [packet + 1 for packet in np.flatnonzero(np.diff(index.packet_config)).tolist()]
 
 
 def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) -> bool:

@@ -133,8 +133,11 @@ def _signs(
     if len(places) > _MOST_PLACES:
         places = places[np.linspace(0, len(places) - 1, _MOST_PLACES).astype(np.int64)]
     signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
-    excess = _excess(shown, order, deepest_reordering(index.stream))
-    signs += [] if excess is None else [excess]
+    # A picture that waits for more others than a decoder holds back.
+    late, deepest = shown.searchsorted(order) - np.arange(len(order)), deepest_reordering(index.stream)
+    if late.max(initial=0) > deepest:
+        last = int(order[late.argmax()])
+        signs.append((max(last - deepest - 1, 0), last))
     keys = index.packet_key.nonzero()[0]
     # A keyframe before which a picture is decoded that is shown after it.
     overtaken = keys[np.maximum.accumulate(pts)[keys] > pts[keys]]
@@ -143,15 +146,6 @@ def _signs(
     leading = keys[later[keys] < pts[keys]][:_MOST_KEYFRAMES]
     signs += [(key, key + int(pts[key:].argmin())) for key in leading.tolist() if _is_shown_first(index, source, key)]
     return signs
-
-
-def _excess(shown: npt.NDArray[np.int64], order: npt.NDArray[np.int64], deepest: int) -> tuple[int, int] | None:
-    """(first, last packet) where a picture waits for more others than a decoder holds back."""
-    late = shown.searchsorted(order) - np.arange(len(order))
-    if late.max(initial=0) <= deepest:
-        return None
-    last = int(order[late.argmax()])
-    return max(last - deepest - 1, 0), last
 
 
 def _out_of_step(steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -119,6 +119,7 @@ def _assemble(source: ByteSource, offsets: list[int], header: ImageHeader, fps: 
         frame_packet=numbers.astype(np.int32),
         frame_pts=numbers,
         byte_ranges=True,
+        keys_from="headers",  # each file is one picture
         stream=StreamInfo(
             codec=header.codec,
             codec_configs=(b"",),

@@ -70,16 +70,11 @@ def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
     if packets is None:
         return decoded
     spans = replace(
-        index,
-        method="decoded",
-        packet_offset=index.packet_offset[packets],
+        decoded,
+        container=index.container,
         packet_size=index.packet_size[packets],
-        packet_pts=decoded.packet_pts,
-        packet_key=decoded.packet_key,
-        packet_disposable=decoded.packet_disposable,
-        packet_config=decoded.packet_config,
-        frame_packet=decoded.frame_packet,
-        frame_pts=decoded.frame_pts,
+        start_time=index.start_time,
+        keys_from=index.keys_from,
         stream=replace(
             index.stream,
             # All packets were looked at for parameter sets, which stay in force from one span to the next.

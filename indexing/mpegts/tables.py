@@ -13,9 +13,12 @@ from videoloader.indexing.mpegts.packets import PAT_PID, OddStreamError, Payload
 _PAT, _PMT = 0, 2  # table ids
 _PRIVATE_DATA = 0x06
 _REGISTRATION = 0x05  # descriptor tag
-# stream_type of ISO/IEC 13818-1, table 2-34, and of those registered at SMPTE; the codecs that are cut here.
-_CODECS = {0x01: "mpeg2video", 0x02: "mpeg2video", 0x1B: "h264", 0x24: "hevc"}
-_OTHER_VIDEO = {0x10, 0x20, 0x21, 0x33, 0x42, 0xD1, 0xD2, 0xD4, 0xDB, 0xEA}
+_UNKNOWN = "?"
+# Videos by stream_type of ISO/IEC 13818-1, table 2-34, and of those registered at SMPTE: the codecs that are cut here.
+_CODECS = {
+    **{0x01: "mpeg2video", 0x02: "mpeg2video", 0x1B: "h264", 0x24: "hevc"},
+    **dict.fromkeys((0x10, 0x20, 0x21, 0x33, 0x42, 0xD1, 0xD2, 0xD4, 0xDB, 0xEA), _UNKNOWN),
+}
 # Private data that is certainly no video: its descriptors name subtitles, teletext or a sound codec.
 _NO_VIDEO_TAGS = {0x46, 0x56, 0x59, 0x6A, 0x7A, 0x7B, 0x7C, 0x7F}
 _NO_VIDEO_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opus", b"KLVA", b"ID3 ", b"VANC", b"HEAC"}
@@ -23,7 +26,6 @@ _NO_VIDEO_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opu
 _SOUND = {0x03, 0x04, 0x0F, 0x11, 0x1C, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x87, 0xA1, 0xA2}
 _SOUND_TAGS = {0x6A, 0x7A, 0x7B, 0x7C}
 _SOUND_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opus", b"HEAC"}
-_UNKNOWN = "?"
 _SHORTEST_SECTION = 12  # bytes; what claims to be shorter is not looked at, nor what follows it
 # With the bits of each byte turned around, zlib's checksum is the one of program tables.
 _BITS_TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
@@ -143,19 +145,8 @@ def read_map(section: bytes) -> list[ElementaryStream]:
         if position > stop:
             raise OddStreamError("an entry of a program map does not fit")
         descriptors = section[start:position]
-        streams.append(
-            ElementaryStream(pid, stream_type, _codec(stream_type, descriptors), _is_sound(stream_type, descriptors))
-        )
+        streams.append(ElementaryStream(pid, stream_type, *_kind(stream_type, descriptors)))
     return streams
-
-
-def _is_sound(stream_type: int, descriptors: bytes) -> bool:
-    if stream_type != _PRIVATE_DATA:
-        return stream_type in _SOUND
-    return any(
-        tag in _SOUND_TAGS or (tag == _REGISTRATION and payload[:4] in _SOUND_FORMATS)
-        for tag, payload in _iterate_descriptors(descriptors)
-    )
 
 
 def _iterate_descriptors(descriptors: bytes) -> Iterator[tuple[int, bytes]]:
@@ -167,17 +158,15 @@ def _iterate_descriptors(descriptors: bytes) -> Iterator[tuple[int, bytes]]:
         yield descriptors[start - 2], descriptors[start:position]
 
 
-def _codec(stream_type: int, descriptors: bytes) -> str:
-    if stream_type in _CODECS:
-        return _CODECS[stream_type]
-    if stream_type in _OTHER_VIDEO:
-        return _UNKNOWN
+def _kind(stream_type: int, descriptors: bytes) -> tuple[str, bool]:
+    """(codec, whether it is sound) of an ElementaryStream."""
     if stream_type != _PRIVATE_DATA:
-        return ""
-    for tag, payload in _iterate_descriptors(descriptors):
-        if tag in _NO_VIDEO_TAGS:
-            return ""
+        return _CODECS.get(stream_type, ""), stream_type in _SOUND
+    told = [(tag, payload[:4] if tag == _REGISTRATION else b"") for tag, payload in _iterate_descriptors(descriptors)]
+    is_sound = any(tag in _SOUND_TAGS or name in _SOUND_FORMATS for tag, name in told)
+    for tag, name in told:
+        if tag in _NO_VIDEO_TAGS or name in _NO_VIDEO_FORMATS:
+            return "", is_sound
         if tag == _REGISTRATION:
-            name = payload[:4]
-            return "" if name in _NO_VIDEO_FORMATS else "hevc" if name == b"HEVC" else _UNKNOWN
-    return _UNKNOWN
+            return "hevc" if name == b"HEVC" else _UNKNOWN, is_sound
+    return _UNKNOWN, is_sound
