@@ -374,15 +374,17 @@ def packet_times(
     Packets without a frame count as shown with the frame before them.
     """
     # The last time of a packet that is shown several times, so that they are the frames' own wherever these rise.
-    numbers = np.arange(len(frame_pts))
     rising = frame_pts
-    if len(frame_pts) > 1 and np.diff(frame_pts).min() <= 0:
+    if (frame_pts[1:] <= frame_pts[:-1]).any():
+        numbers = np.arange(len(frame_pts))
         rising = np.maximum.accumulate(frame_pts - numbers) + numbers
     packet_pts = np.full(count, rising[0])
     packet_pts[frame_packet] = rising
-    has_frame = np.zeros(count, np.bool_)
-    has_frame[frame_packet] = True
-    return packet_pts[np.maximum.accumulate(np.where(has_frame, np.arange(count), 0))]
+    with_frame = np.zeros(count, np.int64)
+    with_frame[frame_packet] = frame_packet
+    if np.count_nonzero(with_frame) < count - 1:  # else all packets but perhaps the first have one
+        packet_pts = packet_pts[np.maximum.accumulate(with_frame)]
+    return packet_pts
 
 
 def _presentation_times(pts: list[int | None], packets: _Packets) -> npt.NDArray[np.int64]:
