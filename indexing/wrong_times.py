@@ -27,6 +27,8 @@ from videoloader.indexing.sources import ByteSource
 # Packets whose slices are looked at where nothing is reordered, of the first and of the smallest; bytes of each.
 _LOOKED_AT, _SLICE_HEAD = 4, 256
 _WITH_B_PICTURES = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
+# Videos of at most so many packets are looked at as a whole.
+_FEW_PACKETS = 8
 # So many packets after the last in doubt are decoded too: more than any decoder holds back.
 _HELD_BACK = 16
 # Strange places that are looked into, spread over the video, and keyframes of open GOPs whose kind is looked at.
@@ -68,7 +70,9 @@ def times_are_wrong(
         order = index.packet_pts.argsort(kind="stable") if order is None else order
         if _is_plainly_sound(index, order):
             return False
-        signs = _signs(index, source, dts, order)
+        # So few times have no rhythm that one could break.
+        few = len(index.packet_size) <= _FEW_PACKETS
+        signs = [(0, len(index.packet_size) - 1)] if few else _signs(index, source, dts, order)
     runs = [_run_around(index, source, *sign) for sign in signs]
     return any(_comes_in_another_order(index, source, *run) for run in _merged(runs))
 

@@ -221,6 +221,13 @@ def test_two_pictures_that_change_places_where_all_packets_are_read(film, tmp_pa
         assert index.frame_packet.tolist() == build_index(sound).frame_packet.tolist()
 
 
+def test_a_video_of_three_frames_without_a_rhythm(tmp_path, patched):
+    path = tmp_path / "short.mp4"
+    write_video(path, Recipe("mp4", "mpeg2video", frames=3))
+    for values in ([0, 2 * STEP, 0], [0, 0, -STEP - 100], [0, 0, -STEP - STEP // 2], [3 * STEP, 0, 0]):
+        assert_is_as_decoded(with_offsets(path.read_bytes(), values), patched)
+
+
 def test_pictures_that_wait_longer_than_the_headers_allow(film, patched):
     values = np.array(offsets(film["mpeg4"]))
     values[20:25] += 40 * STEP

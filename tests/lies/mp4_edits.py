@@ -19,7 +19,9 @@ def _edited(data: bytes, rows: object) -> bytes | None:
             return None
         scale, length = struct.unpack_from(">II", header, 12)
         chosen = rows(length, max(scale, 1))  # type: ignore[operator]
-        body = b"".join(struct.pack(">IiI", int(span) % 2**32, int(start), rate) for span, start, rate in chosen)
+        body = b"".join(
+            struct.pack(">III", int(span) % 2**32, int(start) % 2**32, rate) for span, start, rate in chosen
+        )
         table = box(b"elst", struct.pack(">II", 0, len(chosen)) + body)
         return with_child(track, (b"edts",), table)
 
