@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import av
 import av.error
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from videoloader.convert.resize import needed_part, resize, take_nearest
-from videoloader.convert.spec import ColorSpec, Geometry, Interpolation, OutputSpec, source_view
+from videoloader.convert.spec import ColorSpec, Geometry, Interpolation, OutputSpec, Samples, source_view
 from videoloader.convert.swscale import format_facts, part_of_frame
 from videoloader.errors import ConfigurationError, UnsupportedError
-
-Samples = npt.NDArray[Any]
 
 
 def convert_frame(

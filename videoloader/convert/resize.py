@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.spec import Box, Interpolation
-
-Samples = npt.NDArray[Any]
+from videoloader.convert.spec import Box, Interpolation, Samples
 
 # How far a filter reaches, in pixels of the coarser of the two pictures.
 _REACH = {"bilinear": 1, "bicubic": 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import av
 import numpy as np
@@ -18,6 +18,7 @@ from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.index import StreamInfo
 
 Box = tuple[int, int, int, int]
+Samples = npt.NDArray[Any]
 Matrix = Literal["identity", "bt709", "fcc", "bt601", "smpte240m", "bt2020"]
 ChromaSite = Literal["left", "center", "topleft", "top", "bottomleft", "bottom"]
 Interpolation = Literal["bilinear", "bicubic", "nearest"]

@@ -17,17 +17,14 @@ import threading
 from collections import OrderedDict
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import av
 import av.filter
 import numpy as np
-import numpy.typing as npt
 
-from videoloader.convert.spec import Box, Color, ColorSpec
+from videoloader.convert.spec import Box, Color, ColorSpec, Samples
 from videoloader.errors import ConfigurationError, UnsupportedError
-
-Samples = npt.NDArray[Any]
 
 # Chroma subsampling by the size of a 16×16 picture's chroma planes.
 _SUBSAMPLING = {
