@@ -96,6 +96,11 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def on_stream(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:
+    """What PyTorch does in the block goes on this CUDA stream; None on the CPU."""
+    return nullcontext() if stream is None else torch.cuda.stream(stream)
+
+
 def profiler_range(name: str, device: torch.device) -> AbstractContextManager[None]:
     """A range of this name in what Nsight and other NVTX tools show, on CUDA devices."""
     return torch.cuda.nvtx.range(f"videoloader {name}") if device.type == "cuda" else nullcontext()
@@ -107,7 +112,7 @@ def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> t
     It is taken for a stream that nothing ever runs on. PyTorch gives a block out again only when all streams
     recorded for its last tensor are done with it, so such memory has nothing to wait for.
     """
-    with torch.cuda.stream(_idle_stream(device)) if device.type == "cuda" else nullcontext():
+    with on_stream(_idle_stream(device) if device.type == "cuda" else None):
         return torch.empty(tuple(size), dtype=dtype, device=device)
 
 

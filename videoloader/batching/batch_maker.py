@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -34,7 +33,7 @@ from videoloader.batching.stats import LoaderStats, decoding_stats
 from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
-from videoloader.device import hand_over, own_stream, profiler_range
+from videoloader.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.errors import DecodeError
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.cancellation import CancelToken
@@ -97,10 +96,6 @@ class BatchInMaking(NamedTuple):
         wait([self.made])
 
 
-def _no_stand_ins(clip: PlannedClip) -> Iterator[PlannedClip]:
-    return iter(())
-
-
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
     """What one batch is to consist of.
@@ -115,7 +110,7 @@ class BatchPlan:
 
     clips: Callable[[], Sequence[PlannedClip]]
     collate: Collate
-    stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]] = _no_stand_ins
+    stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]] = lambda clip: iter(())
     rng: Callable[[int], np.random.Generator] | None = None
 
 
@@ -232,7 +227,7 @@ class BatchMaker:
         decoding = planned.get()
         if isinstance(decoding, BaseException):
             raise decoding
-        with self._on_stream():
+        with on_stream(self._stream):
             reports = self._wait_and_replace(decoding)
         complete = partial(self._complete, decoding, reports)
         # Modules draw from PyTorch's global generators. So does the consumer: in another thread than its own they
@@ -244,11 +239,8 @@ class BatchMaker:
         made = complete()
         return lambda: made
 
-    def _on_stream(self) -> AbstractContextManager[object]:
-        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
-
     def _complete(self, decoding: _DecodingBatch, reports: list[ClipsReport]) -> MadeBatch:
-        with self._on_stream():
+        with on_stream(self._stream):
             rows = [row for row in decoding.rows if not row.left_out]
             begin = time.perf_counter()
             decoding.token.raise_if_cancelled()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 
 import av
@@ -25,6 +24,7 @@ from videoloader.convert import (
     fill_pixel,
     upload_frame,
 )
+from videoloader.device import on_stream
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.decode_job import ClipSlots
@@ -143,7 +143,7 @@ class ClipSink:
             geometry, slot = self._clips[clip].geometry, self._picture(clip, frames[0])
             target = torch.empty(slot.shape, dtype=slot.dtype, pin_memory=True) if slot.is_cuda else slot
             convert_frame(frame, colors, stream.rotation, stream.mirrored, geometry, self._output, target)
-            with _on(self._cuda_stream):
+            with on_stream(self._cuda_stream):
                 if target is not slot:
                     slot.copy_(target, non_blocking=True)
                 self._complete(clip, frames)
@@ -203,13 +203,13 @@ class ClipSink:
     def _fill(self, clip: int, frames: list[int]) -> None:
         """Make the frames of constant padding."""
         picture = self._picture(clip, frames[0])
-        with _on(self._cuda_stream):
+        with on_stream(self._cuda_stream):
             picture.copy_(self._pixel(picture, self._output.fill_value)[:, None, None].expand_as(picture))
             self._complete(clip, frames)
 
     def _fill_borders(self, clip: int, border: Border) -> None:
         slots = self._clips[clip].slots
-        with _on(self._cuda_stream):
+        with on_stream(self._cuda_stream):
             pixel = self._pixel(slots, border.fill)
             for position in self._positions[clip]:
                 fill_border(slots[position], border, pixel)
@@ -218,7 +218,3 @@ class ClipSink:
         """[3]: a colour in the numbers of a slot."""
         output = replace(self._output, fill_value=color)
         return slot.new_tensor(fill_pixel(self._stream, self._colors, output))
-
-
-def _on(stream: torch.cuda.Stream | None) -> torch.cuda.StreamContext | nullcontext[None]:
-    return nullcontext() if stream is None else torch.cuda.stream(stream)
