@@ -19,8 +19,8 @@ from videoloader.decoding import nvdec
 from videoloader.decoding.capabilities import section_format
 from videoloader.decoding.sessions import SessionError
 from videoloader.indexing import FileSource, VideoIndex, build_index
-from videoloader.packets.decode_plan import plan_frames
-from videoloader.packets.read_packets import PacketBytes, read_packets
+from videoloader.packets.decode_plan import PacketBytes, plan_frames
+from videoloader.packets.read_packets import read_packets
 
 # Of a GOP of 400 frames.
 WANTED = (130, 134, 138, 142)

@@ -23,8 +23,8 @@ from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
 from videoloader.decoding import nvdec as engine
 from videoloader.errors import DecodeError
 from videoloader.indexing import FileSource, VideoIndex, build_index
-from videoloader.packets.decode_plan import plan_frames
-from videoloader.packets.read_packets import PacketBytes, read_packets
+from videoloader.packets.decode_plan import PacketBytes, plan_frames
+from videoloader.packets.read_packets import read_packets
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.decode_job import whole_clip
 

@@ -12,8 +12,8 @@ from corpus_files import GOOD_FILES
 
 from videoloader.indexing import VideoIndex, build_index, open_source
 from videoloader.indexing.bitstream.display_order import display_order
-from videoloader.packets.decode_plan import Run
-from videoloader.packets.read_packets import PacketBytes, read_packets
+from videoloader.packets.decode_plan import PacketBytes, Run
+from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import IndexCorrection
 
 Sample = Callable[[str], Path]

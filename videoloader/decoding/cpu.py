@@ -20,7 +20,7 @@ from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.decoder import make_packet, open_decoder, size_told
 from videoloader.indexing.images import has_own_tables
 from videoloader.indexing.index import VideoIndex
-from videoloader.packets.read_packets import PacketBytes
+from videoloader.packets.decode_plan import PacketBytes
 
 _OPEN_CONTEXTS = 8
 # Codecs whose decoders keep nothing over a flush that the next keyframe does not set anew, but for the parameter sets

@@ -17,8 +17,7 @@ from videoloader.decoding.cpu import CpuDecoder, Sink, refusal
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.damage_reach import DamageReach
 from videoloader.indexing.index import VideoIndex
-from videoloader.packets.decode_plan import Run, plan_frames, with_all_frames
-from videoloader.packets.read_packets import PacketBytes
+from videoloader.packets.decode_plan import PacketBytes, Run, plan_frames, with_all_frames
 
 Read = Callable[[Run], Iterable[PacketBytes]]
 

@@ -20,8 +20,7 @@ from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.index import VideoIndex
-from videoloader.packets.decode_plan import Run
-from videoloader.packets.read_packets import PacketBytes
+from videoloader.packets.decode_plan import PacketBytes, Run
 
 # Those whose frames were seen to be the same with any number of threads, and in damaged streams, too, where one thread
 # sees no damage. Theora's (libavcodec 62) are not, with six; nor MPEG-4's: each thread guesses at encoders' faults.

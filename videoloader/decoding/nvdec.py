@@ -22,7 +22,7 @@ from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
-from videoloader.packets.read_packets import PacketBytes
+from videoloader.packets.decode_plan import PacketBytes
 
 _NEVER_REORDERED = ("vp8", "vp9", "av1")
 _WITH_PARAMETER_SETS = ("h264", "hevc")

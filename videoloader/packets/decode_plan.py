@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +29,30 @@ class Run:
 
     packets: npt.NDArray[np.int64]
     wanted: npt.NDArray[np.int64]
+
+
+class PacketBytes(NamedTuple):
+    """One packet of a run.
+
+    Attributes:
+        number: in the index.
+        data: its payload.
+        wanted: whether its frame is wanted.
+        headers: whether it brings along parameter sets or sequence headers, which stay in force behind it.
+        place: where its picture comes in display order, by the packets' own headers; see ``read_packets``.
+    """
+
+    number: int
+    data: bytes | memoryview
+    wanted: bool
+    headers: bool = False
+    place: int | None = None
+
+
+# Makes one of its fields. For each packet, so without a call of Python's.
+packet_bytes: Callable[[tuple[int, bytes | memoryview, bool, bool, int | None]], PacketBytes] = partial(
+    tuple.__new__, PacketBytes
+)
 
 
 @dataclass(frozen=True, eq=False)

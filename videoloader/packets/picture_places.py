@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
@@ -14,17 +13,14 @@ from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, s
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, first_slice, places_by_count, without_slice
 from videoloader.indexing.index import VideoIndex
-from videoloader.packets.decode_plan import Run
+from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
 
 UNKNOWN_PLACE = -1
 # Bytes of a run that is read before the first of its packets is given on.
 _MOST_AT_ONCE = 16 << 20
 
-# Of a packet: its number, its payload, whether its frame is wanted, and the place of its picture.
-Part: TypeAlias = tuple[int, bytes | memoryview, bool, int | None]
 
-
-def with_places(index: VideoIndex, run: Run, parts: Iterator[Part]) -> Iterator[Part]:
+def with_places(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     """Add to each packet the place of its picture in display order, unless the index's ranks are known to be right.
 
     The order that the headers tell is compared with the ranks. If they agree, the index remembers it: a later run from
@@ -34,17 +30,17 @@ def with_places(index: VideoIndex, run: Run, parts: Iterator[Part]) -> Iterator[
     Args:
         index: of the video.
         run: its packets are these.
-        parts: of the packets, in decode order.
+        packets: in decode order.
     """
     # Of an index that was decoded the ranks are those of the decode.
     if index.method == "decoded" or index.ranks_seen_right.get(int(run.packets[0]), -1) >= run.packets[-1]:
-        return parts
+        return packets
     if index.packet_size[run.packets].sum(dtype=np.int64) <= _MOST_AT_ONCE:
-        held = [*parts]
-        if _ranks_are_right(index, run, [data for _, data, _, _ in held]):
+        held = [*packets]
+        if _ranks_are_right(index, run, [packet.data for packet in held]):
             return iter(held)
-        parts = iter(held)
-    return _by_headers(index, run, parts)
+        packets = iter(held)
+    return _by_headers(index, run, packets)
 
 
 def _ranks_are_right(index: VideoIndex, run: Run, payloads: list[bytes | memoryview]) -> bool:
@@ -81,14 +77,14 @@ def _ranks_are_right(index: VideoIndex, run: Run, payloads: list[bytes | memoryv
     return right
 
 
-def _by_headers(index: VideoIndex, run: Run, parts: Iterator[Part]) -> Iterator[Part]:
+def _by_headers(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     first, last = int(run.packets[0]), int(run.packets[-1])
     order = display_order(index.stream.codec, index.stream.codec_configs[index.packet_config[first]])
     if order is None:
-        yield from parts
+        yield from packets
         return
     places: list[int] = []
-    for number, data, wanted, _ in parts:
+    for number, data, wanted, headers, _ in packets:
         place = UNKNOWN_PLACE
         if not places or places[-1] != UNKNOWN_PLACE:
             try:
@@ -96,7 +92,7 @@ def _by_headers(index: VideoIndex, run: Run, parts: Iterator[Part]) -> Iterator[
             except (ValueError, IndexError):
                 place = UNKNOWN_PLACE
         places.append(place)
-        yield number, data, wanted, place
+        yield packet_bytes((number, data, wanted, headers, place))
     # Of all packets up to the last, since another run may want those that this one has left out.
     if len(places) == last - first + 1 and places[-1] != UNKNOWN_PLACE:
         in_order = sorted(range(first, last + 1), key=lambda number: places[number - first])

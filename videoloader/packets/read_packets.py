@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress, islice, pairwise, repeat
 from struct import Struct
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,8 @@ from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.sources import ByteSource, FolderSource
-from videoloader.packets.decode_plan import Run
-from videoloader.packets.picture_places import Part, with_places
+from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
+from videoloader.packets.picture_places import with_places
 from videoloader.packets.run_start import IndexCorrection, from_keyframe
 
 _LARGEST_READ = 16 << 20
@@ -42,28 +41,6 @@ _LARGEST_READ = 16 << 20
 _LONGEST_LOOK_AHEAD = 64 << 20
 
 
-class PacketBytes(NamedTuple):
-    """One packet of a run.
-
-    Attributes:
-        number: in the index.
-        data: its payload.
-        wanted: whether its frame is wanted.
-        headers: whether it brings along parameter sets or sequence headers, which stay in force behind it.
-        place: where its picture comes in display order, by the packets' own headers; see ``read_packets``.
-    """
-
-    number: int
-    data: bytes | memoryview
-    wanted: bool
-    headers: bool = False
-    place: int | None = None
-
-
-# For each packet, so without a call of Python's.
-_packet: Callable[[tuple[int, bytes | memoryview, bool, bool, int | None]], PacketBytes] = partial(
-    tuple.__new__, PacketBytes
-)
 _LENGTH_AND_HEADER = Struct(">IB").unpack_from
 
 
@@ -89,28 +66,27 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
         _check_files(source, index, run)
     codec = index.stream.codec
     all_wanted = len(run.wanted) == len(run.packets)
-    wanted = [True] * len(run.packets)
-    if not all_wanted:
-        wanted = np.isin(run.packets, run.wanted, assume_unique=True).tolist()
-    parts: Iterator[Part] = zip(run.packets.tolist(), _read(source, index, run), wanted, repeat(None))
+    wanted = [True] * len(run.packets) if all_wanted else np.isin(run.packets, run.wanted, assume_unique=True).tolist()
+    payloads = _read(source, index, run)
+    packets: Iterator[PacketBytes] = map(
+        packet_bytes, zip(run.packets.tolist(), payloads, wanted, repeat(False), repeat(None))
+    )
     if index.container == "images" and codec == "mjpeg":
-        return _whole_jpegs(source, _as_packets(parts))
+        return _whole_jpegs(source, packets)
     if index.stream.encrypted:
-        return _as_packets(parts)
+        return packets
     if places:
-        parts = with_places(index, run, parts)
+        packets = with_places(index, run, packets)
     # A packet of an index that was decoded may carry a part of another's frame. Which frames come out before the first
     # keyframe, a decoder guesses from all the packets that it is given.
     leaves_out = not (all_wanted or index.method == "decoded" or run.packets[0] < index.first_keyframe)
     if codec in WITH_PARAMETER_SETS:
         leaves_some = leaves_out and codec == "h264"
         packets = _with_sets_told(
-            source, index, run, parts, leaves_out=leaves_some, sees_gaps=leaves_some and not places
+            source, index, run, packets, leaves_out=leaves_some, sees_gaps=leaves_some and not places
         )
     elif codec in WITH_HEADERS:
-        packets = _with_sequences_told(codec, parts)
-    else:
-        packets = _as_packets(parts)
+        packets = _with_sequences_told(codec, packets)
     if index.packet_key[run.packets[0]]:
         packets = from_keyframe(index, packets)
     if codec == "h264" and run.packets[0]:
@@ -122,12 +98,8 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     return packets
 
 
-def _as_packets(parts: Iterator[Part]) -> Iterator[PacketBytes]:
-    return (_packet((number, data, wanted, False, place)) for number, data, wanted, place in parts)
-
-
 def _with_sets_told(
-    source: ByteSource, index: VideoIndex, run: Run, parts: Iterator[Part], *, leaves_out: bool, sees_gaps: bool
+    source: ByteSource, index: VideoIndex, run: Run, packets: Iterator[PacketBytes], leaves_out: bool, sees_gaps: bool
 ) -> Iterator[PacketBytes]:
     """The packets of H.264 or HEVC, with ``headers`` set for those that bring along parameter sets.
 
@@ -139,7 +111,7 @@ def _with_sets_told(
 
     Args:
         source, index, run: as for ``read_packets``.
-        parts: of the packets.
+        packets: of the run, in decode order.
         leaves_out: whether packets of H.264 that nobody wants, and no other refers to, are left out.
         sees_gaps: whether none of the others may be missing.
 
@@ -151,9 +123,8 @@ def _with_sets_told(
     needed = set(run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO].tolist()) if leaves_out else ()
     config = length_size = recovery_point = -1
     numbers: FrameNumbers | None = None
-    for (number, data, wanted, place), config_here in zip(
-        parts, index.packet_config[run.packets].tolist(), strict=True
-    ):
+    for packet, config_here in zip(packets, index.packet_config[run.packets].tolist(), strict=True):
+        number, data, wanted, _, _ = packet
         if config_here != config:
             if sees_gaps and config < 0 and number and not has_idr(configs[config_here], data):
                 recovery_point = number
@@ -182,16 +153,14 @@ def _with_sets_told(
             continue
         if units and brings_others(index, number, units):
             correct = partial(with_sets_found, source=source, packet=number, units=units)
-            better = correct(index)
             # What no record can hold, or no number names, is not known then either: it takes effect as it is read.
-            if not brings_others(better, number, units):
-                raise IndexCorrection(better, correct)
+            if not brings_others(correct(index), number, units):
+                raise IndexCorrection(index, correct)
         if numbers is not None and numbers.show_missing(data):
             correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number)
-            better = correct(index)
-            if better is not index:
-                raise IndexCorrection(better, correct)
-        yield _packet((number, data, wanted, bool(units), place))
+            if correct(index) is not index:
+                raise IndexCorrection(index, correct)
+        yield packet._replace(headers=True) if units else packet
 
 
 def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> VideoIndex:
@@ -206,11 +175,11 @@ def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> Vid
     return index if (disposable == index.packet_disposable).all() else better
 
 
-def _with_sequences_told(codec: str, parts: Iterator[Part]) -> Iterator[PacketBytes]:
+def _with_sequences_told(codec: str, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     """The packets of MPEG-1, 2 or 4, those marked that bring along sequence headers."""
-    for number, data, wanted, place in parts:
-        headers = may_have_sequence_headers(data) and sequence_headers(codec, data) != b""
-        yield PacketBytes(number, data, wanted, headers, place)
+    for packet in packets:
+        brings = may_have_sequence_headers(packet.data) and sequence_headers(codec, packet.data) != b""
+        yield packet._replace(headers=True) if brings else packet
 
 
 def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | memoryview]:

@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from videoloader.indexing.bitstream.display_order import display_order
 from videoloader.indexing.bitstream.random_access import has_idr, is_leading, is_random_access, is_skipped_leading
 from videoloader.indexing.index import VideoIndex
-
-if TYPE_CHECKING:
-    from videoloader.packets.read_packets import PacketBytes
+from videoloader.packets.decode_plan import PacketBytes
 
 # No picture is shown before one that was decoded so many pictures earlier (ITU-T H.264, A.3.1: MaxDpbFrames).
 _DEEPEST_REORDERING = 16
@@ -28,14 +25,18 @@ Correction = Callable[[VideoIndex], VideoIndex]
 class IndexCorrection(Exception):
     """What was read shows that an index is wrong. What was planned with it is to be planned again.
 
+    Args:
+        index: the index.
+        correct: function that corrects it, or another index of the video, which other threads may have corrected
+            meanwhile. An index that has the correction already is returned unchanged.
+
     Attributes:
         index: the same, as it is known now.
-        correct: function that applies the same correction to another index of the video, which other threads may have
-            corrected meanwhile. An index that has the correction already is returned unchanged.
+        correct: as given.
     """
 
     def __init__(self, index: VideoIndex, correct: Correction) -> None:
-        self.index, self.correct = index, correct
+        self.index, self.correct = correct(index), correct
 
 
 def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
@@ -48,7 +49,7 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
     first = next(packets)
     config = index.stream.codec_configs[index.packet_config[first.number]]
     if index.keys_from == "container" and is_random_access(codec, config, first.data) is False:
-        _correct(index, partial(_without_keyframe, packet=first.number))
+        raise IndexCorrection(index, partial(_without_keyframe, packet=first.number))
     if index.method != "decoded":
         if codec in _NAMED_LEADING:
             packets = _without_named_leading(index, config, first, packets)
@@ -102,11 +103,8 @@ def _start_earlier(index: VideoIndex, keyframe: int, packet: int) -> None:
     """Raise IndexCorrection, so that decoding for a packet starts before this keyframe, if there is anything."""
     if keyframe:
         before = np.flatnonzero(index.packet_key[:keyframe])
-        _correct(index, partial(_with_other_start, packet=packet, start=int(before[-1]) if len(before) else 0))
-
-
-def _correct(index: VideoIndex, correct: Correction) -> None:
-    raise IndexCorrection(correct(index), correct)
+        start = int(before[-1]) if len(before) else 0
+        raise IndexCorrection(index, partial(_with_other_start, packet=packet, start=start))
 
 
 def _without_keyframe(index: VideoIndex, packet: int) -> VideoIndex:

@@ -42,8 +42,8 @@ from videoloader.errors import (
 )
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.sources import SourceState, check_unchanged
-from videoloader.packets.decode_plan import DecodePlan, Run, with_all_frames
-from videoloader.packets.read_packets import PacketBytes, read_packets
+from videoloader.packets.decode_plan import DecodePlan, PacketBytes, Run, with_all_frames
+from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import Correction, IndexCorrection
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken

@@ -15,8 +15,8 @@ from videoloader.convert import OutputSpec, full_geometry
 from videoloader.decoding import UnsureError, decode_in_threads
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources import check_unchanged
-from videoloader.packets.decode_plan import Run
-from videoloader.packets.read_packets import PacketBytes, read_packets
+from videoloader.packets.decode_plan import PacketBytes, Run
+from videoloader.packets.read_packets import read_packets
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import warn_of_hdr
 from videoloader.reading.clip_sink import ClipSink
