@@ -14,7 +14,7 @@ from sample_videos import RECIPES, Recipe, write_video
 from truth import full_decode, hash_of
 
 from videoloader import Video
-from videoloader.decoding import CpuDecoder, cpu
+from videoloader.decoding import CpuDecoder, cpu, decode_run
 from videoloader.errors import DecodeError, SourceError, UnsupportedError
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
@@ -45,7 +45,7 @@ def read_frames(source, index, frames, decoder):
     fed = 0
     for run in plan_frames(index, frames).runs:
         packets = read_packets(source, index, run)
-        fed += decoder.decode(index, packets, lambda packet, frame: hashes.update({packet: hash_of(frame)}))
+        fed += decoder.decode(index, packets, lambda packet, frame: hashes.update({packet: hash_of(frame)})).fed
     return [hashes.get(int(index.frame_packet[frame])) for frame in frames], fed
 
 
@@ -153,7 +153,7 @@ def test_a_packet_without_sense_is_an_error_that_names_the_file(decoded, name):
     packets = [packet._replace(data=bytes(len(packet.data))) for packet in read_packets(source, index, run)]
     given_out = []
     with pytest.raises(DecodeError, match=re.escape(f"{index.source}: packet ")):
-        decoder.decode(index, packets, lambda packet, frame: given_out.append(packet))
+        decode_run(decoder, index, run, lambda run: packets, lambda packet, frame: given_out.append(packet))
     assert not given_out
     # The decoder is as good as new afterwards.
     assert read_frames(source, index, [20], decoder)[0] == [truth[20]]

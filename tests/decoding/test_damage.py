@@ -61,7 +61,7 @@ def read_alone(source, index, frame, decoder):
     """(hash of a frame, whether it is called damaged, packets decoded for it)."""
     (run,) = plan_frames(index, [frame]).runs
     found = {}
-    decoded = decode_run(
+    fed, corrupt = decode_run(
         decoder,
         index,
         run,
@@ -69,7 +69,7 @@ def read_alone(source, index, frame, decoder):
         lambda packet, picture: found.update({packet: hash_of(picture)}),
     )
     ((packet, hashed),) = found.items()
-    return hashed, packet in decoded.corrupt, decoded.fed
+    return hashed, packet in corrupt, fed
 
 
 def sequential(data, stream):

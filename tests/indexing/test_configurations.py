@@ -32,14 +32,14 @@ def hashes_of(path, frames, decoder: CpuDecoder, index=None):
             pictures = {}
             try:
                 for run in plan_frames(index, [frame]).runs:
-                    decoded = decode_run(
+                    _, corrupt = decode_run(
                         decoder,
                         index,
                         run,
                         lambda run, index=index: read_packets(source, index, run),
                         lambda packet, picture, to=pictures: to.update({packet: hash_of(picture)}),
                     )
-                    damaged = damaged or bool(decoded.corrupt)
+                    damaged = damaged or bool(corrupt)
             except IndexCorrection as better:
                 index = better.index
                 continue

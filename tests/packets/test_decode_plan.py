@@ -190,7 +190,7 @@ def test_clips_are_in_one_group_just_if_gops_in_common_join_them(drawn, data):
 def test_a_run_with_all_frames_has_those_that_were_wanted_and_every_packet_that_decodes(drawn):
     index, frames = drawn
     for run in plan_frames(index, frames).runs:
-        whole = with_all_frames(index, run)
+        whole = with_all_frames(index, int(run.packets[0]), int(run.packets[-1]))
         assert set(run.packets.tolist()) <= set(whole.packets.tolist())
         assert set(run.wanted.tolist()) <= set(whole.wanted.tolist()) <= set(whole.packets.tolist())
         assert (index.packet_pts[whole.wanted] >= index.packet_pts[whole.packets[0]]).all()

@@ -142,7 +142,7 @@ class Engines:
     def _decode_by_cpu(self, file: File, frames: Sequence[int], take: Callable[[int, av.VideoFrame], None]) -> int:
         source = FileSource(file.path)
         return sum(
-            decode_run(self._cpu, index, run, partial(read_packets, source, index), take).fed
+            decode_run(self._cpu, index, run, partial(read_packets, source, index), take)[0]
             for index, run in _runs(file, frames)
         )
 

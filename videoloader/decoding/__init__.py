@@ -2,7 +2,7 @@
 
 from videoloader.decoding.capabilities import INEXACT_CODECS, default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder
-from videoloader.decoding.damage import DecodedRun, decode_run
+from videoloader.decoding.damage import decode_run, lost_frame
 from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
@@ -14,7 +14,6 @@ __all__ = [
     "INEXACT_CODECS",
     "CpuDecoder",
     "Decode",
-    "DecodedRun",
     "Engine",
     "FrameCache",
     "JpegEngine",
@@ -26,6 +25,7 @@ __all__ = [
     "default_workers",
     "engine_layout",
     "leave_to_cpu",
+    "lost_frame",
     "set_decoder_memory",
     "suits_threads",
     "why_not_nvdec",

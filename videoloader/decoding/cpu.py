@@ -11,7 +11,6 @@ import av.error
 import av.video.codeccontext
 
 from videoloader.decoding.vp8_check import Vp8Check
-from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.lost_data import lost_data_check
 from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, WITH_PARAMETER_SETS, sequence_headers, units_of
 from videoloader.indexing.bitstream.random_access import has_idr
@@ -57,11 +56,6 @@ class RunOutcome:
         return self.concealed | self.refused.keys() | self.missing
 
 
-def refusal(index: VideoIndex, packet: int, reason: str) -> DecodeError:
-    """The error of a packet that does not decode."""
-    return DecodeError(f"packet {packet} does not decode: {reason}", index.source, packet)
-
-
 @dataclass(eq=False)
 class _Open:
     """A context that stays open.
@@ -87,7 +81,15 @@ class CpuDecoder:
     def __init__(self) -> None:
         self._contexts: OrderedDict[_ContextKey, _Open] = OrderedDict()
 
-    def decode(self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink) -> int:
+    def decode(
+        self,
+        index: VideoIndex,
+        packets: Iterable[PacketBytes],
+        sink: Sink,
+        *,
+        strict: bool = False,
+        fresh: bool = False,
+    ) -> RunOutcome:
         """Decode one run, from a keyframe on, until all wanted frames have come out; damaged ones, too.
 
         The packet's number travels through the decoder as its timestamp, so a frame is always the one of
@@ -98,26 +100,6 @@ class CpuDecoder:
             packets: of the run, in decode order.
             sink: called as ``sink(packet number, frame)`` for each wanted packet, in display order. The
                 frame is the sink's to keep.
-
-        Returns:
-            Packets fed to the decoder.
-
-        Raises:
-            DecodeError: libavcodec refuses a packet.
-            UnsupportedError: there is no decoder for the codec.
-        """
-        outcome = self.run(index, packets, sink, strict=False)
-        for number, reason in outcome.refused.items():
-            raise refusal(index, number, reason)
-        return outcome.fed
-
-    def run(
-        self, index: VideoIndex, packets: Iterable[PacketBytes], sink: Sink, *, strict: bool = True, fresh: bool = False
-    ) -> RunOutcome:
-        """The same, telling all that is wrong.
-
-        Args:
-            index, packets, sink: as for ``decode``.
             strict: refuse packets of which libavcodec else makes something, though not the same each time; see
                 ``open_decoder``.
             fresh: by a decoder that has seen nothing before, and past packets that it refuses. What conceals damage

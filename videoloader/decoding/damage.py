@@ -8,12 +8,11 @@ damage would depend on where decoding began, on what was left out as unwanted, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import av
 import numpy as np
 
-from videoloader.decoding.cpu import CpuDecoder, Sink, refusal
+from videoloader.decoding.cpu import CpuDecoder, Sink
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.damage_reach import DamageReach
 from videoloader.indexing.index import VideoIndex
@@ -22,20 +21,13 @@ from videoloader.packets.decode_plan import PacketBytes, Run, plan_frames, with_
 Read = Callable[[Run], Iterable[PacketBytes]]
 
 
-@dataclass(frozen=True)
-class DecodedRun:
-    """What became of a run.
-
-    Attributes:
-        fed: packets decoded for it, those that were decoded again each time.
-        corrupt: wanted packets whose pictures are damaged, or refer to damage.
-    """
-
-    fed: int
-    corrupt: frozenset[int] = frozenset()
+def lost_frame(index: VideoIndex, packet: int) -> DecodeError:
+    """The error of a wanted packet whose picture did not come."""
+    frame = int(np.flatnonzero(index.frame_packet == packet)[0])
+    return DecodeError(f"frame {frame} (packet {packet}) did not come out of the decoder", index.source, packet)
 
 
-def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sink: Sink) -> DecodedRun:
+def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sink: Sink) -> tuple[int, set[int]]:
     """Decode a run on the CPU; a frame comes out the same whatever else is wanted with it.
 
     At a sign of damage (a picture that libavcodec calls corrupt, a packet that it refuses when strict, a wanted picture
@@ -54,14 +46,19 @@ def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sin
         sink: called as ``sink(packet number, frame)`` for each wanted packet; the last call for a packet is the one
             that counts.
 
+    Returns:
+        How many packets were decoded, those that were decoded again each time; the wanted packets whose pictures are
+        damaged, or refer to damage.
+
     Raises:
         DecodeError: libavcodec refuses a packet that a wanted frame refers to, or a wanted frame did not come out.
         UnsupportedError: there is no decoder for the codec.
     """
-    outcome = decoder.run(index, read(run), sink)
+    outcome = decoder.decode(index, read(run), sink, strict=True)
+    fed, corrupt = outcome.fed, set[int]()
     if not outcome.signs:
-        return DecodedRun(outcome.fed)
-    first, fed, corrupt = min(outcome.signs), outcome.fed, set[int]()
+        return fed, corrupt
+    first = min(outcome.signs)
     starts = index.packet_start[run.wanted]
     for start in np.unique(starts).tolist():
         wanted = run.wanted[starts == start]
@@ -69,7 +66,7 @@ def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sin
             gop = _DamagedGop(decoder, index, start, read, sink)
             gop.decode(set(wanted.tolist()))
             fed, corrupt = fed + gop.fed, corrupt | gop.corrupt
-    return DecodedRun(fed, frozenset(corrupt))
+    return fed, corrupt
 
 
 class _DamagedGop:
@@ -90,7 +87,9 @@ class _DamagedGop:
         """Decode the frames that no damage reaches; the other ones."""
         within: set[int] = set()
         while wanted:
-            outcome = self._decoder.run(self._index, self._read(self._plan(wanted)), self._sink, fresh=True)
+            outcome = self._decoder.decode(
+                self._index, self._read(self._plan(wanted)), self._sink, strict=True, fresh=True
+            )
             self.fed += outcome.fed
             for sign in sorted(outcome.signs):
                 # Signs after it may come of it: without it, they would not be.
@@ -108,23 +107,21 @@ class _DamagedGop:
         """Decode frames that damage reaches."""
         index = self._index
         last = int(self._plan(wanted).packets[-1])
-        run = _whole_run(index, _earlier_start(index, self._start), last)
+        run = with_all_frames(index, _earlier_start(index, self._start), last)
 
         def put(packet: int, frame: av.VideoFrame) -> None:
             if packet in wanted:
                 self._sink(packet, frame)
 
-        outcome = self._decoder.run(index, self._read(run), put, strict=False, fresh=True)
+        outcome = self._decoder.decode(index, self._read(run), put, fresh=True)
         self.fed += outcome.fed
         for sign in sorted(outcome.concealed | outcome.refused.keys()):
             reached = reach.of(sign) & wanted if sign >= self._start else set()
             if reached and sign in outcome.refused:
-                raise refusal(index, sign, outcome.refused[sign])
+                raise DecodeError(f"packet {sign} does not decode: {outcome.refused[sign]}", index.source, sign)
             self.corrupt |= reached
         if missing := sorted(outcome.missing & wanted):
-            frame = int(np.flatnonzero(index.frame_packet == missing[0])[0])
-            message = f"frame {frame} (packet {missing[0]}) did not come out of the decoder"
-            raise DecodeError(message, index.source, missing[0])
+            raise lost_frame(index, missing[0])
 
     def _plan(self, wanted: set[int]) -> Run:
         """The run that decodes these frames and no others."""
@@ -135,15 +132,9 @@ class _DamagedGop:
     def _reach(self, last: int) -> DamageReach:
         index = self._index
         reach = DamageReach(index.stream.codec, index.stream.codec_configs[index.packet_config[self._start]])
-        for packet in self._read(_whole_run(index, self._start, last)):
+        for packet in self._read(with_all_frames(index, self._start, last)):
             reach.add(packet.number, packet.data)
         return reach
-
-
-def _whole_run(index: VideoIndex, start: int, last: int) -> Run:
-    """A run from one packet to another that leaves out nothing whose frame comes out of it."""
-    ends = np.array([start, last] if last > start else [start])
-    return with_all_frames(index, Run(ends, ends))
 
 
 def _earlier_start(index: VideoIndex, start: int) -> int:

@@ -36,7 +36,7 @@ def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> En
     if device.type != "cuda" or decode == "cpu" or (index.source in _left_to_cpu and decode == "auto"):
         return "cpu"
     no_jpeg_engine = ""
-    if decode == "auto" and _is_jpeg_file(index):
+    if decode == "auto" and index.container == "images" and index.stream.codec == "mjpeg":
         no_jpeg_engine = why_not_jpeg_engine(device.index or 0)
         if not no_jpeg_engine:
             return "jpeg"
@@ -47,10 +47,6 @@ def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> En
         raise UnsupportedError(f"cannot be decoded by NVDEC: {reason}", index.source)
     leave_to_cpu(index, no_jpeg_engine or reason)
     return "cpu"
-
-
-def _is_jpeg_file(index: VideoIndex) -> bool:
-    return index.container == "images" and index.stream.codec == "mjpeg"
 
 
 def leave_to_cpu(index: VideoIndex, reason: str) -> None:

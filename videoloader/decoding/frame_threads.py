@@ -79,7 +79,7 @@ def decode_in_threads(
     if (first := next(coming, None)) is None:
         return
     expected: set[int] = set()
-    given: set[int | None] | None = None if index.packet_key[first.number] else set()  # see ``CpuDecoder.run``
+    given: set[int | None] | None = None if index.packet_key[first.number] else set()  # see ``CpuDecoder.decode``
     previous: int | None = None
     config = int(index.packet_config[first.number])
     codec = index.stream.codec

@@ -195,8 +195,8 @@ def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]
     return Run(start + np.flatnonzero(needed), wanted)
 
 
-def with_all_frames(index: VideoIndex, run: Run) -> Run:
-    """The run with all packets up to its end, and all frames that come out of it wanted."""
-    packets = np.arange(run.packets[0], run.packets[-1] + 1)
-    wanted = (index.packet_start[packets] >= packets[0]) & index.packet_has_frame[packets]
+def with_all_frames(index: VideoIndex, first: int, last: int) -> Run:
+    """The run of all packets from one to another, with all frames wanted that come out of it."""
+    packets = np.arange(first, last + 1)
+    wanted = (index.packet_start[packets] >= first) & index.packet_has_frame[packets]
     return Run(packets, packets[wanted])

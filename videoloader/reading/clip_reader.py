@@ -6,7 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -28,18 +28,12 @@ from videoloader.decoding import (
     decode_run,
     engine_layout,
     leave_to_cpu,
+    lost_frame,
     suits_threads,
 )
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
-from videoloader.errors import (
-    DecodeError,
-    IndexingError,
-    SourceError,
-    StaleIndexError,
-    UnsupportedError,
-    VideoLoaderError,
-)
+from videoloader.errors import DecodeError, IndexingError, SourceError, StaleIndexError, UnsupportedError
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.sources import SourceState, check_unchanged
 from videoloader.packets.decode_plan import DecodePlan, PacketBytes, Run, with_all_frames
@@ -143,75 +137,36 @@ class ClipReader:
             StaleIndexError: it has changed since it was indexed or opened.
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
-        try:
-            return self._read(source, index, clips, output, decode, cache, token or CancelToken(), threads, state, plan)
-        except (DecodeError, IndexingError, SourceError, UnsupportedError) as error:
-            # A file that is another one than the index tells of may cause any of them.
-            if not isinstance(error, StaleIndexError):
-                _check_version(source, state, error)
-            raise
-
-    def _read(
-        self,
-        source: ByteSource,
-        index: VideoIndex,
-        clips: Sequence[ClipSlots],
-        output: OutputSpec,
-        decode: Decode,
-        cache: FrameCache | None,
-        token: CancelToken,
-        threads: int,
-        state: SourceState | None,
-        plan: DecodePlan | None,
-    ) -> ClipsReport:
         begin = time.perf_counter()
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
         numbers = numbers[numbers != CONSTANT_FRAME]
         index.check_range(numbers)
         warn_of_hdr(index)
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
-        try:
-            with on_device:
-                sink = ClipSink(index, clips, output, self._stream)
-                progress = ReadProgress(index, numbers, plan, sink)
-                try:
-                    by_gpu = self._decode(source, progress, decode, cache, token, threads)
-                    check_unchanged(source, state)
-                except BaseException:
-                    # Nothing may be written any more to memory that the caller will use for something else.
-                    for stream in sink.streams:
-                        stream.synchronize()
-                    raise
-                ready = [stream.record_event() for stream in sink.streams]
-        except UnsupportedError as error:
-            if error.source is None:  # the conversion knows pictures, not files
-                raise UnsupportedError(str(error), index.source) from None
-            raise
-        except DecodeError as error:
-            if error.packet is None or not isinstance(source, FolderSource):
+        with _errors_of_files(source, index, state), on_device:
+            sink = ClipSink(index, clips, output, self._stream)
+            progress = ReadProgress(source, index, numbers, plan, sink, token or CancelToken())
+            try:
+                by_gpu = self._decode(progress, decode, cache, threads)
+                check_unchanged(source, state)
+            except BaseException:
+                # Nothing may be written any more to memory that the caller will use for something else.
+                for stream in sink.streams:
+                    stream.synchronize()
                 raise
-            raise DecodeError(error.message, _file_of(source, index, error.packet), error.packet) from None
-        for clip in clips:
-            for stream in sink.streams:
-                clip.slots.record_stream(stream)
-        if missing := sorted(sink.packets - sink.done):
-            message = f"frame {sink.frame_of(missing[0])} (packet {missing[0]}) did not come out of the decoder"
-            raise DecodeError(message, _file_of(source, index, missing[0]), missing[0])
+            ready = [stream.record_event() for stream in sink.streams]
+            for clip in clips:
+                for stream in sink.streams:
+                    clip.slots.record_stream(stream)
+            if missing := sorted(sink.packets - sink.done):
+                raise lost_frame(index, missing[0])
         seconds = time.perf_counter() - begin
         wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
         return ClipsReport(
             progress.packets, wanted, sink.corrupt, corrupt, progress.index, learned, ready, seconds, by_gpu
         )
 
-    def _decode(
-        self,
-        source: ByteSource,
-        progress: ReadProgress,
-        decode: Decode,
-        cache: FrameCache | None,
-        token: CancelToken,
-        threads: int,
-    ) -> bool:
+    def _decode(self, progress: ReadProgress, decode: Decode, cache: FrameCache | None, threads: int) -> bool:
         """Decode run after run until nothing is left to correct; whether the GPU did."""
         engine = choose_engine(progress.index, self.device, decode)
         if cache is not None and engine == "nvdec":
@@ -219,8 +174,8 @@ class ClipReader:
         while True:
             try:
                 for run in progress.runs():
-                    token.raise_if_cancelled()
-                    progress.packets += self._decode_run(engine, source, progress, run, cache, token, threads)
+                    progress.token.raise_if_cancelled()
+                    progress.packets += self._decode_run(engine, progress, run, cache, threads)
                     progress.settle(run.wanted)
                 return engine != "cpu"
             except IndexCorrection as found:
@@ -237,30 +192,22 @@ class ClipReader:
                 progress.start_again()
 
     def _decode_run(
-        self,
-        engine: Engine,
-        source: ByteSource,
-        progress: ReadProgress,
-        run: Run,
-        cache: FrameCache | None,
-        token: CancelToken,
-        threads: int,
+        self, engine: Engine, progress: ReadProgress, run: Run, cache: FrameCache | None, threads: int
     ) -> int:
         """Read and decode one run into the sink; the number of packets decoded."""
-        index, sink = progress.index, progress.sink
-        read = partial(read_packets, source, index)
+        index, sink, token = progress.index, progress.sink, progress.token
+        read = partial(read_packets, progress.source, index)
         if engine == "nvdec":
             assert self._nvdec is not None
             if cache is None:
                 return self._nvdec.decode(index, partial(read, run, places=True), sink.put_surface, sink.finish)
-            all_frames = partial(read, with_all_frames(index, run), places=True)
-            return _decode_and_keep(self._nvdec, index, all_frames, sink, cache)
-        read_for_cpu = partial(_read_cancellable, token, read)
+            whole_run = with_all_frames(index, int(run.packets[0]), int(run.packets[-1]))
+            return _decode_and_keep(self._nvdec, index, partial(read, whole_run, places=True), sink, cache)
         if engine == "jpeg":
-            return self._decode_jpeg_files(index, read_for_cpu(run), sink)
+            return self._decode_jpeg_files(index, token.watch(read(run)), sink)
         if threads > 1 and suits_threads(index, run):
-            return self._decode_in_threads(index, read_for_cpu(run), sink, threads)
-        return self._decode_on_cpu(index, run, read_for_cpu, sink)
+            return self._decode_in_threads(index, token.watch(read(run)), sink, threads)
+        return self._decode_on_cpu(index, run, lambda some: token.watch(read(some)), sink)
 
     def _take_kept(self, cache: FrameCache, progress: ReadProgress) -> None:
         """Take the pictures that the cache has."""
@@ -297,9 +244,9 @@ class ClipReader:
         self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
     ) -> int:
         """Decode a run by the CPU in this thread."""
-        decoded = decode_run(self._cpu, index, run, read, sink.put_frame)
-        sink.mark(decoded.corrupt)
-        return decoded.fed
+        fed, corrupt = decode_run(self._cpu, index, run, read, sink.put_frame)
+        sink.mark(corrupt)
+        return fed
 
     def _decode_in_threads(
         self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink, threads: int
@@ -319,20 +266,26 @@ def _again(packet: PacketBytes, run: Run) -> list[PacketBytes]:
     return [packet]
 
 
-def _check_version(source: ByteSource, state: SourceState | None, error: VideoLoaderError) -> None:
-    """Raise StaleIndexError in place of an error where the source has changed, as far as can be found out."""
+@contextmanager
+def _errors_of_files(source: ByteSource, index: VideoIndex, state: SourceState | None) -> Iterator[None]:
+    """Raise errors as those of the file that is to blame, as StaleIndexError where the source has changed."""
     try:
-        check_unchanged(source, state)
-    except StaleIndexError as stale:
-        raise stale from error
-    except SourceError:
-        pass  # it cannot be read, which the error tells
-
-
-def _read_cancellable(
-    token: CancelToken, read: Callable[[Run], Iterator[PacketBytes]], run: Run
-) -> Iterator[PacketBytes]:
-    return token.watch(read(run))
+        yield
+    except (DecodeError, IndexingError, SourceError, UnsupportedError) as error:
+        # A file that is another one than the index tells of may cause any of them.
+        if not isinstance(error, StaleIndexError):
+            try:
+                check_unchanged(source, state)
+            except StaleIndexError as stale:
+                raise stale from error
+            except SourceError:
+                pass  # it cannot be read, which the error tells
+        if isinstance(error, UnsupportedError) and error.source is None:  # the conversion knows pictures, not files
+            raise UnsupportedError(error.message, index.source) from None
+        if isinstance(error, DecodeError) and error.packet is not None and isinstance(source, FolderSource):
+            file = source.file_at(int(index.packet_offset[error.packet]))
+            raise DecodeError(error.message, file, error.packet) from None
+        raise
 
 
 def _decode_and_keep(
@@ -355,15 +308,10 @@ def _decode_and_keep(
     return decoded
 
 
-def _file_of(source: ByteSource, index: VideoIndex, packet: int) -> str:
-    """The file that a packet lies in, for messages."""
-    return source.file_at(int(index.packet_offset[packet])) if isinstance(source, FolderSource) else index.source
-
-
 def warn_of_hdr(index: VideoIndex) -> None:
     """Say that the colours of an HDR video come out as they are."""
     if transfer := hdr_transfer(index.stream):
-        warnings.warn(f"HDR video ({transfer}): colours come out as coded, not tone-mapped", stacklevel=3)
+        warnings.warn(f"HDR video ({transfer}): colours come out as coded, not tone-mapped", stacklevel=2)
 
 
 _thread = threading.local()

@@ -61,7 +61,7 @@ class Decoded:
         plan = plan_frames(self.index, frames)
         fed = 0
         for run in plan.runs:
-            fed += self._decoder.decode(self.index, read_packets(self.source, self.index, run), take)
+            fed += self._decoder.decode(self.index, read_packets(self.source, self.index, run), take).fed
         assert {
             frame for frame in frames if found.get(int(self.index.frame_packet[frame])) != self._truth[frame]
         } == set()
