@@ -87,7 +87,7 @@ def test_a_video_that_changes_its_size_keeps_the_size_of_its_first_frame(corpus:
 def test_frames_come_in_order_when_several_decoders_make_them(name: str, sample: Sample, monkeypatch) -> None:
     video = vl.Video(sample(name), device="cpu")
     alone = torch.stack([video.read([number]).frames[0] for number in range(len(video))])
-    monkeypatch.setattr("videoloader.video.LEAST_PACKETS", 1)
+    monkeypatch.setattr("videoloader.packets.decode_plan.LEAST_PACKETS", 1)
     monkeypatch.setattr("videoloader.video.suits_threads", lambda index, *runs: False)
     assert torch.equal(video[:], alone)
     assert torch.equal(torch.stack(list(video)), alone)

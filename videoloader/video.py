@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Geometry, OutputSpec, fill_color
+from videoloader.convert import OutputSpec, fill_color, full_geometry
 from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, hand_over, resolve_device
 from videoloader.errors import FrameRangeError, UnsupportedError, check_choice
@@ -21,18 +21,10 @@ from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import IndexCorrection
-from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, reader_of_thread
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.decode_job import (
-    LEAST_PACKETS,
-    ClipSlots,
-    DecodeJob,
-    split_clips,
-    whole_clip,
-    whole_job,
-)
+from videoloader.reading.decode_job import ClipSlots, DecodeJob, frame_times, split_clips, whole_clip, whole_job
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import share_of_cores, workers_of_device
 from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
@@ -127,11 +119,11 @@ class Video:
             DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
         """
         if isinstance(frames, slice):
-            return self._decode_clips([np.arange(*frames.indices(len(self)), dtype=np.int64)])[0][0]
+            return self._decode_clips([np.arange(*frames.indices(len(self)), dtype=np.int64)])[0].slots
         number = int(frames)
         if not -len(self) <= number < len(self):
             raise FrameRangeError(f"frame {number} is outside the video's {len(self)} frames", self.index.source)
-        return self._decode_clips([np.array([number % len(self)])])[0][0][0]
+        return self._decode_clips([np.array([number % len(self)])])[0].slots[0]
 
     def read(self, mode: FrameMode | Sequence[int], *, clip: int = 0, seed: int = 0) -> Clip:
         """A clip of the frames that a mode chooses.
@@ -222,73 +214,68 @@ class Video:
 
     def _stream_in_parts(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
         """Frames in order, each part of them by a decoder of its own, from its keyframe on."""
-        parts = _consecutive(split_at_keyframes(self.index, numbers, LEAST_PACKETS), most // 2)
+        parts = _consecutive(split_at_keyframes(self.index, numbers), most // 2)
         if len(numbers) and numbers[0] > numbers[-1]:
             parts.reverse()
-        # Pixels of a part, and when they are there; frames that are there, but not yet given out.
-        making: deque[tuple[npt.NDArray[np.int64], torch.Tensor, Future[ClipsReport]]] = deque()
+        # Parts, and when they are there; frames that are there, but not yet given out.
+        making: deque[tuple[ClipSlots, Future[ClipsReport]]] = deque()
         made: dict[int, torch.Tensor] = {}
         damaged: set[int] = set()
         workers, token = workers_of_device(self.device, self._decode), CancelToken()
         try:
             for number in numbers.tolist():
                 while number not in made:
-                    held = len(made) + sum(len(part) for part, _, _ in making)
+                    held = len(made) + sum(len(clip.frame_numbers) for clip, _ in making)
                     while parts and (not making or held + len(parts[0]) <= most):
                         part = parts.popleft()
-                        pixels, clip = self._new_clip(part)
-                        job = whole_job(self.index, clip)
+                        job = whole_job(self.index, self._new_clip(part))
                         decoding = workers.submit(partial(self._decode_job, job, token), job.index, job.plan.packets)
-                        making.append((part, pixels, decoding))
+                        making.append((job.parts[0], decoding))
                         held += len(part)
                     token.raise_if_forked()
-                    part, pixels, decoding = making.popleft()
-                    report = decoding.result()
-                    self._accept([report], [pixels])
+                    clip, decoding = making.popleft()
+                    report, part = decoding.result(), clip.frame_numbers
+                    self._accept([report], [clip])
                     if self._outdated(report, part).any():
                         parts.appendleft(part)
                         continue
-                    damaged.update(part[report.corrupt[0]].tolist())
-                    made.update(zip(part.tolist(), pixels.unbind(0), strict=True))
+                    damaged.update(clip.damaged.tolist())
+                    made.update(zip(part.tolist(), clip.slots.unbind(0), strict=True))
                 if number in damaged:
                     tell_of_corrupt(self.index.source, np.array(sorted(damaged)), self._on_corrupt)
                 yield made.pop(number)
         finally:
             token.cancel()
             if not token.threads_gone:
-                wait([decoding for _, _, decoding in making if not decoding.cancel()])
+                wait([decoding for _, decoding in making if not decoding.cancel()])
 
     def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
         chosen = [clip_frames(mode, AllFrames(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
         made = self._decode_clips([numbers for numbers, _ in chosen])
-        result = []
-        for (numbers, mask), (frames, corrupt) in zip(chosen, made, strict=True):
-            constant = numbers == CONSTANT_FRAME
-            timestamps = np.where(constant, np.nan, self.timestamps[np.where(constant, 0, numbers)])
-            result.append(Clip(frames, numbers, timestamps, mask, corrupt))
-        return result
+        return [
+            Clip(clip.slots, numbers, frame_times(self.index, numbers), mask, clip.corrupt)
+            for (numbers, mask), clip in zip(chosen, made, strict=True)
+        ]
 
-    def _decode_clips(self, clips: list[npt.NDArray[np.int64]]) -> list[tuple[torch.Tensor, npt.NDArray[np.bool_]]]:
-        """The pixels of clips and which of their frames are corrupt; several decoders take part where that pays."""
-        made = [self._new_clip(numbers) for numbers in clips]
-        corrupt = [np.zeros(len(numbers), np.bool_) for numbers in clips]
-        jobs = list(split_clips(self.index, [clip for _, clip in made], LEAST_PACKETS)) if clips else []
-        while jobs:
+    def _decode_clips(self, chosen: Sequence[npt.NDArray[np.int64]]) -> list[ClipSlots]:
+        """Clips of some frames; several decoders take part where that pays."""
+        clips = [self._new_clip(numbers) for numbers in chosen]
+        rest = clips
+        while rest and (jobs := list(split_clips(self.index, rest))):
             with share_of_cores() as cores:
                 reports = self._do_jobs(jobs, cores)
-            for job, report in zip(jobs, reports, strict=True):
-                for part, damaged in zip(job.parts, report.corrupt, strict=True):
-                    corrupt[part.clip][part.slots.positions] = damaged
-            self._accept(reports, [pixels for pixels, _ in made])
-            jobs = self._jobs_again([clip for _, clip in made], jobs, reports)
-        if any(damaged.any() for damaged in corrupt):
-            numbers = [each[damaged] for each, damaged in zip(clips, corrupt, strict=True)]
-            tell_of_corrupt(self.index.source, np.concatenate(numbers), self._on_corrupt)
-        return [(pixels, damaged) for (pixels, _), damaged in zip(made, corrupt, strict=True)]
+            self._accept(reports, clips)
+            # Frames that some jobs made without what others have found at the same time are made again.
+            made = zip(jobs, reports, strict=True)
+            again = np.concatenate([job.frames[self._outdated(report, job.frames)] for job, report in made])
+            rest = [clip.only(np.isin(clip.frame_numbers, again)) for clip in clips] if len(again) else []
+        if clips:
+            tell_of_corrupt(self.index.source, np.concatenate([clip.damaged for clip in clips]), self._on_corrupt)
+        return clips
 
     def _do_jobs(self, jobs: Sequence[DecodeJob], cores: int) -> list[ClipsReport]:
         # Twice as many as cores, since jobs are not of one length.
-        decode = partial(self._decode_job, threads=min(-(-2 * cores // max(len(jobs), 1)), cores))
+        decode = partial(self._decode_job, threads=min(-(-2 * cores // len(jobs)), cores))
         if len(jobs) == 1:
             # Handing it to another thread would only take time.
             return [decode(jobs[0], CancelToken(), reader_of_thread(self.device), self._decode)]
@@ -300,39 +287,28 @@ class Video:
             token.cancel()
             wait([future for future in futures if not future.cancel()])
 
-    def _jobs_again(
-        self, clips: Sequence[ClipSlots], jobs: Sequence[DecodeJob], reports: Sequence[ClipsReport]
-    ) -> list[DecodeJob]:
-        """Jobs for the frames that some jobs made without what others have found at the same time."""
-        numbers = [job.frames[self._outdated(report, job.frames)] for job, report in zip(jobs, reports, strict=True)]
-        again = np.concatenate(numbers)
-        if not len(again):
-            return []
-        rest = [clip.only(np.isin(clip.frame_numbers, again)) for clip in clips]
-        return list(split_clips(self.index, rest, LEAST_PACKETS))
-
     def _outdated(self, report: ClipsReport, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which frames of a job would come otherwise, now that more is known of the index."""
         if report.index is self.index:
             return np.zeros(len(frames), np.bool_)
         return decoded_otherwise(report.index, self.index)[self.index.frame_packet[frames]]
 
-    def _new_clip(self, numbers: npt.NDArray[np.int64]) -> tuple[torch.Tensor, ClipSlots]:
-        """Memory for frames, and the same as slots."""
-        height, width = self.index.stream.display_size
-        pixels = allocate((len(numbers), 3, height, width), torch.uint8, self.device)
-        return pixels, whole_clip(numbers, Geometry((0, 0, height, width), (height, width)), pixels)
+    def _new_clip(self, numbers: npt.NDArray[np.int64]) -> ClipSlots:
+        """A clip of frames as they are, and memory for it."""
+        geometry = full_geometry(self.index.stream)
+        return whole_clip(numbers, geometry, allocate((len(numbers), 3, *geometry.size), torch.uint8, self.device))
 
     def _decode_job(
         self, job: DecodeJob, token: CancelToken, reader: ClipReader, decode: Decode, threads: int = 1
     ) -> ClipsReport:
         return reader.read(
-            self._source, job.index, job.slots, self._output, decode=decode, token=token, threads=threads, plan=job.plan
+            self._source, job.index, job.parts, self._output, decode=decode, token=token, threads=threads, plan=job.plan
         )
 
-    def _accept(self, reports: Sequence[ClipsReport], pixels: Sequence[torch.Tensor]) -> None:
-        """Let the caller's CUDA stream wait for pixels, and remember what was learned of the index."""
-        hand_over(self.device, [event for report in reports for event in report.ready], pixels)
+    def _accept(self, reports: Sequence[ClipsReport], clips: Sequence[ClipSlots]) -> None:
+        """Let the caller's CUDA stream wait for clips, and remember what was learned of the index."""
+        ready = [event for report in reports for event in report.ready]
+        hand_over(self.device, ready, [clip.slots for clip in clips])
         for report in reports:
             self.index = report.corrected(self.index)
 

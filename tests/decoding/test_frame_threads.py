@@ -66,10 +66,10 @@ def pixels_of(source, index, frames, threads):
     pixels = torch.zeros((len(frames), 3, *size), dtype=torch.uint8)
     slots = whole_clip(np.array(frames), Geometry((0, 0, *size), size), pixels)
     try:
-        report = ClipReader(torch.device("cpu")).read(source, index, [slots], OutputSpec(), threads=threads)
+        ClipReader(torch.device("cpu")).read(source, index, [slots], OutputSpec(), threads=threads)
     except vl.VideoLoaderError as error:
         return str(error), None
-    return pixels, report.corrupt[0].tolist()
+    return pixels, slots.corrupt.tolist()
 
 
 def damaged(source, index, packets):
@@ -179,7 +179,7 @@ def test_a_video_shares_the_cores_among_what_is_read_of_it(sample, threads_seen,
     assert torch.equal(torch.stack([*one]), alone[1:])
     assert torch.equal(torch.stack([*other]), alone[11:])
     threads_seen.clear()
-    monkeypatch.setattr("videoloader.video.LEAST_PACKETS", 20)
+    monkeypatch.setattr("videoloader.packets.decode_plan.LEAST_PACKETS", 20)
     assert torch.equal(video[:], alone)
     assert threads_seen == [3, 3, 3]
 

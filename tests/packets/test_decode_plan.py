@@ -1,6 +1,7 @@
 """Which packets a plan decodes: all that the wanted frames need, none twice, and hardly one more."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from synthetic_index import indexes_and_frames, make_index
 
 from videoloader.errors import FrameRangeError
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_YES
+from videoloader.packets import decode_plan
 from videoloader.packets.decode_plan import gops_in_common, plan_frames, split_at_keyframes, with_all_frames
 
 
@@ -146,10 +148,15 @@ def test_a_frame_outside_the_video_is_refused(frame):
         plan_frames(make_index([0, 1, 2], {0}), [0, frame])
 
 
+def parts_of_at_least(packets, index, frames):
+    with patch.object(decode_plan, "LEAST_PACKETS", packets):
+        return split_at_keyframes(index, frames)
+
+
 @given(indexes_and_frames(), st.integers(1, 30))
 def test_parts_for_several_decoders_hold_every_frame_once_and_share_no_keyframe(drawn, least_packets):
     index, frames = drawn
-    parts = split_at_keyframes(index, frames, least_packets)
+    parts = parts_of_at_least(least_packets, index, frames)
     assert sorted(np.concatenate([*parts, []]).astype(int).tolist()) == sorted(set(frames))
     starts = [set(index.start_packet(part).tolist()) for part in parts]
     assert sum(map(len, starts)) == len(set().union(*starts))
@@ -157,17 +164,17 @@ def test_parts_for_several_decoders_hold_every_frame_once_and_share_no_keyframe(
 
 def test_parts_have_about_as_many_packets_as_asked_for():
     index = make_index(list(range(100)), set(range(0, 100, 10)))
-    parts = split_at_keyframes(index, range(100), 25)
+    parts = parts_of_at_least(25, index, range(100))
     assert [len(part) for part in parts] == [30, 20, 30, 20]
-    assert [len(part) for part in split_at_keyframes(index, range(100), 1)] == [10] * 10
-    assert [len(part) for part in split_at_keyframes(index, range(100), 1000)] == [100]
-    assert split_at_keyframes(index, [], 25) == []
+    assert [len(part) for part in parts_of_at_least(1, index, range(100))] == [10] * 10
+    assert [len(part) for part in parts_of_at_least(1000, index, range(100))] == [100]
+    assert split_at_keyframes(index, []) == []
 
 
 def test_what_must_be_demuxed_from_the_start_is_not_split():
     index = replace(make_index([0, 1, 2, 3], {0, 1, 2, 3}), byte_ranges=False)
-    assert [part.tolist() for part in split_at_keyframes(index, [3, 1, 1], 1)] == [[1, 3]]
-    assert len(split_at_keyframes(replace(index, byte_ranges=True), [3, 1, 1], 1)) == 2
+    assert [part.tolist() for part in parts_of_at_least(1, index, [3, 1, 1])] == [[1, 3]]
+    assert len(parts_of_at_least(1, replace(index, byte_ranges=True), [3, 1, 1])) == 2
 
 
 @given(indexes_and_frames(), st.data())

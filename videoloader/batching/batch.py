@@ -11,9 +11,9 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.boxes import source_matrix, stack_matrices
-from videoloader.batching.clip_plan import BatchRow, PlannedClip
+from videoloader.batching.clip_plan import BatchRow
 from videoloader.errors import ConfigurationError
-from videoloader.padding import CONSTANT_FRAME
+from videoloader.reading.decode_job import frame_times
 from videoloader.transforms.geometry.coordinates import map_points, picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 from videoloader.transforms.replay import Kind, Picture, Place, replay
@@ -191,9 +191,9 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow]) -> Batch:
         frames,
         torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
         join([clip.frame_numbers for clip in clips]),
-        join([_timestamps(clip) for clip in clips]),
+        join([frame_times(clip.video.index, clip.frame_numbers) for clip in clips]),
         join([clip.mask for clip in clips]),
-        join([row.corrupt for row in rows]),
+        join([row.slots.corrupt for row in rows]),
         [clip.video.entry.path for clip in clips],
         np.array([clip.number for clip in clips], np.int64),
         np.array([clip.view for clip in clips], np.int64),
@@ -208,11 +208,6 @@ def row_labels(rows: Sequence[BatchRow]) -> npt.NDArray[np.int64]:
     """int64[B]; -1 where an entry has none."""
     labels = [row.clip.video.entry.label for row in rows]
     return np.array([-1 if label is None else label for label in labels], np.int64)
-
-
-def _timestamps(clip: PlannedClip) -> npt.NDArray[np.float64]:
-    constant = clip.frame_numbers == CONSTANT_FRAME
-    return np.where(constant, np.nan, clip.video.index.timestamps[np.where(constant, 0, clip.frame_numbers)])
 
 
 def _numbers(given: Sequence[int] | torch.Tensor) -> npt.NDArray[np.int64]:

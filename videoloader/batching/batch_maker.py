@@ -290,9 +290,9 @@ class BatchMaker:
             decoding.token.raise_if_cancelled()
             if clip is planned or show_instead(row, clip, decoding.plan.collate, self._memory):
                 try:
-                    alone = next(group_into_jobs([row]))
-                    output, token = self._transforms.decoded, decoding.token
-                    return decode_rows(alone, output, self._cache, reader, decode, token, self._on_corrupt)
+                    job, _ = next(group_into_jobs([row]))
+                    video, output, token = clip.video, self._transforms.decoded, decoding.token
+                    return decode_rows(job, video, output, self._cache, reader, decode, token, self._on_corrupt)
                 except UNREADABLE as error:
                     decoding.unreadable.append((clip, str(error)))
                     if self._on_error == "skip":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from videoloader.order.clip_table import ClipTable, EntryFrames
-from videoloader.reading.decode_job import ClipSlots, whole_clip
+from videoloader.reading.decode_job import ClipSlots
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 
@@ -107,31 +107,15 @@ class BatchRow:
     Attributes:
         clip: what it shows; another clip may replace one that does not decode.
         frames: its part of the batch, in the loader's layout.
-        slots: the same as [T, 3, H, W].
-        corrupt: bool[T], see ``Batch``.
+        slots: what a decoder is to make of it, in the same memory.
         left_out: whether the clip could not be made and nothing replaces it.
     """
 
     clip: PlannedClip
     frames: torch.Tensor
-    slots: torch.Tensor
-    corrupt: npt.NDArray[np.bool_] = field(init=False)
+    slots: ClipSlots
     left_out: bool = False
 
-    def __post_init__(self) -> None:
-        self.corrupt = np.zeros(len(self.slots), np.bool_)
-
-    def show(self, clip: PlannedClip, frames: torch.Tensor, slots: torch.Tensor) -> None:
-        """Show another clip instead, in the memory given."""
-        self.clip, self.frames, self.slots = clip, frames, slots
-        self.corrupt = np.zeros(len(slots), np.bool_)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(frames, height, width)."""
-        length, _, height, width = self.slots.shape
-        return length, height, width
-
-    def clip_slots(self) -> ClipSlots:
-        """What a decoder is to make of the row."""
-        return whole_clip(self.clip.frame_numbers, self.clip.drawn.geometry, self.slots)
+    def show(self, other: BatchRow) -> None:
+        """Show what another row shows instead."""
+        self.clip, self.frames, self.slots = other.clip, other.frames, other.slots

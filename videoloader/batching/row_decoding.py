@@ -17,23 +17,17 @@ from videoloader.device import profiler_range
 from videoloader.errors import DecodeError, SourceError, UnsupportedError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources import reopen_source
+from videoloader.order.clip_table import EntryFrames
 from videoloader.packets.decode_plan import gops_in_common
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.decode_job import LEAST_PACKETS, DecodeJob, split_clips, whole_job
+from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.workers import DecodeWorkers
 
 # The video is to blame, not the caller: what ``on_error`` is about.
 UNREADABLE = (DecodeError, SourceError, UnsupportedError)
-
-
-class RowsJob(NamedTuple):
-    """A job, and the rows of a batch that get its frames, one for each of the job's parts."""
-
-    job: DecodeJob
-    rows: list[BatchRow]
 
 
 class SubmittedJob(NamedTuple):
@@ -64,8 +58,8 @@ def apply_corrections(row: BatchRow, report: ClipsReport) -> None:
         row.clip.video.index = report.corrected(row.clip.video.index)
 
 
-def group_into_jobs(rows: Sequence[BatchRow]) -> Iterator[RowsJob]:
-    """The decoding jobs of a batch.
+def group_into_jobs(rows: Sequence[BatchRow]) -> Iterator[tuple[DecodeJob, list[BatchRow]]]:
+    """The decoding jobs of a batch, each with the rows that get its frames, one for each of its parts.
 
     A clip that shares no GOP with another is one job. Clips that share a GOP form one job together, or several, cut at
     keyframes, where there is much to decode, so that more decoders can take part.
@@ -77,10 +71,10 @@ def group_into_jobs(rows: Sequence[BatchRow]) -> Iterator[RowsJob]:
         index = of_one_video[0].clip.video.index
         for group in _groups(index, of_one_video):
             if len(group) == 1:
-                yield RowsJob(whole_job(index, group[0].clip_slots()), group)
+                yield whole_job(index, group[0].slots), group
                 continue
-            for job in split_clips(index, [row.clip_slots() for row in group], LEAST_PACKETS):
-                yield RowsJob(job, [group[part.clip] for part in job.parts])
+            for job in split_clips(index, [row.slots for row in group]):
+                yield job, [group[clip] for clip in job.clips]
 
 
 def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:
@@ -92,7 +86,8 @@ def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:
 
 
 def decode_rows(
-    given: RowsJob,
+    job: DecodeJob,
+    video: EntryFrames,
     output: OutputSpec,
     cache: FrameCache | None,
     reader: ClipReader,
@@ -103,7 +98,8 @@ def decode_rows(
     """Decode frames of one video into the rows of a batch.
 
     Args:
-        given: the job, and the rows.
+        job: the job.
+        video: its video.
         output, cache, decode, token: as for ``ClipReader.read``.
         reader: the calling thread's reader.
         on_corrupt: what is done about damaged frames besides marking them.
@@ -112,13 +108,12 @@ def decode_rows(
         CancelledError: the read was cancelled.
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
     """
-    job, video = given.job, given.rows[0].clip.video
     source = reopen_source(video.entry.path)
     with profiler_range("decode", reader.device):
         report = reader.read(
             source,
             job.index,
-            job.slots,
+            job.parts,
             output,
             decode=decode,
             cache=cache,
@@ -126,11 +121,8 @@ def decode_rows(
             state=video.state,
             plan=job.plan,
         )
-    for row, slots, corrupt in zip(given.rows, job.slots, report.corrupt, strict=True):
-        row.corrupt[slots.positions] = corrupt
     if report.corrupt_frames:
-        numbers = [slots.frame_numbers[corrupt] for slots, corrupt in zip(job.slots, report.corrupt, strict=True)]
-        tell_of_corrupt(job.index.source, np.concatenate(numbers), on_corrupt)
+        tell_of_corrupt(job.index.source, np.concatenate([part.damaged for part in job.parts]), on_corrupt)
     return report
 
 
@@ -151,9 +143,9 @@ def submit_rows(
         on_corrupt: as for ``decode_rows``.
     """
     submitted = []
-    for given in group_into_jobs(rows):
-        make = partial(decode_rows, given, output, cache, token=token, on_corrupt=on_corrupt)
-        report = workers.submit(make, given.job.index, given.job.plan.packets)
-        submitted.append(SubmittedJob(report, given.rows))
+    for job, theirs in group_into_jobs(rows):
+        video = theirs[0].clip.video
+        make = partial(decode_rows, job, video, output, cache, token=token, on_corrupt=on_corrupt)
+        submitted.append(SubmittedJob(workers.submit(make, job.index, job.plan.packets), theirs))
         workers.let_others_run()
     return submitted

@@ -14,6 +14,7 @@ from videoloader.convert import Layout
 from videoloader.device import HostMemory, allocate
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
+from videoloader.reading.decode_job import whole_clip
 from videoloader.transforms.operations import hold_last
 from videoloader.transforms.planning.pipeline import TransformPlan
 
@@ -50,11 +51,8 @@ class FrameMemory(NamedTuple):
 
     def row(self, clip: PlannedClip, frames: torch.Tensor) -> BatchRow:
         """A row that shows a clip in memory of its own shape."""
-        return BatchRow(clip, frames, self.slots(frames))
-
-    def slots(self, frames: torch.Tensor) -> torch.Tensor:
-        """The frames of one clip as [T, 3, H, W], whatever its layout: a view."""
-        return frames.permute([self.layout.index(axis) for axis in "TCHW"])
+        slots = frames.permute([self.layout.index(axis) for axis in "TCHW"])
+        return BatchRow(clip, frames, whole_clip(clip.frame_numbers, clip.drawn.geometry, slots))
 
 
 def decoding_memory(transforms: TransformPlan, layout: Layout, device: torch.device) -> FrameMemory:
@@ -142,12 +140,13 @@ def show_instead(row: BatchRow, clip: PlannedClip, collate: Collate, memory: Fra
     if not len(clip.frame_numbers):
         return False
     if collate == "list":
-        frames = memory.allocate(1, clip.shape)[0]
-        row.show(clip, frames, memory.slots(frames))
-        return True
-    if collate == "pad" and len(clip.frame_numbers) < len(row.slots):
-        clip = fill_up(clip, len(row.slots))
-    if clip.shape != row.shape:
-        return False
-    row.show(clip, row.frames, row.slots)
+        (other,) = list_rows([clip], memory)
+    else:
+        length = len(row.clip.frame_numbers)
+        if collate == "pad" and len(clip.frame_numbers) < length:
+            clip = fill_up(clip, length)
+        if clip.shape != row.clip.shape:
+            return False
+        other = memory.row(clip, row.frames)
+    row.show(other)
     return True

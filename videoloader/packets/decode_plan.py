@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
+# A part of a video with fewer packets than this is not worth a decoder of its own.
+LEAST_PACKETS = 64
 _FIRST_PACKET = np.zeros(1, np.int64)
 _FIRST_PACKET.flags.writeable = False
 
@@ -118,7 +120,7 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     )
 
 
-def split_at_keyframes(index: VideoIndex, frames: npt.ArrayLike, least_packets: int) -> list[npt.NDArray[np.int64]]:
+def split_at_keyframes(index: VideoIndex, frames: npt.ArrayLike) -> list[npt.NDArray[np.int64]]:
     """The frames in parts that can be decoded side by side.
 
     No part decodes what another one does, but for the packets between a keyframe and the leading frames after it.
@@ -126,7 +128,6 @@ def split_at_keyframes(index: VideoIndex, frames: npt.ArrayLike, least_packets: 
     Args:
         index: of the video.
         frames: frame numbers, any order, repeats allowed.
-        least_packets: that a part should decode; below that a decoder of its own does not pay.
 
     Returns:
         Arrays of frame numbers without repeats; one where the packets must be demuxed from the start anyway.
@@ -144,7 +145,7 @@ def split_at_keyframes(index: VideoIndex, frames: npt.ArrayLike, least_packets: 
     cost = np.maximum.reduceat(index.frame_packet[unique], first) - start[first] + 1
     # A GOP goes to the part that its first packet falls into, counted over the packets of all.
     before = np.cumsum(cost) - cost
-    part = before // max(least_packets, 1)
+    part = before // LEAST_PACKETS
     return np.split(unique, first[1:][np.diff(part) > 0])
 
 

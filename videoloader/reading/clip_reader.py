@@ -12,7 +12,6 @@ from functools import partial
 from itertools import count
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_transfer
@@ -54,10 +53,7 @@ class ClipsReport:
     Attributes:
         packets: packets decoded.
         frames: different frames wanted.
-        corrupt: for each clip bool[T], the frame is damaged or refers to damage. Always False where NVDEC decoded it:
-            PyNvVideoCodec does not tell which pictures the driver concealed. What NVDEC's parser refuses, a picture
-            too many or too few, and other sizes make the CPU decode all of it.
-        corrupt_frames: number of different frames wanted that are corrupt.
+        corrupt_frames: number of different frames wanted that are corrupt; see ``ClipSlots.corrupt``.
         index: the video's index, by which all frames were decoded: better known now where the container called a
             packet a keyframe wrongly, or parameter sets were found.
         corrections: what was learned of the index, in this order.
@@ -68,7 +64,6 @@ class ClipsReport:
 
     packets: int
     frames: int
-    corrupt: list[npt.NDArray[np.bool_]]
     corrupt_frames: int
     index: VideoIndex
     corrections: tuple[Correction, ...]
@@ -162,9 +157,7 @@ class ClipReader:
                 raise lost_frame(index, missing[0])
         seconds = time.perf_counter() - begin
         wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
-        return ClipsReport(
-            progress.packets, wanted, sink.corrupt, corrupt, progress.index, learned, ready, seconds, by_gpu
-        )
+        return ClipsReport(progress.packets, wanted, corrupt, progress.index, learned, ready, seconds, by_gpu)
 
     def _decode(self, progress: ReadProgress, decode: Decode, cache: FrameCache | None, threads: int) -> bool:
         """Decode run after run until nothing is left to correct; whether the GPU did."""

@@ -40,7 +40,6 @@ class ClipSink:
         stream: the CUDA stream for borders, padding and pictures that NVDEC does not decode; None on the CPU.
 
     Attributes:
-        corrupt: a bool[T] for each clip, True where ``mark`` called the frame corrupt.
         packets: numbers of the packets whose pictures are wanted.
         done: the wanted packets whose pictures have come.
         marked: the wanted packets whose frames are corrupt.
@@ -52,7 +51,6 @@ class ClipSink:
     ) -> None:
         self._stream, self._colors = index.stream, color_spec(index.stream)
         self._clips, self._output, self._cuda_stream = clips, output, stream
-        self.corrupt = [np.zeros(len(clip.frame_numbers), np.bool_) for clip in clips]
         self.done: set[int] = set()
         self.marked: set[int] = set()
         self.streams: set[torch.cuda.Stream] = set() if stream is None else {stream}
@@ -63,6 +61,7 @@ class ClipSink:
         self._pictures: list[torch.Tensor] = []
         self._positions = [clip.positions.tolist() for clip in clips]
         for number, clip in enumerate(clips):
+            clip.corrupt[clip.positions] = False
             border = clip.geometry.border
             self._pictures.append(clip.slots if border is None else border.picture(clip.slots))
             if border is not None and border.mode == "constant":
@@ -88,11 +87,6 @@ class ClipSink:
     def packets(self) -> set[int]:
         return set(self._places)
 
-    def frame_of(self, packet: int) -> int:
-        """The number of a wanted packet's frame."""
-        place, _ = self._places[packet]
-        return int(self._clips[self._clip_of[place]].frame_numbers[self._frame_of[place]])
-
     def _frames_of(self, packet: int) -> Iterator[tuple[int, list[int]]]:
         """The clips that want a packet's picture, each with the frames that it is there."""
         begin, stop = self._places[packet]
@@ -104,10 +98,7 @@ class ClipSink:
 
     def start_again(self) -> None:
         """Forget what has come: all of it is written again, after what is under way."""
-        self.done.clear()
-        self.marked.clear()
-        for corrupt in self.corrupt:
-            corrupt[:] = False
+        self.forget(self.packets)
         self._arrived.clear()
         if self._cuda_stream is not None:
             for stream in self.streams:
@@ -117,16 +108,18 @@ class ClipSink:
         """Have the pictures of some packets come again, since they may have been wrong."""
         self.done.difference_update(packets)
         self.marked.difference_update(packets)
-        for packet in packets:
-            for clip, frames in self._frames_of(packet):
-                self.corrupt[clip][frames] = False
+        self._set_corrupt(packets, False)
 
     def mark(self, packets: Collection[int]) -> None:
         """Call the frames of some wanted packets corrupt."""
         self.marked.update(packets)
+        self._set_corrupt(packets, True)
+
+    def _set_corrupt(self, packets: Collection[int], corrupt: bool) -> None:
         for packet in packets:
             for clip, frames in self._frames_of(packet):
-                self.corrupt[clip][frames] = True
+                slots = self._clips[clip]
+                slots.corrupt[slots.positions[frames]] = corrupt
 
     def put_frame(self, packet: int, frame: av.VideoFrame) -> None:
         """Convert a picture of the CPU engine."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,6 @@ from videoloader.indexing import VideoIndex
 from videoloader.packets.decode_plan import DecodePlan, plan_frames, split_at_keyframes
 from videoloader.padding import CONSTANT_FRAME
 
-# A part of a video with fewer packets than this is not worth a decoder of its own.
-LEAST_PACKETS = 64
-
 
 @dataclass(frozen=True, eq=False)
 class ClipSlots:
@@ -27,13 +23,22 @@ class ClipSlots:
         frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME gives one of the fill value.
         geometry: which part of the frames, and how large.
         slots: [N, 3, H, W], what the whole clip is written to, with its border, of any strides.
-        positions: int64[T], which of the N slots each frame goes to.
+        corrupt: bool[N], which frames of the whole clip are damaged or refer to damage: told when they are made.
+            Always False where NVDEC decoded it: PyNvVideoCodec does not tell which pictures the driver concealed. What
+            NVDEC's parser refuses, a picture too many or too few, and other sizes make the CPU decode all of it.
+        positions: int64[T], which of the N each frame is.
     """
 
     frame_numbers: npt.NDArray[np.int64]
     geometry: Geometry
     slots: torch.Tensor
+    corrupt: npt.NDArray[np.bool_]
     positions: npt.NDArray[np.int64]
+
+    @property
+    def damaged(self) -> npt.NDArray[np.int64]:
+        """The numbers of the frames that are corrupt."""
+        return self.frame_numbers[self.corrupt[self.positions]]
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> ClipSlots:
         """The part of the clip with the chosen frames, bool[T]."""
@@ -42,14 +47,14 @@ class ClipSlots:
 
 def whole_clip(frame_numbers: npt.NDArray[np.int64], geometry: Geometry, slots: torch.Tensor) -> ClipSlots:
     """A clip that is made in one go, frame after frame into its slots, [T, 3, H, W]."""
-    return ClipSlots(frame_numbers, geometry, slots, np.arange(len(frame_numbers)))
+    length = len(frame_numbers)
+    return ClipSlots(frame_numbers, geometry, slots, np.zeros(length, np.bool_), np.arange(length))
 
 
-class ClipPart(NamedTuple):
-    """Some frames of one of several clips: which clip, and where they go."""
-
-    clip: int
-    slots: ClipSlots
+def frame_times(index: VideoIndex, frame_numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """float64[T]: presentation times of a clip's frames in seconds; NaN for a frame of constant padding."""
+    constant = frame_numbers == CONSTANT_FRAME
+    return np.where(constant, np.nan, index.timestamps[np.where(constant, 0, frame_numbers)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +66,14 @@ class DecodeJob:
         frames: int64[N], the numbers of these frames, without constant padding.
         plan: the packets to decode for them.
         parts: the parts of clips that want them.
+        clips: which of several clips each part is of.
     """
 
     index: VideoIndex
     frames: npt.NDArray[np.int64]
     plan: DecodePlan
-    parts: list[ClipPart]
-
-    @property
-    def slots(self) -> list[ClipSlots]:
-        """The slots of each part."""
-        return [part.slots for part in self.parts]
+    parts: list[ClipSlots]
+    clips: list[int]
 
 
 def whole_job(index: VideoIndex, clip: ClipSlots) -> DecodeJob:
@@ -81,30 +83,30 @@ def whole_job(index: VideoIndex, clip: ClipSlots) -> DecodeJob:
         FrameRangeError: a frame number lies outside the video.
     """
     frames = clip.frame_numbers[clip.frame_numbers != CONSTANT_FRAME]
-    return DecodeJob(index, frames, plan_frames(index, frames), [ClipPart(0, clip)])
+    return DecodeJob(index, frames, plan_frames(index, frames), [clip], [0])
 
 
-def split_clips(index: VideoIndex, clips: Sequence[ClipSlots], least_packets: int) -> Iterator[DecodeJob]:
+def split_clips(index: VideoIndex, clips: Sequence[ClipSlots]) -> Iterator[DecodeJob]:
     """Jobs for several decoders that make clips of one video. Each GOP is decoded once.
 
     Args:
         index: the video's index.
         clips: the clips, all of that video.
-        least_packets: see ``split_at_keyframes``.
 
     Raises:
         FrameRangeError: a frame number lies outside the video.
     """
     numbers = np.concatenate([clip.frame_numbers for clip in clips])
     # Frames of padding need no packets: they go with the first job, which may be all there is.
-    jobs = split_at_keyframes(index, numbers[numbers != CONSTANT_FRAME], least_packets) or [numbers[:0]]
+    jobs = split_at_keyframes(index, numbers[numbers != CONSTANT_FRAME]) or [numbers[:0]]
     for job, frames in enumerate(jobs):
-        parts = []
+        parts, owners = [], []
         for number, clip in enumerate(clips):
             wanted = np.isin(clip.frame_numbers, frames)
             if not job:
                 wanted |= clip.frame_numbers == CONSTANT_FRAME
             if wanted.any():
-                parts.append(ClipPart(number, clip.only(wanted)))
+                parts.append(clip.only(wanted))
+                owners.append(number)
         if parts:
-            yield DecodeJob(index, frames, plan_frames(index, frames), parts)
+            yield DecodeJob(index, frames, plan_frames(index, frames), parts, owners)

@@ -263,7 +263,7 @@ class _PictureCheck:
         self.index = report.index
         hand_over(way.device, report.ready, [])
         expected = self._sequential.prints[way.device]
-        for number, picture, corrupt in zip(frames.tolist(), pixels, report.corrupt[0].tolist(), strict=True):
+        for number, picture, corrupt in zip(frames.tolist(), pixels, clip.corrupt.tolist(), strict=True):
             if corrupt:
                 self.marked.add(number)
             elif number < len(expected) and not _alike(_print_of(picture, self.index), expected[number]):

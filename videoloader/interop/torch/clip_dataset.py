@@ -111,9 +111,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
         planned = [self._plan(clip) for clip in clips]
         same_shape = len({clip.shape for clip in planned}) == 1
         _, rows = arrange_rows(planned, "stack" if same_shape else "list", self._memory)
-        for given in group_into_jobs(rows):
-            report = decode_rows(given, self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
-            apply_corrections(given.rows[0], report)
+        for job, (row, *_) in group_into_jobs(rows):
+            report = decode_rows(job, row.clip.video, self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
+            apply_corrections(row, report)
         return [self._sample(row) for row in rows]
 
     def _plan(self, clip: int) -> PlannedClip:
