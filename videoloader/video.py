@@ -20,7 +20,7 @@ from videoloader.errors import FrameRangeError, UnsupportedError, check_choice
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
-from videoloader.packets.run_start import IndexCorrection
+from videoloader.packets.run_start import WrongIndexError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, reader_of_thread
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
@@ -206,7 +206,7 @@ class Video:
                         yield frame
                         given += 1
                 return
-            except IndexCorrection as found:
+            except WrongIndexError as found:
                 self.index, numbers = found.index, numbers[given:]
             except (UnsureError, UnsupportedError):
                 numbers = numbers[given:]

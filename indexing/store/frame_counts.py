@@ -27,60 +27,60 @@ class FoundCounts(NamedTuple):
     """What some rows of the store say.
 
     Attributes:
-        places: positions of their videos among those asked for.
+        positions: where their videos stand among those asked for.
         frames: of each.
         fingerprints: of each, None where there is none.
         errors: (position, name of the error's class, message) of videos that could not be indexed.
     """
 
-    places: list[int]
+    positions: list[int]
     frames: npt.NDArray[np.int64]
     fingerprints: Sequence[str | None]
     errors: list[tuple[int, str, str]]
 
 
-class Places:
+class Positions:
     """Where each video stands among those asked for.
 
     Args:
-        place: by the absolute path, as ``SourceKeys.absolute`` gives it: 0, 1, 2, …
+        position: by the absolute path, as ``SourceKeys.absolute`` gives it: 0, 1, 2, …
         keys: of the store.
     """
 
-    def __init__(self, place: dict[str, int], keys: SourceKeys) -> None:
-        self._place, self._keys = place, keys
+    def __init__(self, position: dict[str, int], keys: SourceKeys) -> None:
+        self._position, self._keys = position, keys
 
     def __len__(self) -> int:
-        return len(self._place)
+        return len(self._position)
 
     def keys(self) -> Iterator[str]:
         """The keys that the videos have in the store, in order."""
-        return map(self._keys.key_of, self._place)
+        return map(self._keys.key_of, self._position)
 
     def find(self, keys: list[str]) -> npt.NDArray[np.int64]:
         """The positions of the videos with these keys; −1 of those that nobody asked for."""
         # A prefix before an absolute key makes a path that no video has, and so does a relative key without one.
         prefix, *others = self._keys.prefixes
-        places = np.fromiter(map(self._place.get, map(prefix.__add__, keys), repeat(-1)), np.int64, len(keys))
-        for number in np.flatnonzero(places < 0).tolist():
+        positions = np.fromiter(map(self._position.get, map(prefix.__add__, keys), repeat(-1)), np.int64, len(keys))
+        for number in np.flatnonzero(positions < 0).tolist():
             candidates = (keys[number], *(other + keys[number] for other in others))
             # A path below an earlier root has another key.
-            found = (path for path in candidates if path in self._place and self._keys.key_of(path) == keys[number])
-            places[number] = next((self._place[path] for path in found), -1)
-        return places
+            found = (path for path in candidates if path in self._position and self._keys.key_of(path) == keys[number])
+            positions[number] = next((self._position[path] for path in found), -1)
+        return positions
 
 
-def counts_by_name(select: Select, places: Places) -> Iterator[FoundCounts]:
+def counts_by_name(select: Select, positions: Positions) -> Iterator[FoundCounts]:
     """What the store says of these videos, asked for by name."""
-    keys = map(to_sql, places.keys())
+    keys = map(to_sql, positions.keys())
     while some := list(islice(keys, _NAMED_AT_ONCE)):
         asked = ",".join("?" * len(some))
-        yield _of_rows(select(f"SELECT {_COLUMNS} FROM videos WHERE source IN ({asked})", some), places)
+        yield _of_rows(select(f"SELECT {_COLUMNS} FROM videos WHERE source IN ({asked})", some), positions)
 
 
-def counts_by_pass(select: Select, places: Places, *, fingerprints: bool) -> Iterator[FoundCounts]:
+def counts_by_pass(select: Select, positions: Positions, *, fingerprints: bool) -> Iterator[FoundCounts]:
     """What the store says of these videos, from one pass over all its rows."""
-    yield _of_rows(select(f"SELECT {_COLUMNS} FROM videos WHERE NOT ({_SOUND})"), places)
+    yield _of_rows(select(f"SELECT {_COLUMNS} FROM videos WHERE NOT ({_SOUND})"), positions)
     # One row for thousands of videos: a tuple for each would take longer than all the rest.
     columns = ["group_concat(source, char(0))", "group_concat(frames)"]
     columns += ["group_concat(coalesce(fingerprint, ''), char(0))"] if fingerprints else []
@@ -90,7 +90,7 @@ def counts_by_pass(select: Select, places: Places, *, fingerprints: bool) -> Ite
     for texts in _read_ahead(lambda some: next(select(statement, some)), ids):
         if texts[0] is None:
             continue
-        found = places.find(texts[0].split("\0"))
+        found = positions.find(texts[0].split("\0"))
         asked = found >= 0
         stored = compress(texts[2].split("\0"), asked.tolist()) if fingerprints else ()
         yield FoundCounts(
@@ -114,18 +114,18 @@ def _read_ahead(read: Callable[[_Item], _Result], items: Iterable[_Item]) -> Ite
             yield reading.result()
 
 
-def _of_rows(rows: Iterator[tuple[Any, ...]], places: Places) -> FoundCounts:
+def _of_rows(rows: Iterator[tuple[Any, ...]], positions: Positions) -> FoundCounts:
     counts: list[int] = []
     found = FoundCounts([], np.zeros(0, np.int64), fingerprints := [], errors := [])
     for key, frames, fingerprint, error_type, error in rows:
-        (place,) = places.find([from_sql(key)]).tolist()
-        if place < 0:
+        (position,) = positions.find([from_sql(key)]).tolist()
+        if position < 0:
             continue
         if error_type is None and (not isinstance(frames, int) or frames < 1):
             raise IndexingError(f"its row in the index store is damaged: {frames!r} frames", from_sql(key))
         if error_type is not None:
-            errors.append((place, error_type, error))
-        found.places.append(place)
+            errors.append((position, error_type, error))
+        found.positions.append(position)
         counts.append(0 if error_type is not None else frames)
         fingerprints.append(fingerprint)
     return found._replace(frames=np.array(counts, np.int64))

@@ -27,7 +27,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource, SourceState
 from videoloader.indexing.store.export import write_csv, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of
-from videoloader.indexing.store.frame_counts import FoundCounts, Places, counts_by_name, counts_by_pass
+from videoloader.indexing.store.frame_counts import FoundCounts, Positions, counts_by_name, counts_by_pass
 from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 from videoloader.indexing.store.schema import COLUMNS, connect_reader, is_being_written, needs_rollback, recorded_roots
@@ -159,27 +159,27 @@ class IndexStore:
             IndexingError: the file is damaged.
         """
         paths = self.keys.all_absolute(sources)
-        place = dict(zip(paths, range(len(paths)), strict=True))
-        if len(place) < len(paths):
+        position = dict(zip(paths, range(len(paths)), strict=True))
+        if len(position) < len(paths):
             # The same video several times, as parts of it or spelled in several ways.
-            of_row = np.array([place[path] for path in paths])
+            of_row = np.array([position[path] for path in paths])
             first, number = np.unique(of_row, return_inverse=True)
             counts, errors = self.frame_counts([sources[row] for row in first.tolist()])
             return counts[number], {row: errors[each] for row, each in enumerate(number.tolist()) if each in errors}
         counts, known = np.zeros(len(paths), np.int64), np.zeros(len(paths), np.bool_)
         errors = {}
-        for found in self._found_counts(Places(place, self.keys)):
-            counts[found.places], known[found.places] = found.frames, True
+        for found in self._found_counts(Positions(position, self.keys)):
+            counts[found.positions], known[found.positions] = found.frames, True
             errors |= {number: _stored_error(kind, message, sources[number]) for number, kind, message in found.errors}
             errors |= self._stale(sources, found)
         errors |= {number: self._not_indexed(sources[number]) for number in np.flatnonzero(~known).tolist()}
         counts[list(errors)] = 0
         return counts, errors
 
-    def _found_counts(self, places: Places) -> Iterator[FoundCounts]:
-        if len(places) < _WORTH_A_PASS * len(self):
-            return counts_by_name(self._select, places)
-        return counts_by_pass(self._select, places, fingerprints=self.verify)
+    def _found_counts(self, positions: Positions) -> Iterator[FoundCounts]:
+        if len(positions) < _WORTH_A_PASS * len(self):
+            return counts_by_name(self._select, positions)
+        return counts_by_pass(self._select, positions, fingerprints=self.verify)
 
     def _stale(self, sources: Sequence[str], found: FoundCounts) -> dict[int, VideoLoaderError]:
         """The errors of videos that have changed, by position."""
@@ -187,8 +187,10 @@ class IndexStore:
         if not self.verify or not any(found.fingerprints):
             return {}
         with ThreadPoolExecutor(_STAT_THREADS, "videoloader-store") as pool:
-            errors = pool.map(self._difference, (sources[place] for place in found.places), found.fingerprints)
-            return {place: error for place, error in zip(found.places, errors, strict=True) if error is not None}
+            errors = pool.map(self._difference, (sources[position] for position in found.positions), found.fingerprints)
+            return {
+                position: error for position, error in zip(found.positions, errors, strict=True) if error is not None
+            }
 
     def errors(self) -> Iterator[tuple[str, str]]:
         """(path, message) of each video that could not be indexed."""

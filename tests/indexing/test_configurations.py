@@ -19,7 +19,7 @@ from videoloader.indexing.configurations import decoded_otherwise, with_configur
 from videoloader.indexing.decoder import size_told
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
-from videoloader.packets.run_start import IndexCorrection
+from videoloader.packets.run_start import WrongIndexError
 
 
 def hashes_of(path, frames, decoder: CpuDecoder, index=None):
@@ -40,7 +40,7 @@ def hashes_of(path, frames, decoder: CpuDecoder, index=None):
                         lambda packet, picture, to=pictures: to.update({packet: hash_of(picture)}),
                     )
                     damaged = damaged or bool(corrupt)
-            except IndexCorrection as better:
+            except WrongIndexError as better:
                 index = better.index
                 continue
             break
@@ -190,7 +190,7 @@ def test_corrections_add_up_in_any_order(tmp_path):
     corrections = []
     for frame in (30, 54):
         (run,) = plan_frames(plain, [frame]).runs
-        with pytest.raises(IndexCorrection) as found:
+        with pytest.raises(WrongIndexError) as found:
             list(read_packets(source, plain, run))
         corrections.append(found.value.correct)
     one, other = (corrections[second](corrections[1 - second](plain)) for second in (0, 1))

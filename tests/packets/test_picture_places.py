@@ -14,7 +14,7 @@ from videoloader.indexing import VideoIndex, build_index, open_source
 from videoloader.indexing.bitstream.display_order import display_order
 from videoloader.packets.decode_plan import PacketBytes, Run
 from videoloader.packets.read_packets import read_packets
-from videoloader.packets.run_start import IndexCorrection
+from videoloader.packets.run_start import WrongIndexError
 
 Sample = Callable[[str], Path]
 NAMES = ["h264_mp4", "h264_mp4_open_gop", "h264_mkv_interlaced", "hevc_mp4", "hevc_mkv", "mpeg2_mkv", "mpeg4_mkv"]
@@ -65,7 +65,7 @@ def test_where_the_ranks_of_a_real_file_are_taken_its_headers_say_the_same(corpu
         pytest.skip("its packets get no places")
     try:
         packets = read(corpus / name, index, whole(index))
-    except IndexCorrection:
+    except WrongIndexError:
         pytest.skip("leading pictures need what comes before")
     if all(packet.place is None for packet in packets):
         ranks = index.packet_rank[[packet.number for packet in packets]]

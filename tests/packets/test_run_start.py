@@ -14,7 +14,7 @@ from videoloader.decoding import CpuDecoder
 from videoloader.indexing import build_index, open_source
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
-from videoloader.packets.run_start import IndexCorrection
+from videoloader.packets.run_start import WrongIndexError
 
 OPEN = ["h264_mp4_open_gop", "hevc_mkv", "mpeg2_mkv", "mpeg4_mkv"]
 
@@ -29,7 +29,7 @@ def read_frame(source, index, decoder: CpuDecoder, frame: int) -> tuple[bytes, i
                 packets = read_packets(source, index, run)
                 decoder.decode(index, packets, lambda packet, picture, to=hashes: to.update({packet: hash_of(picture)}))
             return hashes[int(index.frame_packet[frame])], corrections
-        except IndexCorrection as found:
+        except WrongIndexError as found:
             index, corrections = found.index, corrections + 1
             assert corrections < 40
 

@@ -16,7 +16,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.reading.decode_job import frame_times
 from videoloader.transforms.geometry.coordinates import map_points, picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
-from videoloader.transforms.replay import Kind, Picture, Place, replay
+from videoloader.transforms.replay import Coordinates, Kind, Picture, replay
 
 _Kind = TypeVar("_Kind", bound="Batch")
 
@@ -104,7 +104,7 @@ class Batch:
     def replay(self, row: int, tensor: torch.Tensor, kind: Picture = "frames") -> torch.Tensor: ...
 
     @overload
-    def replay(self, row: int, tensor: torch.Tensor, kind: Place) -> tuple[torch.Tensor, torch.Tensor]: ...
+    def replay(self, row: int, tensor: torch.Tensor, kind: Coordinates) -> tuple[torch.Tensor, torch.Tensor]: ...
 
     def replay(self, row: int, tensor: torch.Tensor, kind: Kind = "frames") -> Any:
         """Do to other data of a row's video what was done to the row's frames: the same crops, flips, warps, colours.

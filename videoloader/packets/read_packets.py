@@ -34,7 +34,7 @@ from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
 from videoloader.packets.picture_places import with_places
-from videoloader.packets.run_start import IndexCorrection, from_keyframe
+from videoloader.packets.run_start import WrongIndexError, from_keyframe
 
 _LARGEST_READ = 16 << 20
 # Bytes of packets held in memory to see which of them are needed.
@@ -57,7 +57,7 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
             do not tell. Packets have none where ``VideoIndex.packet_rank`` was seen to give the same order before.
 
     Raises:
-        IndexCorrection: the index is wrong: decoding for a wanted frame must start earlier, a packet brings along
+        WrongIndexError: the index is wrong: decoding for a wanted frame must start earlier, a packet brings along
             parameter sets that the index does not know, or H.264 pictures that others refer to are missing.
         SourceError: the source has become shorter than its index says, or a folder holds other files.
         DecodeError: an image file is cut off.
@@ -116,7 +116,7 @@ def _with_sets_told(
         sees_gaps: whether none of the others may be missing.
 
     Raises:
-        IndexCorrection: other sets come, or a picture is missing, so that all of its GOP is to be decoded.
+        WrongIndexError: other sets come, or a picture is missing, so that all of its GOP is to be decoded.
     """
     codec, configs = index.stream.codec, index.stream.codec_configs
     slices, first_number = SLICES[codec], int(run.packets[0])
@@ -155,11 +155,11 @@ def _with_sets_told(
             correct = partial(with_sets_found, source=source, packet=number, units=units)
             # What no record can hold, or no number names, is not known then either: it takes effect as it is read.
             if not brings_others(correct(index), number, units):
-                raise IndexCorrection(index, correct)
+                raise WrongIndexError(index, correct)
         if numbers is not None and numbers.show_missing(data):
             correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number)
             if correct(index) is not index:
-                raise IndexCorrection(index, correct)
+                raise WrongIndexError(index, correct)
         yield packet._replace(headers=True) if units else packet
 
 

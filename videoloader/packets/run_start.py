@@ -22,7 +22,7 @@ _NAMED_LEADING, _WITH_LEADING = ("hevc", "vvc"), ("h264", "mpeg1video", "mpeg2vi
 Correction = Callable[[VideoIndex], VideoIndex]
 
 
-class IndexCorrection(Exception):
+class WrongIndexError(Exception):
     """What was read shows that an index is wrong. What was planned with it is to be planned again.
 
     Args:
@@ -43,13 +43,13 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
     """The packets of a run that starts with a keyframe, without those shown before it, which need what came earlier.
 
     Raises:
-        IndexCorrection: it is no keyframe, or a wanted picture needs what came before it.
+        WrongIndexError: it is no keyframe, or a wanted picture needs what came before it.
     """
     codec = index.stream.codec
     first = next(packets)
     config = index.stream.codec_configs[index.packet_config[first.number]]
     if index.keys_from == "container" and is_random_access(codec, config, first.data) is False:
-        raise IndexCorrection(index, partial(_without_keyframe, packet=first.number))
+        raise WrongIndexError(index, partial(_without_keyframe, packet=first.number))
     if index.method != "decoded":
         if codec in _NAMED_LEADING:
             packets = _without_named_leading(index, config, first, packets)
@@ -100,11 +100,11 @@ def _without_leading(
 
 
 def _start_earlier(index: VideoIndex, keyframe: int, packet: int) -> None:
-    """Raise IndexCorrection, so that decoding for a packet starts before this keyframe, if there is anything."""
+    """Raise WrongIndexError, so that decoding for a packet starts before this keyframe, if there is anything."""
     if keyframe:
         before = np.flatnonzero(index.packet_key[:keyframe])
         start = int(before[-1]) if len(before) else 0
-        raise IndexCorrection(index, partial(_with_other_start, packet=packet, start=start))
+        raise WrongIndexError(index, partial(_with_other_start, packet=packet, start=start))
 
 
 def _without_keyframe(index: VideoIndex, packet: int) -> VideoIndex:

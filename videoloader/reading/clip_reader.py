@@ -37,7 +37,7 @@ from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.sources import SourceState, check_unchanged
 from videoloader.packets.decode_plan import DecodePlan, PacketBytes, Run, with_all_frames
 from videoloader.packets.read_packets import read_packets
-from videoloader.packets.run_start import Correction, IndexCorrection
+from videoloader.packets.run_start import Correction, WrongIndexError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_sink import ClipSink
@@ -171,7 +171,7 @@ class ClipReader:
                     progress.packets += self._decode_run(engine, progress, run, cache, threads)
                     progress.settle(run.wanted)
                 return engine != "cpu"
-            except IndexCorrection as found:
+            except WrongIndexError as found:
                 progress.correct(found)
             except UnsureError:
                 threads, progress.packets = 1, 0

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import DecodePlan, Run, plan_frames
-from videoloader.packets.run_start import Correction, IndexCorrection
+from videoloader.packets.run_start import Correction, WrongIndexError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_sink import ClipSink
 
@@ -52,7 +52,7 @@ class ReadProgress:
         """Take the pictures of some packets as they have come."""
         self.settled = np.concatenate([self.settled, packets])
 
-    def correct(self, found: IndexCorrection) -> None:
+    def correct(self, found: WrongIndexError) -> None:
         """Go on by a better index; what it would decode otherwise comes again."""
         again = decoded_otherwise(self.index, found.index)[self.settled]
         self.sink.forget(self.settled[again].tolist())

@@ -47,7 +47,7 @@ def stream_in_threads(
     Raises:
         UnsureError: see ``decode_in_threads``; or frames are shown in another order than they lie in the video. Those
             up to there are right.
-        IndexCorrection: see ``read_packets``; likewise.
+        WrongIndexError: see ``read_packets``; likewise.
         StaleIndexError: the source has changed since it was opened.
     """
     warn_of_hdr(index)

@@ -23,8 +23,8 @@ from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import BatchFunction, Operation, Warp
 
 Picture: TypeAlias = Literal["frames", "mask", "flow"]
-Place: TypeAlias = Literal["points", "boxes"]
-Kind: TypeAlias = Picture | Place
+Coordinates: TypeAlias = Literal["points", "boxes"]
+Kind: TypeAlias = Picture | Coordinates
 Operations: TypeAlias = Sequence[Operation]
 _Box: TypeAlias = tuple[int, int, int, int]
 

@@ -34,8 +34,8 @@ from videoloader.errors import (
     check_positive_or_none,
 )
 from videoloader.indexing import IndexStore
+from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
-from videoloader.interop.torch.places import Place, fill_places, places_of
 from videoloader.interop.torch.video_indexes import VideoIndexes
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
@@ -69,14 +69,14 @@ class _Pending(NamedTuple):
 
     Attributes:
         batch: as it came.
-        places: the requests in it.
+        requests: in it, in order; a list of them is one thing.
         clips: how many clips they are.
-        making: what is made for each place.
+        making: what is made for each of them.
         then: the progress once the batch is given out.
     """
 
     batch: Any
-    places: list[Place]
+    requests: list[Requests]
     clips: int
     making: list[BatchInMaking]
     then: _Progress
@@ -314,19 +314,19 @@ class DecodingLoader:
             except Exception as error:
                 end.append(error)  # the batches before it come first
                 return
-            places = places_of(batch)
-            groups = [[place] if isinstance(place, ClipRequest) else place for place in places]
+            found = find_requests(batch)
+            groups = [[each] if isinstance(each, ClipRequest) else each for each in found]
             firsts = list(accumulate(map(len, groups), initial=before.requests))
             plans = [
                 BatchPlan(
                     partial(self._plan, group, before.epoch, first),
-                    "list" if isinstance(place, ClipRequest) else self._collate,
+                    "list" if isinstance(each, ClipRequest) else self._collate,
                 )
-                for place, group, first in zip(places, groups, firsts[:-1], strict=True)
+                for each, group, first in zip(found, groups, firsts[:-1], strict=True)
             ]
             making = self._maker.start(plans, token)
             then = _Progress(before.epoch, before.batches + 1, firsts[-1], self._loader_state())
-            yield [_Pending(batch, places, firsts[-1] - before.requests, making, then)]
+            yield [_Pending(batch, found, firsts[-1] - before.requests, making, then)]
             before = then
 
     def _has_room(self, pending: Sequence[_Pending]) -> bool:
@@ -337,7 +337,7 @@ class DecodingLoader:
         return len(pending) <= _LEAST_AHEAD or (clips < enough and len(pending) < enough)
 
     def _plan(self, requests: Sequence[ClipRequest], epoch: int, number: int) -> list[PlannedClip]:
-        """Plan the clips of one place. ``number`` is how many requests came before it in the epoch."""
+        """Plan the clips of some requests. ``number`` is how many requests came before it in the epoch."""
         self._indexes.look_up(request.video.path for request in requests)
         return [self._plan_one(request, epoch, number + row) for row, request in enumerate(requests)]
 
@@ -372,13 +372,13 @@ class DecodingLoader:
             return []
         for each in made:
             self._stats += each.stats
-        shown = (self._shown(place, each.hand_over()) for place, each in zip(pending.places, made, strict=True))
-        return [fill_places(pending.batch, lambda place: next(shown))]
+        shown = (self._shown(asked, each.hand_over()) for asked, each in zip(pending.requests, made, strict=True))
+        return [replace_requests(pending.batch, lambda asked: next(shown))]
 
-    def _shown(self, place: Place, made: Batch | None) -> Any:
-        """What stands in a place."""
+    def _shown(self, asked: Requests, made: Batch | None) -> Any:
+        """What stands in the batch instead of requests."""
         assert made is not None, "clips that cannot be made are errors"
-        if not isinstance(place, ClipRequest):
+        if not isinstance(asked, ClipRequest):
             return self._replace_with(made)
         frames, numbers, timestamps = made.frames[0], made.frame_numbers[0], made.timestamps[0]
         return self._replace_with(Clip(frames, numbers, timestamps, made.mask[0], made.corrupt[0]))

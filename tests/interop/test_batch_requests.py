@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch_datasets import Pair, Sample
 
 from videoloader.interop.torch import ClipRequest
-from videoloader.interop.torch.places import fill_places, places_of
+from videoloader.interop.torch.batch_requests import find_requests, replace_requests
 
 REQUESTS = [ClipRequest(f"{number}.mp4", [number]) for number in range(3)]
 leaves = st.sampled_from([None, 1, 2.5, "text", b"bytes", torch.zeros(2), ..., int])
@@ -48,48 +48,48 @@ def flattened(value: Any) -> list[Any]:
 
 @given(st.recursive(leaves, containers))
 def test_a_batch_without_requests_is_the_same_object(batch: Any) -> None:
-    assert not places_of(batch)
-    assert fill_places(batch, list) is batch
+    assert not find_requests(batch)
+    assert replace_requests(batch, list) is batch
 
 
 @given(st.recursive(leaves | requests, containers))
-def test_every_place_is_filled_and_nothing_else_changes(batch: Any) -> None:
+def test_all_requests_are_replaced_and_nothing_else_changes(batch: Any) -> None:
     before = flattened(batch)
-    places = places_of(batch)
-    numbers = iter(range(len(places)))
-    filled = flattened(fill_places(batch, lambda place: ("filled", place, next(numbers)).__repr__()))
+    found = find_requests(batch)
+    numbers = iter(range(len(found)))
+    filled = flattened(replace_requests(batch, lambda asked: ("filled", asked, next(numbers)).__repr__()))
     assert flattened(batch) == before  # the batch itself stays as it was
-    expected, remaining = [], list(enumerate(places))
-    for each in _places_as_one(batch):
+    expected, remaining = [], list(enumerate(found))
+    for each in _requests_as_one(batch):
         if remaining and each is remaining[0][1]:
-            number, place = remaining.pop(0)
-            expected.append(("filled", place, number).__repr__())
+            number, asked = remaining.pop(0)
+            expected.append(("filled", asked, number).__repr__())
         else:
             expected.append(each)
     assert not remaining
     assert [repr(each) for each in filled] == [repr(each) for each in expected]
 
 
-def _places_as_one(value: Any) -> list[Any]:
+def _requests_as_one(value: Any) -> list[Any]:
     """As ``flattened``, but a list of nothing but requests counts as one thing."""
     if isinstance(value, list) and value and all(isinstance(each, ClipRequest) for each in value):
         return [value]
     if isinstance(value, list | tuple):
-        return [type(value), *(each for part in value for each in _places_as_one(part))]
+        return [type(value), *(each for part in value for each in _requests_as_one(part))]
     if isinstance(value, Sample):
-        return [type(value), *_places_as_one(value.clip), value.name]
+        return [type(value), *_requests_as_one(value.clip), value.name]
     if hasattr(value, "items"):
-        return [type(value), *(each for key, part in value.items() for each in [key, *_places_as_one(part)])]
+        return [type(value), *(each for key, part in value.items() for each in [key, *_requests_as_one(part)])]
     return [value]
 
 
-def test_a_tuple_of_requests_is_several_places_and_a_list_one() -> None:
-    assert places_of(tuple(REQUESTS)) == REQUESTS
-    assert places_of(REQUESTS) == [REQUESTS]
-    assert places_of([[REQUESTS[0]], REQUESTS[1]]) == [[REQUESTS[0]], REQUESTS[1]]
+def test_a_tuple_of_requests_is_several_and_a_list_is_one() -> None:
+    assert find_requests(tuple(REQUESTS)) == REQUESTS
+    assert find_requests(REQUESTS) == [REQUESTS]
+    assert find_requests([[REQUESTS[0]], REQUESTS[1]]) == [[REQUESTS[0]], REQUESTS[1]]
 
 
 def test_frozen_dataclasses_are_copied() -> None:
     sample = Sample(REQUESTS[0], "name")
-    assert fill_places(sample, lambda _: 5) == dataclasses.replace(sample, clip=5)
+    assert replace_requests(sample, lambda _: 5) == dataclasses.replace(sample, clip=5)
     assert sample.clip is REQUESTS[0]

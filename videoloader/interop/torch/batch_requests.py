@@ -1,4 +1,4 @@
-"""Where requests stand in a batch of any make, and the batch with something else in these places."""
+"""The requests in a batch of any make, and the batch with something else instead of them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import torch
 from videoloader.interop.torch.clip_request import ClipRequest
 
 # A request by itself, or a list of nothing but requests, as ``default_collate`` makes it of a batch's.
-Place = ClipRequest | list[ClipRequest]
+Requests = ClipRequest | list[ClipRequest]
 
 # The most of a batch; told first, since they are no containers.
 _LEAVES = (torch.Tensor, np.ndarray, str, bytes, int, float, type(None))
 
 
-def fill_places(value: Any, make: Callable[[Place], Any]) -> Any:
-    """A batch with every place in it filled, in the order in which it is gone through.
+def replace_requests(value: Any, make: Callable[[Requests], Any]) -> Any:
+    """A batch with something else instead of its requests, in the order in which it is gone through.
 
     Mappings, lists, tuples, named tuples and dataclasses are gone into. What holds no request stays the same object;
     what holds one is copied.
 
     Args:
         value: the batch.
-        make: gives what stands in a place.
+        make: gives what stands where a request, or a list of them, stood.
     """
     if isinstance(value, _LEAVES):
         return value
@@ -44,14 +44,14 @@ def fill_places(value: Any, make: Callable[[Place], Any]) -> Any:
         old, with_values = [getattr(value, field.name) for field in dataclasses.fields(value)], _dataclass_like
     else:
         return value
-    filled = [fill_places(each, make) for each in old]
+    filled = [replace_requests(each, make) for each in old]
     return value if all(map(is_, filled, old)) else with_values(value, filled)
 
 
-def places_of(value: Any) -> list[Place]:
-    """The places in a batch, in the order of ``fill_places``."""
-    found: list[Place] = []
-    fill_places(value, found.append)
+def find_requests(value: Any) -> list[Requests]:
+    """The requests in a batch, in the order of ``replace_requests``."""
+    found: list[Requests] = []
+    replace_requests(value, found.append)
     return found
 
 
