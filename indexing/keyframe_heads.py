@@ -137,8 +137,8 @@ def coded_picture(stream: StreamInfo, source: ByteSource, offset: int, size: int
 
     Args:
         stream: as the container describes it.
-        source: of the video.
-        offset, size: of its first packet, bytes.
+        source: the video's source.
+        offset, size: where its first packet lies, and how long it is, bytes.
     """
     if stream.codec not in ("vp8", "vp9"):
         return picture_format(stream)

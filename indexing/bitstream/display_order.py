@@ -102,7 +102,7 @@ class _CountedOrder:
 
 
 class _H264Order(_CountedOrder):
-    """By picture order counts of top fields, or of the only one (ITU-T H.264, 8.2.1)."""
+    """Goes by the picture order counts of top fields, or of the only one (ITU-T H.264, 8.2.1)."""
 
     def __init__(self, record: bytes) -> None:
         self._slices = SliceReader(record)
@@ -151,7 +151,7 @@ def _order_by_number(sps: Sps, number: int, bits: BitReader, *, is_reference: bo
     """Picture order count of type 1 (ITU-T H.264, 8.2.1.2).
 
     Args:
-        sps: of the picture.
+        sps: the picture's sequence parameter set.
         number: its frame_num, counted on over all wraps.
         bits: its slice header from delta_pic_order_cnt[0] on.
         is_reference: whether others may refer to it.
@@ -168,7 +168,7 @@ def _order_by_number(sps: Sps, number: int, bits: BitReader, *, is_reference: bo
 
 
 class _HevcOrder(_CountedOrder):
-    """By picture order counts (ITU-T H.265, 8.3.1)."""
+    """Goes by picture order counts (ITU-T H.265, 8.3.1)."""
 
     def __init__(self, record: bytes) -> None:
         self._length_size = nal_length_size("hevc", record)

@@ -91,7 +91,7 @@ def read_packets(source: ByteSource, headers: Headers, track: Track, others: Set
     Args:
         source: the file.
         headers: what stands before its first cluster.
-        track: of these headers.
+        track: the one of these headers to read.
         others: numbers of tracks of which the first times are wanted, too.
 
     Raises:

@@ -210,7 +210,7 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
 def _cut_fields(
     position: Positions, code: npt.NDArray[np.uint8], structure: npt.NDArray[np.int64], end: int
 ) -> list[int]:
-    """Where units begin in a stream with field pictures, of which two make one unit.
+    """The starts of units in a stream with field pictures, of which two make one unit.
 
     ``structure`` is that of each picture coding extension, and -1 at other start codes.
     """

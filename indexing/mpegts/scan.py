@@ -60,7 +60,7 @@ def scan_transport(source: ByteSource, packing: TransportLayout) -> Scan:
     """Read a whole transport stream once, in pieces.
 
     Args:
-        source: of the file.
+        source: the file.
         packing: how transport packets lie in it (``find_packing``).
 
     Raises:

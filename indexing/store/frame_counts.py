@@ -27,9 +27,9 @@ class FoundCounts(NamedTuple):
     """What some rows of the store say.
 
     Attributes:
-        positions: where their videos stand among those asked for.
-        frames: of each.
-        fingerprints: of each, None where there is none.
+        positions: the numbers of their videos among those asked for.
+        frames: how many each has.
+        fingerprints: one for each, None where there is none.
         errors: (position, name of the error's class, message) of videos that could not be indexed.
     """
 
@@ -43,7 +43,7 @@ class Positions:
     """Where each video stands among those asked for.
 
     Args:
-        position: by the absolute path, as ``SourceKeys.absolute`` gives it: 0, 1, 2, …
+        position: absolute path, as ``SourceKeys.absolute`` gives it -> 0, 1, 2, …
         keys: of the store.
     """
 

@@ -47,8 +47,8 @@ def entry_ranges(
     Args:
         table: the rows.
         frames: int64[N], number of frames of each row's video.
-        indexes: of the videos.
-        errors: by their numbers, those of rows whose videos cannot be used.
+        indexes: those of the videos.
+        errors: number of a row -> why its video cannot be used.
 
     Returns:
         first and stop, int64[N], and the errors of rows, with those of rows that mean no frames; 0 and 0 there.

@@ -42,7 +42,7 @@ def shard_entries(
 
     Args:
         shards: paths or URLs of uncompressed tar archives.
-        endings: of the files that are videos, with the dot, in small letters.
+        endings: what names of videos end with, with the dot, in small letters.
         class_names: as for ``VideoDataset.from_paths``.
 
     Raises:

@@ -24,7 +24,7 @@ def rows_where(
 
     Args:
         table, store, min_frames: as of ``VideoDataset.where``.
-        sql, parameters: from ``conditions_in_sql``.
+        sql, parameters: what ``conditions_in_sql`` gives.
     """
     kept, unreadable = [], []
     with opened_store(table.path, store) as opened:

@@ -34,7 +34,7 @@ def dataset_of_list(
 
     Args:
         source: path of the list.
-        videos: of each row, as ``VideoFolder.find`` gives them.
+        videos: one for each row, as ``VideoFolder.find`` gives them.
         where: says where a row stands in the list.
         classes: names, or None for all rows of a list without labels.
         class_names: as for ``VideoDataset.from_paths``.
@@ -78,10 +78,10 @@ class VideoFolder:
         """The path of a video, and whether it is there.
 
         Args:
-            names: without the ending, which may be any; the first counts that there is.
-            class_name: of several videos of a name the one in the folder of its class is taken. Spaces and underscores
+            names: file names to look for, without an ending, which may be any; the first one that is there counts.
+            class_name: name of a class, whose folder decides among several videos of one name. Spaces and underscores
                 count as the same, as do capital and small letters.
-            otherwise: where it should be, below the folder, if there is none.
+            otherwise: path below the folder that is given where there is no such video.
         """
         wanted = _plain(class_name)
         for name in names:

@@ -159,7 +159,7 @@ def build_clip_table(
     Args:
         dataset: the entries.
         mode: says how many clips each has.
-        store: where the videos were indexed before, or its path.
+        store: the index store that holds the videos, or its path.
         workers: threads that index without a store.
         skip_unreadable: leave out what cannot be indexed instead of raising.
         on_indexed: called after each video.

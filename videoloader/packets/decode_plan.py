@@ -37,11 +37,11 @@ class PacketBytes(NamedTuple):
     """One packet of a run.
 
     Attributes:
-        number: in the index.
+        number: its number in the index.
         data: its payload.
         wanted: whether its frame is wanted.
         headers: whether it brings along parameter sets or sequence headers, which stay in force behind it.
-        place: where its picture comes in display order, by the packets' own headers; see ``read_packets``.
+        place: the place of its picture in display order, by the packets' own headers; see ``read_packets``.
     """
 
     number: int

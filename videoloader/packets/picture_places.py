@@ -30,7 +30,7 @@ def with_places(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
     Args:
         index: of the video.
         run: its packets are these.
-        packets: in decode order.
+        packets: the run's packets in decode order.
     """
     # Of an index that was decoded the ranks are those of the decode.
     if index.method == "decoded" or index.ranks_seen_right.get(int(run.packets[0]), -1) >= run.packets[-1]:

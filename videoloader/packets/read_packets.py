@@ -111,7 +111,7 @@ def _with_sets_told(
 
     Args:
         source, index, run: as for ``read_packets``.
-        packets: of the run, in decode order.
+        packets: the run's packets in decode order.
         leaves_out: whether packets of H.264 that nobody wants, and no other refers to, are left out.
         sees_gaps: whether none of the others may be missing.
 

@@ -66,7 +66,7 @@ class DecodeJob:
         frames: int64[N], the numbers of these frames, without constant padding.
         plan: the packets to decode for them.
         parts: the parts of clips that want them.
-        clips: which of several clips each part is of.
+        clips: for each part the number of its clip.
     """
 
     index: VideoIndex

@@ -20,7 +20,7 @@ class ReadProgress:
     """How far the frames of one read have come.
 
     Attributes:
-        source: of the video.
+        source: the video's source.
         index: the video's index, as it is known now.
         frames: int64[N], the frame numbers wanted.
         plan: the decode plan of what is left, by this index; None where it is not made yet.

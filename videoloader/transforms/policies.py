@@ -31,7 +31,7 @@ class Strength(NamedTuple):
         Args:
             place: the bin's number, 0 to ``bins`` − 1.
             bins: how many there are.
-            sign: from [0, 1): below one half it negates the magnitude, if that has a sign.
+            sign: a number in [0, 1). Below one half it negates the magnitude, if that has a sign.
             size: (height, width) of the frames.
         """
         magnitude = self.low + (self.high - self.low) * place / max(bins - 1, 1)

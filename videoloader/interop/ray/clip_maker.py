@@ -127,7 +127,7 @@ class ClipMaker:
 
 
 def own_device() -> str:
-    """Of this worker: the first GPU that Ray gave it, or the CPU.
+    """The first GPU that Ray gave this worker, or the CPU.
 
     The variables of a launcher that started the driver, which workers inherit, say nothing here.
     """

@@ -69,7 +69,7 @@ class _Pending(NamedTuple):
 
     Attributes:
         batch: as it came.
-        requests: in it, in order; a list of them is one thing.
+        requests: those in it, in order; a list of them is one thing.
         clips: how many clips they are.
         making: what is made for each of them.
         then: the progress once the batch is given out.

@@ -16,7 +16,7 @@ from videoloader.transforms.operations import Warp
 
 
 class _Points(NamedTuple):
-    """Where the taps of all output pixels lie in a picture that has a border of what is outside around it.
+    """The taps of all output pixels in a picture that has a border of what is outside around it.
 
     Attributes:
         first: int64[H', W'], the number of the first tap (up and left).
@@ -135,7 +135,7 @@ def _sum(parts: Iterable[torch.Tensor]) -> torch.Tensor:
 
 
 def _linear_weights(t: torch.Tensor) -> list[torch.Tensor]:
-    """Of the two pixels around a point that lies ``t`` after the first."""
+    """The weights of the two pixels around a point that lies ``t`` after the first."""
     return [1 - t, t]
 
 

@@ -38,7 +38,7 @@ def plan_geometries(
     What comes before a step that makes views is drawn once, what comes after it for each view.
 
     Args:
-        transforms: in the order in which they apply, as ``split_conversion`` gives them.
+        transforms: the list that ``split_conversion`` gives, in the order in which they apply.
         display_size: (height, width) of the video's frames as a player shows them.
         rng: the clip's own generator; each random transform draws from it in turn.
         clip: what predicates are told of it; nothing but the frames' size by default.
