@@ -167,7 +167,7 @@ held.wait()
 
 def reads():
     indexes.look_up(sys.argv[1:])
-    frames = [indexes.frames_of(entry).frames for entry in data]
+    frames = [indexes.frames_of(entry).stop for entry in data]
     reopening.reopen_source(sys.argv[1])
     return frames == [60, 60]
 
