@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import resource
+from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from videoloader.errors import SourceError
@@ -15,27 +17,75 @@ from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
 
+class _OpenFile(io.FileIO):
+    """A file that is closed when the last one who reads it lets go of it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+# The files of this process that were read last, by a key of each source: what is read less often is closed, and opened
+# again when it is read. Each operation on the dictionary is a single one, so that no lock is needed, which a garbage
+# collection or a fork may find taken.
+_open_files: OrderedDict[object, _OpenFile] = OrderedDict()
+
+
+def _most_open_files() -> int:
+    """A quarter of what the process may open: the rest is for all else that it does."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(soft // 4, 1) if 0 <= soft < 1 << 14 else 1 << 12
+
+
 class FileSource(SourceBase):
     """A local file, read with ``pread``: no seek position, so any number of threads may read at once.
+
+    Any number of them may be in use: only those read last are kept open. One that is opened again must be in the state
+    in which it was opened first.
 
     Args:
         path: of the file.
         known: its state when it was opened before, in this process or another.
     """
 
+    _files = _open_files
+
     def __init__(self, path: str | os.PathLike[str], known: SourceState | None = None) -> None:
-        self.name = os.fspath(path)
+        self._key, self.name = object(), os.fspath(path)
+        # The working directory may become another one.
+        self._path = self.name if os.path.isabs(self.name) else os.path.abspath(self.name)
+        file = self._open_file()
+        self._status, self._known = os.fstat(file.fileno()), known
+        self._keep(file)
+        self.size = self._status.st_size
+
+    def __del__(self) -> None:
+        self._files.pop(self._key, None)
+
+    def _open_file(self) -> _OpenFile:
         try:
-            self._file = open(self.name, "rb", buffering=0)  # noqa: SIM115 - lives as long as the source
-            status = os.fstat(self._file.fileno())
+            return _OpenFile(self._path)
         except (OSError, ValueError) as error:
             raise SourceError(
                 f"cannot be opened ({error.strerror if isinstance(error, OSError) else error})", self.name
             ) from None
-        # The working directory may become another one.
-        self._path = self.name if os.path.isabs(self.name) else os.path.abspath(self.name)
-        self._status, self._known = status, known
-        self.size = status.st_size
+
+    def _keep(self, file: _OpenFile) -> None:
+        self._files[self._key] = file
+        with suppress(KeyError):  # other threads let go of files, too
+            while len(self._files) > _most_open_files():
+                self._files.popitem(last=False)
+
+    def _file(self) -> _OpenFile:
+        """The file, which stays open as long as the caller holds it, whatever other sources do."""
+        file = self._files.get(self._key)
+        if file is None:
+            file = self._open_file()
+            self._compare(os.fstat(file.fileno()))
+            self._keep(file)
+        else:
+            with suppress(KeyError):
+                self._files.move_to_end(self._key)
+        return file
 
     @cached_property
     def state(self) -> SourceState:
@@ -46,14 +96,16 @@ class FileSource(SourceBase):
         return self.state.fingerprint
 
     def read(self, offset: int, size: int) -> bytes:
+        file = self._file()
         try:
-            return os.pread(self._file.fileno(), size, offset)
+            return os.pread(file.fileno(), size, offset)
         except OSError as error:
             raise SourceError(f"cannot be read at byte {offset} ({error.strerror})", self.name) from None
 
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
         data = super().read_ranges(offsets, sizes)
-        self._compare(os.fstat(self._file.fileno()))
+        file = self._file()
+        self._compare(os.fstat(file.fileno()))
         return data
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
@@ -62,7 +114,8 @@ class FileSource(SourceBase):
         try:
             status = os.stat(self._path)
         except OSError:  # it is gone: what is open stays what it was
-            status = os.fstat(self._file.fileno())
+            file = self._file()
+            status = os.fstat(file.fileno())
         self._compare(status)
 
     def _compare(self, now: os.stat_result) -> None:
@@ -71,7 +124,7 @@ class FileSource(SourceBase):
             require_same(self.state, state_of_file(now), self.name)
 
     def open(self) -> io.BufferedIOBase:
-        return Path(self.name).open("rb")
+        return open(self._path, "rb")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A descriptor shared over fork or pickle would be a shared fate: the other process opens its own.
