@@ -183,6 +183,11 @@ class VideoIndex:
             return float(self.stream.frame_rate)
         return float((len(self) - 1) / ((self.clock[-1] - self.clock[0]) * self.stream.time_base))
 
+    @property
+    def duration(self) -> float:
+        """Seconds from the first frame to the end of the last, which is taken to be shown as long as the average."""
+        return len(self) / self.average_fps if self.average_fps else 0.0
+
     @cached_property
     def is_vfr(self) -> bool:
         """Whether frame durations differ by more than the rounding of timestamps (one unit) explains."""

@@ -198,13 +198,12 @@ def _print_store(store: IndexStore) -> None:
 
 def _print_video(video: VideoIndex) -> None:
     stream = video.stream
-    seconds = len(video) / video.average_fps if video.average_fps else 0.0
     turned = f", turned by {stream.rotation}°" if stream.rotation else ""
     table = Table("", _plain(video.source), show_header=True)
     for name, value in {
         "codec": f"{stream.codec} in {video.container}",
         "picture": f"{stream.width}×{stream.height}{turned}, {stream.chroma or '?'} {stream.bit_depth or '?'} bit",
-        "frames": f"{len(video)} in {seconds:.3f} s, {video.average_fps:.3f} a second"
+        "frames": f"{len(video)} in {video.duration:.3f} s, {video.average_fps:.3f} a second"
         + (" (variable rate)" if video.is_vfr else ""),
         "packets": f"{len(video.packet_size)}, {int(video.packet_key.sum())} keyframes",
         "index": video.method + ("" if video.byte_ranges else ", packets must be demuxed"),

@@ -32,7 +32,7 @@ FACTS: dict[str, tuple[str, Callable[[VideoIndex], Fact]]] = {
     "height": ("INTEGER", lambda index: int(index.stream.height)),
     "rotation": ("INTEGER", lambda index: int(index.stream.rotation)),
     "fps": ("REAL", lambda index: index.average_fps),
-    "duration_s": ("REAL", lambda index: _duration(index)),
+    "duration_s": ("REAL", lambda index: index.duration),
     "frames": ("INTEGER", len),
     "packets": ("INTEGER", lambda index: len(index.packet_size)),
     "keyframes": ("INTEGER", lambda index: int(np.count_nonzero(index.packet_key))),
@@ -95,11 +95,6 @@ def facts_of(index: VideoIndex) -> tuple[Fact, ...]:
 def record_key(record: bytes) -> bytes:
     """What a record is known by: the same for the same bytes, whoever writes them first."""
     return blake2b(record, digest_size=12).digest()
-
-
-def _duration(index: VideoIndex) -> float:
-    """Seconds from the first frame to the end of the last, which is taken to be shown as long as the average."""
-    return len(index) / index.average_fps if index.average_fps else 0.0
 
 
 def _longest_gop(index: VideoIndex) -> int:
