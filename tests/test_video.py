@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import av
+import numpy as np
 import pytest
 import torch
 from waiting import PATIENCE
@@ -35,6 +39,73 @@ def test_frames_by_number_slice_and_list(video: vl.Video) -> None:
     assert torch.equal(clip.frames[1], clip.frames[3])
     assert torch.equal(clip.frames[4], video[59])
     assert not clip.corrupt.any()
+
+
+def test_frames_of_lists_arrays_and_tensors(video: vl.Video) -> None:
+    expected = torch.stack([video[0], video[5], video[59], video[5]])
+    for numbers in ([0, 5, -1, 5], np.array([0, 5, -1, 5]), torch.tensor([0, 5, -1, 5])):
+        assert torch.equal(video[numbers], expected)
+        assert torch.equal(video.read(numbers).frames, expected)
+    assert torch.equal(video[torch.tensor(5)], video[5])
+    assert torch.equal(video.read(range(0, 6, 5)).frames, expected[:2])
+    assert torch.equal(video.read_clips([0, 5])[0].frames, expected[:2])
+    assert video[[]].shape == (0, 3, 128, 160)
+
+
+@pytest.mark.parametrize("other", [1.5, True, "0", None, (0, 1)])
+def test_what_is_no_frame_number_is_a_type_error(video: vl.Video, other) -> None:
+    with pytest.raises(TypeError, match="the index of a video must be"):
+        video[other]
+
+
+@pytest.mark.parametrize("other", [3, slice(0, 5), "random", vl.RandomWindow])
+def test_what_is_no_mode_is_refused(video: vl.Video, other) -> None:
+    for read in (video.read, video.read_clips):
+        with pytest.raises(vl.ConfigurationError, match="mode must be a frame mode"):
+            read(other)
+
+
+def test_frames_by_time(video: vl.Video) -> None:
+    assert torch.equal(video.at(0.439), video[10])
+    assert torch.equal(video.at(video.timestamps[11]), video[11])
+    clip = video.between(0.4, 0.8)
+    assert clip.frame_numbers.tolist() == list(range(10, 20))
+    assert torch.equal(clip.frames, video[10:20])
+    assert video.between(0.4, 0.8, fps=8).frame_numbers.tolist() == [10, 13, 16, 19]
+    assert video.between(0, video.duration, fps=50).frame_numbers.tolist() == np.repeat(np.arange(60), 2).tolist()
+    for read in (lambda: video.at(2.4), lambda: video.between(2, 3), lambda: video.between(2, 3, fps=8)):
+        with pytest.raises(vl.FrameRangeError, match=r"the video is shown from 0.0 to 2.4 s"):
+            read()
+
+
+def test_a_clip_at_a_constant_rate_counts_from_a_later_first_frame(sample: Sample) -> None:
+    video = vl.Video(sample("h264_ts"), device="cpu")
+    first = Fraction(video.timestamps[0]).limit_denominator(90_000)
+    assert video.between(first, first + 1, fps=5).frame_numbers.tolist() == [0, 5, 10, 15, 20]
+    with pytest.raises(vl.FrameRangeError, match="start=0: the video is shown from"):
+        video.between(0, 2, fps=5)
+
+
+def test_a_closed_video_tells_what_it_knows_and_reads_no_more(sample: Sample) -> None:
+    with vl.Video(sample("h264_mp4"), device="cpu") as video:
+        assert video[3].shape == (3, 128, 160)
+        begun = video.stream()
+        next(begun)
+    video.close()
+    assert (len(video), video.fps) == (60, 25.0)
+    for read in (lambda: video[0], lambda: video.read([0]), lambda: video.at(0), lambda: list(video)):
+        with pytest.raises(vl.ConfigurationError, match=r"mp4: is closed: make a new Video"):
+            read()
+    begun.close()
+
+
+def test_a_video_that_is_not_closed_gives_no_warning(sample: Sample) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        video = vl.Video(sample("h264_mp4"), device="cpu")
+        video[0]
+        del video
+        gc.collect()
 
 
 @pytest.mark.parametrize("number", [60, -61, 10**12])

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from functools import partial
-from typing import get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,38 +15,24 @@ import torch
 from videoloader.convert import OutputSpec, fill_color, full_geometry
 from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, hand_over, resolve_device
-from videoloader.errors import FrameRangeError, UnsupportedError, check_choice
-from videoloader.indexing import Openable, VideoIndex, build_index, open_source
+from videoloader.errors import ConfigurationError, UnsupportedError, check_choice
+from videoloader.indexing import ByteSource, Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import WrongIndexError
 from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, reader_of_thread
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.decode_job import ClipSlots, DecodeJob, frame_times, split_clips, whole_clip, whole_job
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import share_of_cores, workers_of_device
-from videoloader.sampling import AllFrames, FrameList, FrameMode, clip_frames, clip_rng
+from videoloader.sampling import AllFrames, FrameMode, clip_frames, clip_rng
+from videoloader.sampling.asked_frames import as_mode, asked_frames, frame_on_screen, frames_between
+from videoloader.sampling.exact_time import Time
 
-
-@dataclass(frozen=True, eq=False)
-class Clip:
-    """Frames of one video.
-
-    Attributes:
-        frames: uint8[T, 3, H, W], RGB, as a player shows them (rotated where the file says so).
-        frame_numbers: int64[T]; -1 for a frame of constant padding.
-        timestamps: float64[T], presentation times in seconds; NaN for a frame of constant padding.
-        mask: bool[T], False where padding made the frame up.
-        corrupt: bool[T], True where the decoder found the frame damaged, or what it refers to. NVDEC does not tell
-            of all damage: decode with the CPU, or ``verify`` the file, where that matters.
-    """
-
-    frames: torch.Tensor
-    frame_numbers: npt.NDArray[np.int64]
-    timestamps: npt.NDArray[np.float64]
-    mask: npt.NDArray[np.bool_]
-    corrupt: npt.NDArray[np.bool_]
+# What stands for several frames wherever a video is asked for them.
+FrameNumbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor
 
 
 class Video:
@@ -92,18 +77,43 @@ class Video:
         self._on_corrupt = on_corrupt
         self._output = OutputSpec(fill_value=fill_color(fill_value))
         self.device, self._decode = resolve_device(device), decode
-        self._source = open_source(source)
-        self.index = build_index(self._source) if index is None else index
+        opened = open_source(source)
+        self.index = build_index(opened) if index is None else index
+        self._opened: ByteSource | None = opened
+
+    @property
+    def _source(self) -> ByteSource:
+        if self._opened is None:
+            raise ConfigurationError("is closed: make a new Video to read more of it", self.index.source)
+        return self._opened
+
+    def close(self) -> None:
+        """Let go of the source. What is known of the video stays; reading more of it is a ConfigurationError.
+
+        Videos that are no longer used close by themselves, and any number of local files may be open.
+
+        Example:
+            >>> with Video("clip.mp4", device="cpu") as video:
+            ...     frame = video[0]
+            >>> video.close()
+        """
+        self._opened = None
+
+    def __enter__(self) -> Video:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def __len__(self) -> int:
         """Number of frames."""
         return len(self.index)
 
     def __repr__(self) -> str:
-        stream = self.index.stream
+        vfr = " on average" if self.is_vfr else ""
         return (
-            f"Video({self.index.source!r}, {len(self)} frames, {stream.codec} {stream.width}×{stream.height}, "
-            f"{self.index.average_fps:.3f} fps)"
+            f"Video({self.index.source!r}, {len(self)} frames, {self.codec} {self.width}×{self.height}, "
+            f"{self.fps:.3f} fps{vfr}, {self.duration:.3f} s)"
         )
 
     @property
@@ -111,29 +121,81 @@ class Video:
         """float64[N]: presentation time of each frame in seconds, edit list applied, not shifted to zero."""
         return self.index.timestamps
 
-    def __getitem__(self, frames: int | slice) -> torch.Tensor:
-        """One frame as uint8[3, H, W], or a slice of frames as uint8[T, 3, H, W].
+    @property
+    def fps(self) -> float:
+        """Frames a second, on average over the whole video."""
+        return self.index.average_fps
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first frame to the end of the last, which is shown as long as the average frame."""
+        return self.index.duration
+
+    @property
+    def start_time(self) -> float:
+        """Seconds: when the file's earliest stream begins, which may be its audio, as libavformat's ``start_time``."""
+        return self.index.start_time / 1_000_000
+
+    @property
+    def width(self) -> int:
+        """Pixels, of the frames as they are given out, after rotation."""
+        return self.index.stream.display_size[1]
+
+    @property
+    def height(self) -> int:
+        """Pixels, of the frames as they are given out, after rotation."""
+        return self.index.stream.display_size[0]
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(frames, 3, height, width): the shape of ``video[:]``."""
+        return len(self), 3, self.height, self.width
+
+    @property
+    def codec(self) -> str:
+        """libavcodec's name: ``"h264"``, ``"hevc"``, ``"vp9"``, ``"av1"``, …"""
+        return self.index.stream.codec
+
+    @property
+    def rotation(self) -> int:
+        """Degrees, clockwise, by which the stored pictures are turned: 0, 90, 180 or 270. Frames are turned already."""
+        return self.index.stream.rotation
+
+    @property
+    def is_vfr(self) -> bool:
+        """Whether the frame rate varies: frame durations differ by more than the rounding of timestamps explains."""
+        return self.index.is_vfr
+
+    def __getitem__(self, frames: int | slice | FrameNumbers) -> torch.Tensor:
+        """One frame as uint8[3, H, W]; those of a slice, or of listed numbers, as uint8[T, 3, H, W].
+
+        Args:
+            frames: an integer, a slice, or a list, array or tensor of integers, repeats allowed. Negative ones count
+                from the end.
 
         Raises:
+            TypeError: it is anything else, such as True, 1.5 or a tuple.
             FrameRangeError: a frame number outside the video.
             DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
-        """
-        if isinstance(frames, slice):
-            return self._decode_clips([np.arange(*frames.indices(len(self)), dtype=np.int64)])[0].slots
-        number = int(frames)
-        if not -len(self) <= number < len(self):
-            raise FrameRangeError(f"frame {number} is outside the video's {len(self)} frames", self.index.source)
-        return self._decode_clips([np.array([number % len(self)])])[0].slots[0]
 
-    def read(self, mode: FrameMode | Sequence[int], *, clip: int = 0, seed: int = 0) -> Clip:
+        Example:
+            >>> video[-1].shape, video[[0, 5, 9]].shape
+            (torch.Size([3, 360, 640]), torch.Size([3, 3, 360, 640]))
+        """
+        numbers, is_one = asked_frames(frames, len(self), self.index.source)
+        made = self._decode_clips([numbers])[0].slots
+        return made[0] if is_one else made
+
+    def read(self, mode: FrameMode | FrameNumbers, *, clip: int = 0, seed: int = 0) -> Clip:
         """A clip of the frames that a mode chooses.
 
         Args:
-            mode: a frame mode, or a list of frame numbers (negative ones count from the end).
+            mode: a frame mode, or a list, range, array or tensor of frame numbers (negative ones count from the end).
             clip: number of the clip, for modes that make several of one video.
             seed: of random modes; the same seed and clip give the same frames.
 
         Raises:
+            ConfigurationError: the mode is neither.
             FrameRangeError: the mode has no such clip, or a listed frame is outside the video.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
@@ -142,17 +204,53 @@ class Video:
             >>> clip.frames.shape, clip.frame_numbers[:3]
             (torch.Size([16, 3, 360, 640]), array([ 8, 12, 16]))
         """
-        chosen = FrameList(tuple(mode)) if isinstance(mode, Sequence) else mode
-        return self._read(chosen, [clip], seed)[0]
+        return self._read(as_mode(mode), [clip], seed)[0]
 
-    def read_clips(self, mode: FrameMode, *, seed: int = 0) -> list[Clip]:
+    def at(self, seconds: Time) -> torch.Tensor:
+        """The frame on screen at a time, uint8[3, H, W]: the last whose time is not after it.
+
+        Args:
+            seconds: a time as ``timestamps`` tells it, compared exactly; see ``Timestamps``.
+
+        Raises:
+            ConfigurationError: it is no finite number.
+            FrameRangeError: no frame is on screen then.
+            DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
+
+        Example:
+            >>> torch.equal(video.at(1.5), video[37])
+            True
+        """
+        return self[frame_on_screen(self.index, seconds)]
+
+    def between(self, start: Time, stop: Time, *, fps: Time | None = None) -> Clip:
+        """The frames whose times lie in ``[start, stop)``, or at a constant rate the frames on screen in that time.
+
+        Args:
+            start, stop: times as ``timestamps`` tells them, compared exactly; see ``Timestamps``.
+            fps: output frames a second; see ``AtRate``. Frame k is the one on screen at ``start + k / fps``. Default:
+                each frame once.
+
+        Raises:
+            ConfigurationError: a time is no finite number, ``stop`` is not after ``start``, or ``fps`` is no rate.
+            FrameRangeError: the times reach beyond the video, or no frame's time lies between them.
+            DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
+
+        Example:
+            >>> video.between(2.0, 4.0).frame_numbers[[0, -1]], video.between(2.0, 4.0, fps=8).frames.shape
+            (array([50, 99]), torch.Size([16, 3, 360, 640]))
+        """
+        return self.read(frames_between(self.index, start, stop, fps))
+
+    def read_clips(self, mode: FrameMode | FrameNumbers, *, seed: int = 0) -> list[Clip]:
         """All clips that a mode makes of the video. A GOP that several of them need is decoded once.
 
         Args:
-            mode: a frame mode.
+            mode: a frame mode, or frame numbers, which make one clip.
             seed: of random modes.
 
         Raises:
+            ConfigurationError: the mode is neither.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
         Example:
@@ -160,7 +258,8 @@ class Video:
             >>> [int(view.frame_numbers[0]) for view in views]
             [0, 64, 128, 192]
         """
-        return self._read(mode, range(mode.num_clips(AllFrames(self.index))), seed)
+        chosen = as_mode(mode)
+        return self._read(chosen, range(chosen.num_clips(AllFrames(self.index))), seed)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         """All frames in order, each uint8[3, H, W]; see ``stream``."""

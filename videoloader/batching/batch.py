@@ -13,6 +13,7 @@ import torch
 from videoloader.batching.boxes import source_matrix, stack_matrices
 from videoloader.batching.clip_plan import BatchRow
 from videoloader.errors import ConfigurationError
+from videoloader.reading.clip import tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.transforms.geometry.coordinates import map_points, picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
@@ -60,6 +61,13 @@ class Batch:
     boxes: npt.NDArray[np.int64]
     source_matrix: npt.NDArray[np.float64]
     drawn: list[DrawnView] | None = None
+
+    def __repr__(self) -> str:
+        return f"Batch(frames={tensor_summary(self.frames)}, {self._summary()})"
+
+    def _summary(self) -> str:
+        made_up, corrupt = sum(int((~row).sum()) for row in self.mask), sum(int(row.sum()) for row in self.corrupt)
+        return f"labels={tensor_summary(self.labels)}, made_up={made_up}, corrupt={corrupt}"
 
     def to_source(
         self,
@@ -163,6 +171,10 @@ class ListBatch(Batch):
     timestamps: list[npt.NDArray[np.float64]]  # type: ignore[assignment]
     mask: list[npt.NDArray[np.bool_]]  # type: ignore[assignment]
     corrupt: list[npt.NDArray[np.bool_]]  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        lengths = [len(numbers) for numbers in self.frame_numbers]
+        return f"ListBatch({len(lengths)} clips of {min(lengths)} to {max(lengths)} frames, {self._summary()})"
 
     def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ListBatch:
         return replace(self, frames=[change(clip) for clip in self.frames], labels=change(self.labels))

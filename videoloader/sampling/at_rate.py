@@ -69,7 +69,7 @@ class AtRate:
         """1, or 0 where the clip does not fit and nothing may be padded."""
         if pad_of(self.pad, video) != "none" or video.stop == video.first:
             return int(video.stop > video.first)
-        start, stop = _screen_time(video)
+        start, stop = screen_time(video)
         offset = Fraction(0) if isinstance(self.start, str) else in_units(self.start, video.index.stream.time_base)
         return int(offset >= 0 and start + offset + self._span(video) < stop)
 
@@ -80,7 +80,7 @@ class AtRate:
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: from a start that is fixed, or drawn with ``rng``."""
-        start, stop = _screen_time(video)
+        start, stop = screen_time(video)
         if isinstance(self.start, str):
             starts = ceil(stop - self._span(video)) - start
             begin = Fraction(start + (int(rng.integers(starts)) if starts > 1 else 0))
@@ -102,8 +102,8 @@ class AtRate:
         return (self.length - 1) / exact_rate("fps", self.fps) / video.index.stream.time_base
 
 
-def _screen_time(video: SampledVideo) -> tuple[int, int]:
-    """When the range's first frame appears and when its last one disappears, in units of timestamps."""
+def screen_time(video: SampledVideo) -> tuple[int, int]:
+    """When the range's first frame appears and when its last one disappears, on the clock in units of the time base."""
     index = video.index
     pts = index.clock
     start = int(pts[video.first])

@@ -1,0 +1,64 @@
+"""What a video says of itself: the facts that libav and a full decode tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+import videoloader as vl
+
+Sample = Callable[[str], Path]
+NAMES = ["h264_mp4", "h264_mp4_vfr", "h264_mkv", "h264_ts", "hevc_mp4", "vp9_webm", "av1_mp4", "mpeg4_avi"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_facts_are_those_of_libav(name: str, sample: Sample) -> None:
+    video = vl.Video(sample(name), device="cpu")
+    with av.open(str(sample(name))) as container:
+        stream, start = container.streams.video[0], container.start_time
+        codec, frames = stream.codec.canonical_name, list(container.decode(stream))
+        times = np.array([float(frame.pts * stream.time_base) for frame in frames])
+    assert video.shape == (len(frames), 3, frames[0].height, frames[0].width)
+    assert (video.height, video.width) == (frames[0].height, frames[0].width)
+    assert video[0].shape == video.shape[1:]
+    assert video.codec == codec
+    assert video.fps == pytest.approx((len(times) - 1) / (times[-1] - times[0]))
+    assert video.duration == pytest.approx(len(frames) / video.fps)
+    assert video.start_time == start / 1e6
+    assert video.is_vfr == (name == "h264_mp4_vfr")
+    assert video.rotation == 0
+
+
+def test_the_size_of_a_turned_video_is_that_of_its_frames(corpus: Path) -> None:
+    video = vl.Video(corpus / "h264-rotation__decord__video_90.mov", device="cpu")
+    assert video.rotation == 90
+    assert (video.width, video.height) == (320, 568)
+    assert video[0].shape == video.shape[1:] == (3, 568, 320)
+
+
+def test_a_video_and_what_it_gives_are_told_in_one_line(sample: Sample) -> None:
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    name = str(sample("h264_mp4"))
+    assert repr(video) == f"Video({name!r}, 60 frames, h264 160×128, 25.000 fps, 2.400 s)"
+    assert repr(vl.Video(sample("h264_mp4_vfr"), device="cpu")).count(" fps on average, ") == 1
+    assert repr(video.read(vl.FrameList([8, 68], pad="constant"))) == (
+        "Clip(frames=uint8[2, 3, 128, 160] on cpu, frame_numbers=8 … 8, timestamps=0.320 … 0.320 s, "
+        "made_up=1, corrupt=0)"
+    )
+
+
+def test_a_batch_is_told_in_one_line(sample: Sample) -> None:
+    data = vl.VideoDataset.from_paths([sample("h264_mp4"), sample("hevc_mp4")])
+    (batch,) = vl.VideoLoader(data, vl.EveryWindow(40, step=60), batch_size=2, device="cpu", num_workers=1)
+    assert repr(batch) == (
+        "Batch(frames=uint8[2, 40, 3, 128, 160] on cpu, labels=int64[2] on cpu, made_up=0, corrupt=0)"
+    )
+    data = vl.VideoDataset([vl.VideoEntry(str(sample("h264_mp4")), stop=stop) for stop in (20, 30)])
+    loader = vl.VideoLoader(data, vl.WholeVideo(), batch_size=2, device="cpu", num_workers=1, collate="list")
+    assert repr(next(iter(loader))) == (
+        "ListBatch(2 clips of 20 to 30 frames, labels=int64[2] on cpu, made_up=0, corrupt=0)"
+    )

@@ -1,0 +1,48 @@
+"""A clip: what reading frames of one video gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Frames of one video.
+
+    Attributes:
+        frames: uint8[T, 3, H, W], RGB, as a player shows them (rotated where the file says so).
+        frame_numbers: int64[T]; -1 for a frame of constant padding.
+        timestamps: float64[T], presentation times in seconds; NaN for a frame of constant padding.
+        mask: bool[T], False where padding made the frame up.
+        corrupt: bool[T], True where the decoder found the frame damaged, or what it refers to. NVDEC does not tell
+            of all damage: decode with the CPU, or ``verify`` the file, where that matters.
+    """
+
+    frames: torch.Tensor
+    frame_numbers: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.float64]
+    mask: npt.NDArray[np.bool_]
+    corrupt: npt.NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        told = [f"frames={tensor_summary(self.frames)}"]
+        if len(shown := np.flatnonzero(self.frame_numbers >= 0)):
+            first, last = shown[[0, -1]]
+            told.append(f"frame_numbers={self.frame_numbers[first]} … {self.frame_numbers[last]}")
+            told.append(f"timestamps={self.timestamps[first]:.3f} … {self.timestamps[last]:.3f} s")
+        told += [f"made_up={int((~self.mask).sum())}", f"corrupt={int(self.corrupt.sum())}"]
+        return f"Clip({', '.join(told)})"
+
+
+def tensor_summary(tensor: torch.Tensor) -> str:
+    """Type, shape and device of a tensor.
+
+    Example:
+        >>> tensor_summary(torch.zeros(2, 3))
+        'float32[2, 3] on cpu'
+    """
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"

@@ -1,0 +1,158 @@
+"""What a user asks one video for, by frame numbers or times: which values stand for frames, and which do not."""
+
+from __future__ import annotations
+
+import operator
+import reprlib
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.indexing.index import VideoIndex
+from videoloader.sampling.at_rate import AtRate, screen_time
+from videoloader.sampling.exact_time import Time, as_times, exact_rate, first_at_or_after, in_units, last_at_or_before
+from videoloader.sampling.frame_list import FrameList
+from videoloader.sampling.mode import FrameMode
+from videoloader.sampling.sampled_video import AllFrames
+
+
+def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.int64], bool]:
+    """The frames that ``video[asked]`` means.
+
+    Args:
+        asked: an integer, a slice, or a list, array or tensor of integers; negative ones count from the end.
+        count: number of frames of the video.
+        source: name of the video, for messages.
+
+    Returns:
+        int64[T], and whether one frame was asked for by an integer.
+
+    Raises:
+        TypeError: it is anything else.
+        FrameRangeError: a frame number lies outside the video.
+
+    Example:
+        >>> asked_frames([0, -1], 60, "clip.mp4"), asked_frames(7, 60, "clip.mp4")
+        ((array([ 0, 59]), False), (array([7]), True))
+    """
+    if isinstance(asked, slice):
+        return np.arange(*asked.indices(count), dtype=np.int64), False
+    number = _integer(asked)
+    numbers = [number] if number is not None else None if isinstance(asked, tuple) else _integers(asked)
+    if numbers is None:
+        raise TypeError(
+            "the index of a video must be an integer, a slice, or a list, 1-D array or 1-D tensor of integers, "
+            f"got {_shortened(asked)}"
+        )
+    for each in numbers:
+        if not -count <= each < count:
+            raise FrameRangeError(f"frame {each} is outside the video's {count} frames", source)
+    return np.array([each % count for each in numbers], np.int64), number is not None
+
+
+def as_mode(asked: Any) -> FrameMode:
+    """A frame mode as it is, or the ``FrameList`` of a list, range, array or tensor of frame numbers.
+
+    Raises:
+        ConfigurationError: it is anything else, or lists no frames.
+
+    Example:
+        >>> as_mode(range(0, 6, 2))
+        FrameList(frames=(0, 2, 4), pad='none')
+    """
+    numbers = _integers(asked)
+    if numbers is not None:
+        return FrameList(tuple(numbers))
+    if isinstance(asked, FrameMode) and not isinstance(asked, type):
+        return asked
+    raise ConfigurationError(
+        "mode must be a frame mode, such as RandomWindow(16), or a list, range, 1-D array or 1-D tensor of frame "
+        f"numbers, got {_shortened(asked)}"
+    )
+
+
+def frame_on_screen(index: VideoIndex, seconds: Time) -> int:
+    """The last frame whose time is not after this one.
+
+    Raises:
+        ConfigurationError: the time is no finite number.
+        FrameRangeError: no frame is on screen then.
+
+    Example:
+        >>> frame_on_screen(index, 1.5)
+        37
+    """
+    return int(last_at_or_before(index, [floor(_units_on_screen(index, "seconds", seconds))])[0])
+
+
+def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None = None) -> FrameMode:
+    """The mode that gives the frames whose times lie in ``[start, stop)``, or ``fps`` of them a second.
+
+    Raises:
+        ConfigurationError: a time is no finite number, ``stop`` is not after ``start``, or ``fps`` is no rate.
+        FrameRangeError: the times reach beyond the video, or no frame's time lies between them.
+
+    Example:
+        >>> frames_between(index, 2.0, 4.0, fps=8)
+        AtRate(fps=8, length=16, start=Fraction(2, 1), pad='edge')
+    """
+    begin, end = _units_on_screen(index, "start", start), _units_on_screen(index, "stop", stop, is_end=True)
+    if begin >= end:
+        raise ConfigurationError(f"stop must be after start, got start={start!r}, stop={stop!r}")
+    if fps is not None:
+        base = index.stream.time_base
+        return AtRate(
+            fps, ceil((end - begin) * base * exact_rate("fps", fps)), start=(begin - int(index.clock[0])) * base
+        )
+    first, after = first_at_or_after(index, [ceil(begin), ceil(end)]).tolist()
+    if first == after:
+        raise FrameRangeError(f"no frame's time lies in [{start}, {stop}) s: take a longer span, or fps=", index.source)
+    return FrameList(range(first, after))
+
+
+def _units_on_screen(index: VideoIndex, name: str, seconds: Time, *, is_end: bool = False) -> Fraction:
+    """A time in units of the clock; of an end also the very end of the video, or what a float makes of that."""
+    base = index.stream.time_base
+    units = in_units(as_times(name, [seconds])[0], base)
+    first, stop = screen_time(AllFrames(index)) if len(index) else (0, 0)
+    if first <= units < stop or (is_end and stop <= units <= stop + 1):
+        return min(units, Fraction(stop))
+    raise FrameRangeError(
+        f"{name}={seconds}: the video is shown from {float(first * base)} to {float(stop * base)} s", index.source
+    )
+
+
+def _integer(value: Any) -> int | None:
+    """The integer that a value is; None for all else, and for True and False."""
+    plain = _plain(value)
+    try:
+        return None if isinstance(plain, bool) else operator.index(plain)
+    except TypeError:
+        return None
+
+
+def _integers(values: Any) -> list[int] | None:
+    plain = _plain(values)
+    if not isinstance(plain, Sequence) or isinstance(plain, str | bytes):
+        return None
+    numbers = [number for number in map(_integer, plain) if number is not None]
+    return numbers if len(numbers) == len(plain) else None
+
+
+def _plain(value: Any) -> Any:
+    """An array or tensor, on any device, as Python's own numbers and lists; anything else as it is."""
+    is_array = hasattr(value, "tolist") and hasattr(value, "ndim") and not isinstance(value, type)
+    return value.tolist() if is_array else value
+
+
+def _shortened(value: Any) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if getattr(value, "ndim", 0):
+        return f"{value.dtype} of shape {tuple(value.shape)}"
+    return reprlib.repr(value)
