@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,18 @@ class TestEntries:
         with pytest.raises(IndexError):
             data[2]
 
+    @pytest.mark.parametrize("label", [np.int64(3), np.uint8(3), torch.tensor(3), np.array(3)])
+    def test_paths_and_integers_of_any_kind_become_plain_ones(self, label):
+        entry = VideoEntry(Path("clips/a.mp4"), label)
+        assert entry == VideoEntry(str(Path("clips/a.mp4")), 3)
+        assert (type(entry.path), type(entry.label)) == (str, int)
+
+    def test_it_prints_on_one_line(self):
+        entries = [VideoEntry("a.mp4", 1), VideoEntry("b.mp4", 0), VideoEntry("c.mp4")]
+        data = VideoDataset(entries, ["walk", "run"], [("d.mp4", "there is no such file")])
+        assert repr(data) == "VideoDataset(3 rows, 2 classes, 66.7 % labelled, 1 left out, from 'a.mp4')"
+        assert str(VideoDataset(entries[2:])) == "VideoDataset(1 row, 0 classes, 0 % labelled, from 'c.mp4')"
+
     def test_neither_changes_after_it_is_made(self):
         entries = [VideoEntry("a.mp4")]
         data = VideoDataset(entries)
@@ -81,9 +94,11 @@ class TestEntries:
         ("arguments", "message"),
         [
             ({"path": ""}, "path must be a non-empty string, got ''"),
-            ({"path": Path("a.mp4")}, "path must be a non-empty string, got .*Path"),
-            ({"label": "run"}, "label must be .*, got 'run'"),
-            ({"start": 1.5}, "start must be .*, got 1.5"),
+            ({"path": b"a.mp4"}, "path must be a non-empty string, got b'a.mp4'"),
+            ({"label": "run"}, "label must be the number of a class.* from_paths .* names, got 'run'"),
+            ({"label": -1}, "label must be the number of a class, counted from 0, or None; .*, got -1"),
+            ({"label": torch.tensor(0.5)}, r"label must be .*, got tensor\(0.5000\)"),
+            ({"start": 1.5}, "start must be the number of a frame.* start_seconds takes seconds, got 1.5"),
             ({"stop": "9"}, "stop must be .*, got '9'"),
             ({"start_seconds": float("nan")}, "start_seconds must be .*, got nan"),
             ({"stop_seconds": float("inf")}, "stop_seconds must be .*, got inf"),
@@ -104,7 +119,11 @@ class TestEntries:
         [
             ([], (), "entries must hold at least one video"),
             ([VideoEntry("a.mp4", 2)], ["x", "y"], "a.mp4: label 2 has no name in class_names"),
-            ([VideoEntry("a.mp4", -1)], ["x", "y"], "a.mp4: label -1 has no name in class_names"),
+            ("videos", (), "entries must be a list of VideoEntry, got 'videos': .*from_folder takes a folder"),
+            (Path("videos"), (), "entries must be a list of VideoEntry, got .*Path.*from_folder takes a folder"),
+            (5, (), "entries must be a list of VideoEntry, got 5"),
+            (["a.mp4"], (), r"entries\[0\] must be a VideoEntry, got 'a.mp4': VideoDataset.from_paths"),
+            ([VideoEntry("a.mp4"), ("b.mp4", 1)], (), r"entries\[1\] must be a VideoEntry, got \('b.mp4', 1\)"),
             ([VideoEntry("a.mp4", 0)], ["x", "x"], r"class_names must be different names, got \['x', 'x'\]"),
             ([VideoEntry("a.mp4", 0)], "xy", "class_names must be different names, got 'xy'"),
         ],
@@ -127,6 +146,17 @@ class TestFromPaths:
         assert type(data[0].label) is int
         assert data.class_names == ()
 
+    @pytest.mark.parametrize(
+        "labels", [torch.tensor([7, 0]), np.array([7, 0], np.uint8), [torch.tensor(7), np.int32(0)], iter((7, 0))]
+    )
+    def test_integers_of_any_kind_are_labels(self, labels):
+        assert VideoDataset.from_paths(["a", "b"], labels).labels.tolist() == [7, 0]
+
+    def test_none_is_the_label_of_a_video_that_has_none(self):
+        data = VideoDataset.from_paths(["a", "b", "c"], ["x", None, "y"])
+        assert [entry.label for entry in data] == [0, None, 1]
+        assert {entry.label for entry in VideoDataset.from_paths(["a"], [None])} == {None}
+
     def test_names_get_the_numbers_of_their_natural_order(self):
         data = VideoDataset.from_paths(["a", "b", "c", "d"], ["class10", "class2", "Class3", "class10"])
         assert data.class_names == ("class2", "Class3", "class10")
@@ -143,10 +173,21 @@ class TestFromPaths:
             (("a.mp4",), "paths must be a list of paths, got 'a.mp4'"),
             (([],), "at least one video"),
             ((["a", "b"], [1]), "one for each of 2 paths, got 1"),
-            ((["a", "b"], ["x", 1]), "a: labels must be all numbers or all names, got 'x'"),
+            ((["a", "b"], ["x", 1]), r"labels\[0\] of a: labels must be all integers or all names, got 'x'"),
+            ((5,), "paths must be a list of paths, got 5"),
+            (({"a.mp4": 1},), "paths must be a list of paths, got {'a.mp4': 1}"),
+            (([("a.mp4", 0)],), r"paths\[0\] must be a string or a Path, got \('a.mp4', 0\): give labels=\[…\] beside"),
+            ((["a", None],), r"paths\[1\] must be a string or a Path, got None"),
+            ((["a"], {"a": 0}), "labels must be a list of one label for each path, got {'a': 0}"),
+            ((["a"], {0}), "labels must be a list of one label for each path, got {0}"),
+            ((["a"], "x"), "labels must be a list of one label for each path, got 'x'"),
+            ((["a"], torch.tensor(1)), r"labels must be a list of one label for each path, got tensor\(1\)"),
+            ((["a", "b"], torch.tensor([[0, 1], [1, 0]])), r"labels\[0\] of a: .* all integers .*, got \[0, 1\]"),
+            ((["a", "b"], torch.tensor([1.0, 0.0])), r"labels\[0\] of a: .* all integers .*, got 1.0"),
+            ((["a", "b"], [0, -1]), r"paths\[1\]: b: label must be the number of a class.*, got -1"),
             ((["a", ""],), r"paths\[1\]: path must be a non-empty string, got ''"),
             ((["a", "b"], [1, 2**63]), "b: label 9223372036854775808 does not fit into 64 bits"),
-            ((["a", "b"], [1, 0.5]), "b: labels must be all numbers or all names, got 0.5"),
+            ((["a", "b"], [1, 0.5]), r"labels\[1\] of b: labels must be all integers or all names, got 0.5"),
         ],
     )
     def test_bad_arguments_are_named(self, arguments, message):

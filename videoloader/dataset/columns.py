@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import eq
 from typing import Any, overload
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 Rows = npt.NDArray[np.int64]
 _PACKED_AT_ONCE = 1 << 14
+_SHOWN = 6
 
 
 class _Absent:
@@ -55,6 +57,15 @@ class PackedStrings(Sequence[str]):
 
     def __len__(self) -> int:
         return len(self._bounds) - 1
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:_SHOWN]))
+        return f"[{shown}{f', … {len(self)} in all' if len(self) > _SHOWN else ''}]"
 
     @overload
     def __getitem__(self, index: int) -> str: ...

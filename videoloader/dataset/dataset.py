@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.dataset.choosing import row_number, row_numbers, split_rows
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
@@ -27,19 +28,23 @@ from videoloader.errors import ConfigurationError
 from videoloader.indexing import BuildReport, build_store
 from videoloader.sampling import FrameMode
 
+if TYPE_CHECKING:
+    import torch
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class VideoDataset(Sequence[VideoEntry]):
     """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.
 
-    Rows are made when asked for, so a million of them take little more memory than their paths. ``data[10:20]`` is
-    a data set of ten rows, ``a + b`` has those of both: labels go by class name, names of ``b`` that ``a`` lacks
-    come after its own; where neither has names, numbers stay as they are.
+    Rows are made when asked for, so a million of them take little more memory than their paths. ``data[3]`` is a
+    row; ``data[10:20]``, ``data[[0, 3]]`` and a mask, ``data[data.labels == 2]``, are data sets of these rows.
+    ``a + b`` has the rows of both: labels go by class name, names of ``b`` that ``a`` lacks come after its own;
+    where neither has names, numbers stay as they are.
 
     Args:
         entries: the rows, at least one.
         class_names: name of each label; empty where labels are plain numbers or missing.
-        left_out: (path, reason) of each row that a reader or a filter could not use and left out.
+        left_out: (path, reason) of each row or file that a reader or a filter could not use and left out.
 
     Raises:
         ConfigurationError: there are no entries, or a label has no class name.
@@ -48,6 +53,8 @@ class VideoDataset(Sequence[VideoEntry]):
         >>> data = VideoDataset.from_paths(["a.mp4", "b.mp4"], ["walk", "run"])
         >>> len(data), data[0].label, data.class_names
         (2, 1, ('run', 'walk'))
+        >>> data[[1]]
+        VideoDataset(1 row, 2 classes, 100 % labelled, from 'b.mp4')
     """
 
     entries: Sequence[VideoEntry]
@@ -74,6 +81,27 @@ class VideoDataset(Sequence[VideoEntry]):
         assert isinstance(self.entries, EntryTable)
         return self.entries
 
+    @property
+    def paths(self) -> Sequence[str]:
+        """The path of each row's video."""
+        return self.table.path
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """int64[N]: the label of each row, -1 where it has none, as in batches."""
+        return np.where(self.table.label == NONE, -1, self.table.label)
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes a classifier needs: the class names, or where there are none, the highest label plus 1."""
+        return len(self.class_names) or int(self.labels.max()) + 1
+
+    def __repr__(self) -> str:
+        rows, classes, labelled = len(self), self.num_classes, float((self.table.label != NONE).mean())
+        left_out = f", {len(self.left_out)} left out" if self.left_out else ""
+        counts = f"{rows} row{'s' * (rows != 1)}, {classes} class{'es' * (classes != 1)}"
+        return f"VideoDataset({counts}, {100 * labelled:.3g} % labelled{left_out}, from {self.paths[0]!r})"
+
     def __len__(self) -> int:
         return len(self.entries)
 
@@ -81,11 +109,12 @@ class VideoDataset(Sequence[VideoEntry]):
         return iter(self.entries)
 
     @overload
-    def __getitem__(self, index: int) -> VideoEntry: ...
+    def __getitem__(self, index: int | np.integer[Any]) -> VideoEntry: ...
     @overload
-    def __getitem__(self, index: slice) -> VideoDataset: ...
-    def __getitem__(self, index: int | slice) -> VideoEntry | VideoDataset:
-        return self._take(np.arange(len(self))[index]) if isinstance(index, slice) else self.entries[index]
+    def __getitem__(self, index: slice | Sequence[int] | npt.NDArray[Any] | torch.Tensor) -> VideoDataset: ...
+    def __getitem__(self, index: Any) -> VideoEntry | VideoDataset:
+        row = row_number(index, len(self))
+        return self._take(row_numbers(index, len(self))) if row is None else self.entries[row]
 
     def __add__(self, other: VideoDataset) -> VideoDataset:
         return _joined((self, other))
@@ -138,6 +167,29 @@ class VideoDataset(Sequence[VideoEntry]):
             ``data.filter(lambda entry: entry.columns["split"] == "val")``
         """
         return self._take(np.flatnonzero([bool(keep(entry)) for entry in self]))
+
+    def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:
+        """Two data sets, of a share of the videos and of all others, chosen at random and the same every time.
+
+        All rows of a video come into the same part, so that no frame is in both. Rows keep their order, columns and
+        class names.
+
+        Args:
+            share: of the videos, between 0 and 1, that the first part gets, to the nearest video.
+            seed: of the choice.
+            stratified: whether each class is split in this share, to one video. A video has the class of its first
+                row; videos without a label are split as a class of their own.
+
+        Raises:
+            ConfigurationError: the share is not between 0 and 1, or leaves no video for one of the parts.
+
+        Example:
+            >>> train, val = data.split(0.5, seed=1)
+            >>> len(train), len(val)
+            (1, 1)
+        """
+        first, second = split_rows(self.table, share, seed, stratified)
+        return self._take(first), self._take(second)
 
     def balanced(self, *, rows_per_class: int | None = None, seed: int = 0) -> VideoDataset:
         """As many rows of each class, by repeating rows; an epoch then sees every class equally often.
@@ -249,7 +301,7 @@ class VideoDataset(Sequence[VideoEntry]):
     def from_paths(
         cls,
         paths: Iterable[str | os.PathLike[str]],
-        labels: Iterable[int | str] | None = None,
+        labels: Iterable[SupportsIndex | str | None] | None = None,
         *,
         class_names: Sequence[str] | None = None,
     ) -> VideoDataset:
@@ -257,7 +309,8 @@ class VideoDataset(Sequence[VideoEntry]):
 
         Args:
             paths: of the videos, in any form that ``Video`` takes. They are not opened here.
-            labels: one for each path: all numbers, or all names.
+            labels: one for each path: all integers from 0 (a list, an array, a tensor), or all names; None for
+                a video without a label.
             class_names: the name of each number; for names, unless given, those that occur in natural order.
                 Give it where several splits of one data set must agree.
 

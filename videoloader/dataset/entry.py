@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
+import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from videoloader.errors import ConfigurationError
 
@@ -20,8 +22,8 @@ class VideoEntry:
     """One row of a data set: a video or a part of one. Each end is given in frames, in seconds or not at all.
 
     Args:
-        path: of the video, in any form that ``Video`` takes.
-        label: number of its class.
+        path: of the video, a string or a ``Path``, in any form that ``Video`` takes.
+        label: number of its class, from 0; any kind of integer.
         start, stop: frame numbers, stop exclusive.
         start_seconds, stop_seconds: presentation times; the frames from the first to before the second.
         columns: anything else known about it; travels with the clips.
@@ -42,15 +44,37 @@ class VideoEntry:
     stop_seconds: float | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
 
+    if TYPE_CHECKING:  # which may be given is more than what is kept
+
+        def __init__(
+            self,
+            path: str | os.PathLike[str],
+            label: SupportsIndex | None = None,
+            *,
+            start: int | None = None,
+            stop: int | None = None,
+            start_seconds: float | None = None,
+            stop_seconds: float | None = None,
+            columns: Mapping[str, Any] = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        if type(self.path) is not str and isinstance(self.path, os.PathLike):
+            object.__setattr__(self, "path", os.fspath(self.path))
+        if self.label is not None and type(self.label) is not int:
+            object.__setattr__(self, "label", plain_integer(self.label))
         if not isinstance(self.path, str) or not self.path:
             raise ConfigurationError(f"path must be a non-empty string, got {self.path!r}")
-        for name, value in (("label", self.label), ("start", self.start), ("stop", self.stop)):
+        if self.label is not None and not (isinstance(self.label, Integral) and 0 <= self.label <= _LARGEST):
+            wanted = "the number of a class, counted from 0, or None; from_paths and from_csv take names"
+            raise ConfigurationError(f"label must be {wanted}, got {self.label!r}", self.path)
+        for name, value in (("start", self.start), ("stop", self.stop)):
             if value is not None and not (isinstance(value, Integral) and abs(value) <= _LARGEST):
-                raise ConfigurationError(f"{name} must be an Integral number of 64 bits, got {value!r}", self.path)
+                wanted = f"the number of a frame, an integer; {name}_seconds takes seconds"
+                raise ConfigurationError(f"{name} must be {wanted}, got {value!r}", self.path)
         for name, seconds in (("start_seconds", self.start_seconds), ("stop_seconds", self.stop_seconds)):
             if seconds is not None and not (isinstance(seconds, Real) and abs(seconds) < math.inf):
-                raise ConfigurationError(f"{name} must be a Real number, got {seconds!r}", self.path)
+                raise ConfigurationError(f"{name} must be a number of seconds, got {seconds!r}", self.path)
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
             raise ConfigurationError(f"an end must be given in frames or in seconds, got {self._ends()}", self.path)
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds
@@ -60,3 +84,11 @@ class VideoEntry:
 
     def _ends(self) -> str:
         return ", ".join(f"{name}={getattr(self, name)}" for name in ENDS)
+
+
+def plain_integer(value: Any) -> Any:
+    """An integer of any library (NumPy, PyTorch) as Python's own; what is none stays as it is."""
+    try:
+        return operator.index(value)
+    except TypeError:  # as tensors of floats do
+        return value

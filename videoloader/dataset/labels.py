@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from numbers import Integral
+from typing import Any, SupportsIndex
 
 import numpy as np
 
+from videoloader.dataset.entry import plain_integer
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
@@ -18,24 +19,25 @@ _NUMBER = re.compile(r"[+-]?\d{1,18}")
 
 
 def number_labels(
-    labels: Sequence[int | str], class_names: Sequence[str] | None, where: Callable[[int], str]
+    labels: Sequence[SupportsIndex | str], class_names: Sequence[str] | None, where: Callable[[int], str]
 ) -> tuple[list[int], Sequence[str]]:
     """Labels as numbers, and the class names; ``where(i)`` says in messages which label it is."""
     if all(isinstance(label, str) for label in labels):
         names = natural_order({str(label) for label in labels}) if class_names is None else class_names
-        number: dict[int | str, int] = {name: i for i, name in enumerate(names)}
+        number: dict[SupportsIndex | str, int] = {name: i for i, name in enumerate(names)}
         for i, label in enumerate(labels):
             if label not in number:
                 raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
         return [number[label] for label in labels], names
-    for i, label in enumerate(labels):
-        if not isinstance(label, Integral):
-            raise ConfigurationError(f"{where(i)}: labels must be all numbers or all names, got {label!r}")
+    numbers: list[Any] = [label if isinstance(label, str) else plain_integer(label) for label in labels]
+    for i, label in enumerate(numbers):
+        if not isinstance(label, int):
+            raise ConfigurationError(f"{where(i)}: labels must be all integers or all names, got {label!r}")
         if abs(label) >= 2**63:
             raise ConfigurationError(f"{where(i)}: label {label!r} does not fit into 64 bits")
         if class_names is not None and not 0 <= label < len(class_names):
             raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
-    return [int(label) for label in labels], class_names or ()
+    return [int(label) for label in numbers], class_names or ()
 
 
 def parse_labels(

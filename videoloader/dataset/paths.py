@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +16,45 @@ from videoloader.dataset.table import EntryTable, array_of, make_table
 from videoloader.errors import ConfigurationError
 
 
+def path_text(name: str, value: object) -> str:
+    """A path that was given as an argument, as a string.
+
+    Raises:
+        ConfigurationError: it is none; the message calls it ``name``.
+    """
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(path, str):
+        hint = ": give labels=[…] beside the paths" if isinstance(value, tuple) else ""
+        raise ConfigurationError(f"{name} must be a string or a Path, got {value!r}{hint}")
+    return path
+
+
 def entries_of_paths(
-    paths: Iterable[str | os.PathLike[str]], labels: Iterable[int | str] | None, class_names: Sequence[str] | None
+    paths: Iterable[str | os.PathLike[str]],
+    labels: Iterable[SupportsIndex | str | None] | None,
+    class_names: Sequence[str] | None,
 ) -> tuple[EntryTable, Sequence[str]]:
     """An entry for each path, and the class names; arguments and errors as of ``VideoDataset.from_paths``."""
-    if isinstance(paths, str | os.PathLike):
+    if isinstance(paths, str | bytes | os.PathLike | Mapping) or not isinstance(paths, Iterable):
         raise ConfigurationError(f"paths must be a list of paths, got {paths!r}")
-    packed = PackedStrings(os.fspath(path) for path in paths)
+    packed = PackedStrings(path_text(f"paths[{row}]", path) for row, path in enumerate(paths))
     fields, known = dict[str, npt.NDArray[np.int64]](), class_names or ()
     if labels is not None:
-        given = list(labels)
+        given = _plain_list(labels)
         if len(given) != len(packed):
             raise ConfigurationError(f"labels must be one for each of {len(packed)} paths, got {len(given)}")
-        numbers, known = number_labels(given, class_names, packed.__getitem__)
-        fields["label"] = array_of("label", numbers)
+        rows = [row for row, label in enumerate(given) if label is not None]
+        numbers, known = number_labels(
+            [given[row] for row in rows], class_names, lambda i: f"labels[{rows[i]}] of {packed[rows[i]]}"
+        )
+        number = dict(zip(rows, numbers, strict=True))
+        fields["label"] = array_of("label", map(number.get, range(len(packed))))
     return make_table(packed, fields, {}, lambda row: f"paths[{row}]"), known
+
+
+def _plain_list(labels: object) -> list[Any]:
+    """Labels in the order of the paths; an array or a tensor as Python's own numbers."""
+    values = labels.tolist() if hasattr(labels, "tolist") else labels
+    if isinstance(values, str | bytes | Mapping | AbstractSet) or not isinstance(values, Iterable):
+        raise ConfigurationError(f"labels must be a list of one label for each path, got {labels!r}")
+    return list(values)

@@ -43,7 +43,7 @@ def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Rows:
     check_positive(rows_per_class=size)
     of_class = np.split(np.argsort(number, kind="stable"), np.cumsum(counts)[:-1])
     # A class's own stream, so that its choice is the same whatever other classes there are.
-    streams = [int(label) % 2**64 for label in labels]
+    streams = labels.tolist()
     chosen = [rows[repeat_to(len(rows), size, seed, own)] for rows, own in zip(of_class, streams, strict=True)]
     return np.sort(np.concatenate(chosen))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -139,13 +140,27 @@ class EntryTable(Sequence[VideoEntry]):
     @staticmethod
     def of_entries(entries: Iterable[VideoEntry]) -> EntryTable:
         """A table of rows that there are already."""
-        rows = list(entries)
+        rows = _checked(entries)
         names = dict.fromkeys(name for row in rows for name in row.columns)
         return EntryTable(
             PackedStrings(row.path for row in rows),
             **{name: array_of(name, (getattr(row, name) for row in rows)) for name in _NONE},
             columns={name: pack([row.columns.get(name, ABSENT) for row in rows]) for name in names},
         )
+
+
+def _checked(entries: object) -> list[VideoEntry]:
+    if isinstance(entries, str | os.PathLike):
+        readers = "VideoDataset.from_folder takes a folder, from_csv a table, from_paths a list of paths"
+        raise ConfigurationError(f"entries must be a list of VideoEntry, got {entries!r}: {readers}")
+    if not isinstance(entries, Iterable):
+        raise ConfigurationError(f"entries must be a list of VideoEntry, got {entries!r}")
+    rows = list(entries)
+    for row, entry in enumerate(rows):
+        if not isinstance(entry, VideoEntry):
+            hint = "VideoDataset.from_paths(paths, labels) takes paths"
+            raise ConfigurationError(f"entries[{row}] must be a VideoEntry, got {entry!r}: {hint}")
+    return rows
 
 
 def array_of(name: str, values: Iterable[float | None]) -> npt.NDArray[Any]:
@@ -190,5 +205,6 @@ def _suspect(table: EntryTable) -> npt.NDArray[np.bool_]:
     first, begin, end = np.where(started, table.start, 0), table.start_seconds, table.stop_seconds
     suspect: npt.NDArray[np.bool_] = (table.path.sizes == 0) | (first < 0) | (stopped & (table.stop <= first))
     suspect |= (started & ~np.isnan(begin)) | (stopped & ~np.isnan(end))
+    suspect |= (table.label < 0) & (table.label != NONE)
     suspect |= (begin >= end) | np.isinf(begin) | np.isinf(end)
     return suspect
