@@ -229,11 +229,41 @@ class TestFromFolder:
         assert {entry.label for entry in data} == {None}
         assert data.class_names == ()
 
-    def test_hidden_and_other_files_are_skipped(self, tmp_path):
-        touch(tmp_path, "run/a.mp4", "run/._a.mp4", "run/a.txt", "run/mp4", ".cache/b.mp4", "notes.txt")
+    @pytest.mark.filterwarnings("error")
+    def test_hidden_files_and_notes_are_skipped(self, tmp_path):
+        touch(tmp_path, "run/a.mp4", "run/._a.mp4", "run/a.txt", "run/a.JSON", ".cache/b.mp4", "notes.txt")
         data = VideoDataset.from_folder(tmp_path)
         assert relative(data, tmp_path) == ["run/a.mp4"]
-        assert data.class_names == ("run",)
+        assert (data.class_names, data.left_out) == (("run",), ())
+
+    def test_a_warning_counts_files_of_other_endings_which_are_listed(self, tmp_path):
+        touch(tmp_path, "top.xyz", "run/a.mp4", "run/b.Y4M", "run/more/c.y4m", "run/mp4")
+        with pytest.warns(UserWarning, match="are left out") as warned:
+            data = VideoDataset.from_folder(tmp_path)
+        (warning,) = warned
+        counts = "4 of 5 files are left out (2 .y4m, 1 without an ending, 1 .xyz)"
+        assert str(warning.message) == f"{tmp_path}: {counts}; left_out lists them, extensions=… takes them"
+        assert warning.filename == __file__
+        paths = [Path(path).relative_to(tmp_path).as_posix() for path, _ in data.left_out]
+        assert sorted(paths) == ["run/b.Y4M", "run/more/c.y4m", "run/mp4", "top.xyz"]
+        assert {reason for _, reason in data.left_out} == {"it does not end as a video does"}
+
+    @pytest.mark.filterwarnings("error")
+    def test_with_extensions_given_nobody_asked_for_other_files(self, tmp_path):
+        touch(tmp_path, "run/a.mp4", "run/b.y4m")
+        assert VideoDataset.from_folder(tmp_path, extensions=["mp4"]).left_out == ()
+
+    def test_no_video_at_all_is_an_error_that_names_what_there_is(self, tmp_path):
+        touch(tmp_path, "run/a.y4m", "run/b.y4m", "run/c.jpg")
+        found = r"there are \.y4m \(2\), \.jpg \(1\): extensions=… says .*from_frame_folders"
+        with pytest.raises(ConfigurationError, match=f"^{tmp_path}: no video in this folder: .*{found}"):
+            VideoDataset.from_folder(tmp_path)
+
+    @pytest.mark.parametrize("folder", [None, 5, ["a"]])
+    def test_a_folder_is_a_path(self, folder):
+        for read in (VideoDataset.from_folder, VideoDataset.from_frame_folders):
+            with pytest.raises(ConfigurationError, match="folder must be a string or a Path, got "):
+                read(folder)
 
     def test_extensions_are_in_any_case_with_or_without_the_dot(self, tmp_path):
         touch(tmp_path, "a.MP4", "b.y4m", "c.mkv")
@@ -408,6 +438,103 @@ class TestFromCsv:
         file = table(tmp_path, text)
         with pytest.raises(ConfigurationError, match=f"^{file}: .*{message}"):
             VideoDataset.from_csv(file, **arguments)
+
+    @pytest.mark.parametrize(
+        ("header", "unused"),
+        [
+            ("t_start,t_end", {"start_seconds": "t_start", "stop_seconds": "t_end"}),
+            ("labels", {"label": "labels"}),
+            ("class_id,score", {"label": "class_id"}),
+            ("frameStart,frameEnd", {"start": "frameStart", "stop": "frameEnd"}),
+            ("action,start,clip_end", {"label": "action", "stop_seconds": "clip_end"}),
+            ("verb_class,noun_class", {"label": "verb_class"}),
+        ],
+    )
+    def test_a_warning_names_columns_that_look_like_a_label_or_a_time(self, tmp_path, header, unused):
+        file = table(tmp_path, f"path,{header}\na.mp4{',1' * (header.count(',') + 1)}\n")
+        with pytest.warns(UserWarning, match="not taken for a label or a time") as warned:
+            VideoDataset.from_csv(file)
+        (warning,) = warned
+        message = f"not taken for a label or a time: {', '.join(unused.values())}; if they are, give columns={unused}"
+        assert str(warning.message) == f"{file}: {message}"
+        assert warning.filename == __file__
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize(
+        "header",
+        ["label,class_id", "start_frame,end_frame,t_start,t_end", "score,weekend,subclass,transaction,restart,tool"],
+    )
+    def test_other_columns_travel_without_a_word(self, tmp_path, header):
+        file = table(tmp_path, f"path,{header}\na.mp4,{','.join(map(str, range(header.count(',') + 1)))}\n")
+        assert len(VideoDataset.from_csv(file)) == 1
+
+    def test_missing_files_are_left_out_with_a_warning_that_counts_them(self, tmp_path):
+        touch(tmp_path, "a.mp4")
+        file = table(tmp_path, "path\na.mp4\nb.mp4\nc.mp4\n")
+        with pytest.warns(
+            UserWarning, match=rf"^{file}: 2 of 3 rows are left out \(2 not there\); left_out lists them"
+        ):
+            data = VideoDataset.from_csv(file, missing="skip")
+        assert data.left_out == tuple((str(tmp_path / name), "there is no such file") for name in ("b.mp4", "c.mp4"))
+
+    @pytest.mark.parametrize(
+        ("text", "arguments"),
+        [
+            ("a.mp4,run\nb.mp4,walk\n", {"header": ["path", "label"]}),
+            ("a.mp4 run\nb.mp4 walk\n", {"header": ["path", "label"], "separator": " "}),
+            ("  a.mp4  run\n\nb.mp4\twalk", {"header": ("path", "label", "start", "end"), "separator": " "}),
+            ("video class\na.mp4 run\nb.mp4 walk\n", {"separator": " "}),
+            ("path|label\na.mp4|run\nb.mp4|walk\n", {"separator": "|"}),
+            ("run;a.mp4\nwalk;b.mp4\n", {"header": ["verb", "video"], "columns": {"label": "verb"}}),
+        ],
+    )
+    def test_lists_without_a_header_and_of_other_separators_are_read_when_asked_for(self, tmp_path, text, arguments):
+        data = VideoDataset.from_csv(table(tmp_path, text, "list.txt"), **arguments)
+        assert list(data) == [VideoEntry(str(tmp_path / "a.mp4"), 0), VideoEntry(str(tmp_path / "b.mp4"), 1)]
+        assert data.class_names == ("run", "walk")
+
+    @pytest.mark.parametrize(("unit", "first", "second"), [("", 1.5, 4.0), ("_frame", 15, 40)])
+    def test_the_ends_of_a_list_may_be_missing(self, tmp_path, unit, first, second):
+        file = table(tmp_path, f"a.mp4 3 {first} {second}\nb.mp4 0\nc.mp4 1 {first}\n")
+        names = ["path", "label", f"start{unit}", f"end{unit}"]
+        data = VideoDataset.from_csv(file, header=names, separator=" ")
+        ends = ("start", "stop") if unit else ("start_seconds", "stop_seconds")
+        assert [[getattr(entry, end) for end in ends] for entry in data] == [
+            [first, second],
+            [None, None],
+            [first, None],
+        ]
+        assert data.labels.tolist() == [3, 0, 1]
+
+    @pytest.mark.parametrize(
+        ("text", "arguments", "message"),
+        [
+            ("a.mp4 0\nb.mp4 1\n", {}, r"in header \['a.mp4 0'\]; a list without a header: header=\['path', 'label'\]"),
+            ("path 0\n", {"header": ["path", "label"], "separator": " "}, "line 1: 'path' is no path but of a header"),
+            (
+                "a b.mp4 0\n",
+                {"header": ["path", "label"], "separator": " "},
+                "line 1: 3 values, header of 2; a path with",
+            ),
+            ("a.mp4\n", {"header": ["path", "label"]}, "line 1: 1 values, header of 2"),
+            ("a.mp4\n", {"header": "path"}, "header must be a list of names, .* got 'path'"),
+            ("a.mp4\n", {"header": True}, "header must be a list of names, .* got True"),
+            ("a.mp4\n", {"header": []}, r"header must be a list of names, .* got \[\]"),
+            ("a.mp4\n", {"header": ["label"]}, r"no column for it in header \['label'\]"),
+            ("", {"header": ["path"]}, "the table has no rows"),
+            ("a.mp4\n", {"separator": "::"}, "separator must be one character, .* got '::'"),
+        ],
+    )
+    def test_nonsense_about_lists_is_an_error(self, tmp_path, text, arguments, message):
+        file = table(tmp_path, text)
+        with pytest.raises(ConfigurationError, match=f"^{file}: .*{message}"):
+            VideoDataset.from_csv(file, **arguments)
+
+    def test_only_text_has_headers_and_separators(self, tmp_path):
+        file = table(tmp_path, '{"path": "a.mp4"}\n', "rows.jsonl")
+        for arguments in ({"header": ["path"]}, {"separator": " "}):
+            with pytest.raises(ConfigurationError, match="header and separator are for text tables"):
+                VideoDataset.from_csv(file, **arguments)
 
     def test_text_that_is_not_utf8_is_an_error(self, tmp_path):
         file = table(tmp_path, "path\ncafé.mp4\n", encoding="latin-1")

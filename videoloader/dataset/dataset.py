@@ -16,7 +16,7 @@ from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entr
 from videoloader.dataset.known_columns import entries_of
 from videoloader.dataset.labels import in_common_classes
 from videoloader.dataset.missing import without_missing
-from videoloader.dataset.paths import entries_of_paths
+from videoloader.dataset.paths import entries_of_paths, path_text
 from videoloader.dataset.reading import read_table
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to
 from videoloader.dataset.stores import Store
@@ -334,7 +334,8 @@ class VideoDataset(Sequence[VideoEntry]):
 
         With no video directly in ``folder``, each folder in it is a class, with or without videos, so that
         splits with the same folders agree on the labels. Otherwise there are no labels. Hidden files and
-        folders (with a leading dot) are skipped, links are followed.
+        folders (with a leading dot) are skipped, links are followed. Unless ``extensions`` are given, a warning
+        tells of files of other endings, and ``left_out`` lists them; lists, notes and subtitles do not count.
 
         Args:
             folder: the root.
@@ -349,7 +350,7 @@ class VideoDataset(Sequence[VideoEntry]):
         Example:
             ``VideoDataset.from_folder("kinetics/train")`` for ``kinetics/train/archery/….mp4``
         """
-        return cls(*entries_of_files(os.fspath(folder), file_endings(extensions), class_names))
+        return cls(*entries_of_files(path_text("folder", folder), file_endings(extensions), class_names))
 
     @classmethod
     def from_frame_folders(
@@ -375,7 +376,7 @@ class VideoDataset(Sequence[VideoEntry]):
         Example:
             ``VideoDataset.from_frame_folders("vimeo_septuplet/sequences")``
         """
-        return cls(*entries_of_frame_folders(os.fspath(folder), class_names))
+        return cls(*entries_of_frame_folders(path_text("folder", folder), class_names))
 
     @classmethod
     def from_csv(
@@ -386,6 +387,8 @@ class VideoDataset(Sequence[VideoEntry]):
         root: str | os.PathLike[str] | None = None,
         class_names: Sequence[str] | None = None,
         missing: str = "unchecked",
+        header: Sequence[str] | None = None,
+        separator: str | None = None,
     ) -> VideoDataset:
         """One entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
 
@@ -402,6 +405,8 @@ class VideoDataset(Sequence[VideoEntry]):
 
         Seconds are looked at where there are no frame columns. An empty start or stop is that of the video. Other
         columns travel in ``VideoEntry.columns``: as text from CSV, else with the types that they have in the file.
+        A warning names those of them that look like a label or an end (``class_id``, ``t_start``) where the table has
+        no column above for it.
 
         Args:
             path: of the table.
@@ -410,6 +415,9 @@ class VideoDataset(Sequence[VideoEntry]):
             class_names: as for ``from_paths``.
             missing: ``"raise"`` or ``"skip"`` (into ``left_out``) where local files are not there; ``"unchecked"``
                 does not look, and indexing finds out.
+            header: names of the columns of a text table without a header: its first line then is a row.
+            separator: between the values of a text table, one character. A space is any number of spaces and tabs,
+                as in lists for DALI and MMAction2, where the last values of a line may be missing.
 
         Raises:
             SourceError: the table cannot be read, or a file is not there.
@@ -417,10 +425,13 @@ class VideoDataset(Sequence[VideoEntry]):
                 is (``pip install 'videoloader[parquet]'``).
 
         Example:
-            ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``
+            ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``, or for lines ``clips/a.mp4 3 1.5 4.0``::
+
+                VideoDataset.from_csv("train.txt", header=["path", "label", "start", "end"], separator=" ")
         """
-        source, folder = os.fspath(path), None if root is None else os.fspath(root)
-        table, known = entries_of(read_table(source), columns or {}, folder, class_names)
+        source, folder = path_text("path", path), None if root is None else path_text("root", root)
+        rows = read_table(source, header, separator)
+        table, known = entries_of(rows, columns or {}, folder, class_names, headless=header is not None)
         there, left_out = without_missing(table, missing, source)
         return cls(there, known, left_out)
 

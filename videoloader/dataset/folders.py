@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset.columns import PackedStrings
+from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable, make_table
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.sources.folder import is_image_name, natural_order
@@ -18,6 +20,9 @@ VIDEO_EXTENSIONS = (
     "3gp", "avi", "flv", "m2ts", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts", "ogv", "ts", "webm", "wmv",
 )  # fmt: skip
 
+# The endings of lists, notes and annotations. They are left without a word, since one may lie beside each video.
+_TEXTS = "csv db json jsonl log md parquet srt tsv txt vtt xml yaml yml"
+_BESIDE_VIDEOS = frozenset(f".{ending}" for ending in _TEXTS.split())
 Labelled = tuple[EntryTable, Sequence[str]]
 
 
@@ -32,8 +37,13 @@ def file_endings(extensions: Collection[str]) -> tuple[str, ...]:
     return tuple(f".{extension.lower().removeprefix('.')}" for extension in extensions)
 
 
-def entries_of_files(root: str, endings: tuple[str, ...], class_names: Sequence[str] | None) -> Labelled:
-    """Entries for the files with one of these endings in a folder, and the class names.
+def entries_of_files(
+    root: str, endings: tuple[str, ...], class_names: Sequence[str] | None
+) -> tuple[EntryTable, Sequence[str], list[tuple[str, str]]]:
+    """Entries for the files with one of these endings in a folder, the class names, and an account of other files.
+
+    Where the endings are those of ``VIDEO_EXTENSIONS``, a warning tells how many other files there are, but for those
+    that lie beside videos everywhere (``_BESIDE_VIDEOS``). Where other endings are given, nobody asked for the rest.
 
     Raises:
         SourceError: a folder cannot be read.
@@ -41,10 +51,24 @@ def entries_of_files(root: str, endings: tuple[str, ...], class_names: Sequence[
     """
     files, _ = list_folder(root)
     flat = any(name.lower().endswith(endings) for name in files)
-    found = _labelled(root, flat, lambda folder: files_below(folder, endings), class_names)
+    others = [] if flat else [os.path.join(root, name) for name in files]
+    found = _labelled(root, flat, lambda folder: files_below(folder, endings, others), class_names)
+    unknown = natural_order(path for path in others if _ending(path) not in _BESIDE_VIDEOS)
     if not found:
-        raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}", root)
-    return found
+        there = ", ".join(f"{name} ({count})" for name, count in Counter(map(_ending, others)).most_common(5))
+        hint = f"; there are {there}: extensions=… says which are videos" if others else ""
+        if any(map(is_image_name, others)):
+            hint += ", from_frame_folders makes a video of each folder of images"
+        raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}{hint}", root)
+    if endings != file_endings(VIDEO_EXTENSIONS):
+        unknown = []
+    total = len(found[0]) + len(unknown)
+    tell_left_out(root, map(_ending, unknown), total, "files", ", extensions=… takes them")
+    return *found, [(path, "it does not end as a video does") for path in unknown]
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path)[1].lower() or "without an ending"
 
 
 def entries_of_frame_folders(root: str, class_names: Sequence[str] | None) -> Labelled:
@@ -96,9 +120,14 @@ def list_folder(folder: str) -> tuple[list[str], list[str]]:
     return natural_order(files), natural_order(folders)
 
 
-def files_below(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
-    """Paths of the files with one of these endings (small letters) in a folder and the folders in it."""
+def files_below(folder: str, endings: tuple[str, ...], others: list[str] | None = None) -> Iterator[str]:
+    """Paths of the files with one of these endings (small letters) in a folder and the folders in it.
+
+    Those of all other files go to ``others``.
+    """
     for path, files in _walk(folder):
+        if others is not None:
+            others += (os.path.join(path, name) for name in files if not name.lower().endswith(endings))
         wanted = natural_order(name for name in files if name.lower().endswith(endings))
         yield from (os.path.join(path, name) for name in wanted)
 

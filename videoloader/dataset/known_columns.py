@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from videoloader.dataset.columns import ABSENT, PackedStrings, plain
 from videoloader.dataset.entry import ENDS
 from videoloader.dataset.labels import parse_labels
+from videoloader.dataset.left_out import warn_user
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.table import EntryTable, array_of, make_table
 from videoloader.errors import ConfigurationError
@@ -23,13 +25,25 @@ _GUESSES = {
     "stop_seconds": ("end", "stop", "end_time", "stop_time", "end_seconds", "stop_seconds", "time_end"),
 }
 _OTHER_UNIT = dict(zip(ENDS, (*ENDS[2:], *ENDS[:2]), strict=True))
+# Names that most likely mean one of these, but not surely enough to take them for it.
+_AFTER = r"(s|_?id|_?i?dx|_?names?|_?time|_?frame|_?secs?|_?seconds|_?m?s)?(?![a-z])"
+_LOOKS_LIKE = {
+    "label": re.compile(rf"(?<![a-z])(label|class|classes|cls|category|categorie|action|target|verb|noun){_AFTER}"),
+    "start": re.compile(rf"(?<![a-z])(start|begin|onset|t_?0){_AFTER}"),
+    "stop": re.compile(rf"(?<![a-z])(end|stop|offset|t_?1){_AFTER}"),
+}
 _LONGEST_SHOWN = 80
 
 Where = Callable[[int], str]
 
 
 def entries_of(
-    table: RawTable, given: Mapping[str, str], root: str | None, class_names: Sequence[str] | None
+    table: RawTable,
+    given: Mapping[str, str],
+    root: str | None,
+    class_names: Sequence[str] | None,
+    *,
+    headless: bool = False,
 ) -> tuple[EntryTable, Sequence[str]]:
     """The entries that the rows of a table mean, and the class names.
 
@@ -38,23 +52,30 @@ def entries_of(
         given: names of columns that are known to be the path, the label or an end.
         root: folder that relative paths start from; the table's own where None.
         class_names: as for ``VideoDataset.from_paths``.
+        headless: whether the file has no header, so that a first row of a header's words is one after all.
+
+    A warning names the columns that look like a label or an end, and are not used, where no other column is.
 
     Raises:
         ConfigurationError: a column is missing, or a value makes no sense, with its line.
     """
     name_of = _find_columns(list(table.columns), given, table.source)
+    _tell_unused(list(table.columns), name_of, table.source)
     folder = os.path.dirname(table.source) if root is None else root
 
     def where(row: int) -> str:
         return f"{table.source}: {table.where(row)}"
 
+    paths = plain(table.columns[name_of["path"]])
+    if headless and paths[0].strip().lower() in _GUESSES["path"]:
+        raise ConfigurationError(f"{where(0)}: {paths[0]!r} is no path but of a header: leave header=… out")
     labels, known = _labels(table, name_of.get("label"), class_names, where)
     fields = {"label": array_of("label", labels)} if labels else {}
     for end in ENDS:
         if end in name_of:
             values = enumerate(plain(table.columns[name_of[end]]))
             fields[end] = array_of(end, (_number(end, value, row, where) for row, value in values))
-    paths = PackedStrings(_full_paths(plain(table.columns[name_of["path"]]), folder, where))
+    paths = PackedStrings(_full_paths(paths, folder, where))
     columns = {name: column for name, column in table.columns.items() if name not in name_of.values()}
     return make_table(paths, fields, columns, where), known
 
@@ -73,11 +94,28 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
         if free and column not in found and _OTHER_UNIT.get(column) not in found:
             found[column] = free[0]
     if "path" not in found:
-        raise ConfigurationError(f"give columns={{'path': …}}: no column for it in header {header}", source)
+        hint = "; a list without a header: header=['path', 'label'], and separator=' ' if spaces separate its values"
+        raise ConfigurationError(f"give columns={{'path': …}}: no column for it in header {header}{hint}", source)
     for pair in ({"start", "stop_seconds"}, {"start_seconds", "stop"}):
         if pair <= found.keys() and not pair <= given.keys():
             raise ConfigurationError(f"give columns=…: frames or seconds, in the header {header}?", source)
     return found
+
+
+def _tell_unused(header: list[str], name_of: Mapping[str, str], source: str) -> None:
+    """Warn of columns that most likely mean a label or an end that the rows lack now."""
+    unused = dict[str, str]()
+    for column, looks in _LOOKS_LIKE.items():
+        if column in name_of or f"{column}_seconds" in name_of:
+            continue
+        for name in header:
+            small = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+            if name not in (*name_of.values(), *unused.values()) and looks.search(small):
+                unused[column if column == "label" or "frame" in small else f"{column}_seconds"] = name
+                break
+    if unused:
+        names = ", ".join(unused.values())
+        warn_user(f"{source}: not taken for a label or a time: {names}; if they are, give columns={unused}")
 
 
 def _labels(

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import ConfigurationError, SourceError
 
@@ -52,6 +53,7 @@ def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: str, sou
         first = table.path[int(gone[0])]
         hint = "" if len(gone) == len(table) else "; missing='skip' leaves them out"
         raise SourceError(f"there is no such video, nor {len(gone) - 1} more of {len(table)} in {source}{hint}", first)
+    tell_left_out(source, ["not there"] * len(gone), len(table))
     return table.take(np.flatnonzero(there)), [(table.path[row], "there is no such file") for row in gone.tolist()]
 
 

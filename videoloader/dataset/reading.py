@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from videoloader.dataset.parquet import read_parquet
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.text_tables import read_delimited, read_json_lines
+from videoloader.errors import ConfigurationError
 
 _JSON_LINES, _PARQUET = (".jsonl", ".ndjson"), (".parquet", ".pq")
 TABLE_ENDINGS = (".csv", ".tsv", *_JSON_LINES, *_PARQUET)
 
 
-def read_table(source: str) -> RawTable:
+def read_table(source: str, header: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
     """The rows of a table: JSON lines, Parquet, or whatever else it is called, text with a separator.
+
+    Args:
+        source: path of the file.
+        header, separator: as for ``read_delimited``.
 
     Raises:
         SourceError: it cannot be read.
         ConfigurationError: it is no such table, with the line; or Parquet, and pyarrow is not installed.
     """
     name = source.lower()
+    if header is not None or separator is not None:
+        if name.endswith((*_JSON_LINES, *_PARQUET)):
+            raise ConfigurationError("header and separator are for text tables, not for JSON lines or Parquet", source)
+        return read_delimited(source, header, separator)
     if name.endswith(_JSON_LINES):
         return read_json_lines(source)
     return read_parquet(source) if name.endswith(_PARQUET) else read_delimited(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +19,35 @@ if TYPE_CHECKING:
 _SEPARATORS = ",\t;"
 
 
-def read_delimited(source: str) -> RawTable:
-    """The rows under the header of a UTF-8 file; the separator is the one that is most in the header.
+def read_delimited(source: str, given: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
+    """The rows under the header of a UTF-8 file, or of one that has none.
+
+    Args:
+        source: path of the file.
+        given: names of the columns, of a file without a header.
+        separator: between values; the one of comma, tab and semicolon that is most in the first line unless given. A
+            space stands for any number of spaces and tabs, quotes are part of values, and values at the end of a line
+            may be missing.
 
     Raises:
         SourceError: the file cannot be read.
-        ConfigurationError: it is no such table, with the line.
+        ConfigurationError: it is no such table, with the line, or an argument has no such value.
     """
     line_of = array("q")
+    names = given if isinstance(given, list | tuple) else ()
+    if given is not None and (not names or not all(isinstance(name, str) for name in names)):
+        raise ConfigurationError(f"header must be a list of names, as ['path', 'label'], got {given!r}", source)
+    if separator is not None and (not isinstance(separator, str) or len(separator) != 1 or separator in '"\r\n'):
+        raise ConfigurationError(f"separator must be one character, as ',' or ' ', got {separator!r}", source)
     first = next(lines(source), "")
     try:
-        reader = csv.reader(lines(source), delimiter=max(_SEPARATORS, key=first.count), strict=True)
-        header = [name.strip() for name in next(filter(None, reader), [])]
+        reader: Reader | _Words
+        if separator == " ":
+            reader = _Words(lines(source))
+        else:
+            delimiter = separator or max(_SEPARATORS, key=first.count)
+            reader = csv.reader(lines(source), delimiter=delimiter, strict=True)
+        header = [name.strip() for name in (next(filter(None, reader), []) if given is None else given)]
         if len(set(header)) < len(header):
             raise ConfigurationError(f"the header has a name twice: {header}", source)
         rows, parts = _rows(reader, line_of, len(header), source), list[list[Column]]()
@@ -39,7 +56,7 @@ def read_delimited(source: str) -> RawTable:
     except csv.Error as error:
         raise ConfigurationError(f"after line {line_of[-1] if line_of else 0}: {error}", source) from None
     if not line_of:
-        raise ConfigurationError("the table has no rows under a header", source)
+        raise ConfigurationError("the table has no rows" + " under a header" * (given is None), source)
     columns = {name: join(part) for name, part in zip(header, zip(*parts, strict=True), strict=True)}
     return RawTable(source, columns, lambda row: f"line {line_of[row]}")
 
@@ -65,11 +82,30 @@ def read_json_lines(source: str) -> RawTable:
     return RawTable(source, {name: join(part) for name, part in parts.items()}, lambda row: f"line {line_of[row]}")
 
 
-def _rows(reader: Reader, line_of: array[int], width: int, source: str) -> Iterator[list[str]]:
+class _Words:
+    """The values of each line between spaces and tabs, as a ``csv.reader`` gives those between separators."""
+
+    def __init__(self, texts: Iterator[str]) -> None:
+        self.line_num = 0
+        self._texts = texts
+
+    def __iter__(self) -> _Words:
+        return self
+
+    def __next__(self) -> list[str]:
+        values = next(self._texts).split()
+        self.line_num += 1
+        return values
+
+
+def _rows(reader: Reader | _Words, line_of: array[int], width: int, source: str) -> Iterator[list[str]]:
     """The rows that are not blank; the line each ends at goes to ``line_of``."""
     for cells in filter(None, reader):  # a blank line has no cells
+        if isinstance(reader, _Words):
+            cells += [""] * (width - len(cells))
         if len(cells) != width:
-            raise ConfigurationError(f"line {reader.line_num}: {len(cells)} values, header of {width}", source)
+            hint = "; a path with spaces needs another separator" if isinstance(reader, _Words) else ""
+            raise ConfigurationError(f"line {reader.line_num}: {len(cells)} values, header of {width}{hint}", source)
         line_of.append(reader.line_num)
         yield cells
 

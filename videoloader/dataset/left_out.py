@@ -1,0 +1,37 @@
+"""Warnings about rows that a reader or a filter leaves out."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+
+_TOLD = 5
+
+
+def tell_left_out(source: str, kinds: Iterable[str], total: int, what: str = "rows", hint: str = "") -> None:
+    """Warn, unless nothing was left out, of how much was left out and why.
+
+    Args:
+        source: what the rows came from.
+        kinds: why each of those was left out that were, in few words.
+        total: of them and all others.
+        what: they are.
+        hint: what can be done about it.
+    """
+    counts = Counter(kinds)
+    if counts:
+        told = [f"{count} {kind}" for kind, count in counts.most_common(_TOLD)]
+        if len(counts) > _TOLD:
+            told.append(f"{len(counts) - _TOLD} more kinds")
+        message = f"{counts.total()} of {total} {what} are left out ({', '.join(told)}); left_out lists them{hint}"
+        warn_user(f"{source}: {message}")
+
+
+def warn_user(message: str) -> None:
+    """Warn at the line of the user's code that called this library."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "videoloader":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)
