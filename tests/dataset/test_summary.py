@@ -15,7 +15,7 @@ from synthetic_index import indexes
 
 from videoloader.dataset import VideoDataset, VideoEntry
 from videoloader.dataset.clip_cost import with_gops_of
-from videoloader.errors import NotIndexedError
+from videoloader.errors import ConfigurationError, NotIndexedError
 from videoloader.indexing import VideoIndex, build_index
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling import EveryWindow, FrameList
@@ -97,6 +97,13 @@ def test_it_prints_as_a_table(data: VideoDataset) -> None:
 
 def test_without_a_store_videos_are_indexed_now(data: VideoDataset) -> None:
     assert data.describe(FrameList([0])) == data.describe(FrameList([0]), store=store_of(data))
+
+
+def test_arguments_of_a_wrong_kind_are_named(data: VideoDataset) -> None:
+    with pytest.raises(ConfigurationError, match=r"mode must be a frame mode, as RandomWindow\(16\), got 16"):
+        data.describe(16)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="videos must be a positive integer, got 0"):
+        data.describe(videos=0)
 
 
 def test_what_cannot_be_read_has_no_figures(data: VideoDataset) -> None:

@@ -80,7 +80,8 @@ def test_without_a_store_videos_are_indexed_now(folder: Path) -> None:
 
 
 def test_unreadable_videos_are_left_out_with_an_account(folder: Path) -> None:
-    data = VideoDataset.from_folder(folder).where(store=IndexStore(folder / "index.db"))
+    with pytest.warns(UserWarning, match=r"where: 1 of 5 rows are left out \(1 cannot be read\)"):
+        data = VideoDataset.from_folder(folder).where(store=IndexStore(folder / "index.db"))
     ((path, reason),) = data.left_out
     assert path == str(folder / "text.mp4")
     assert "libavformat cannot read it" in reason
@@ -99,15 +100,40 @@ def test_frames_are_counted_in_the_rows_part_of_the_video(folder: Path) -> None:
         VideoEntry(path, stop_seconds=0.4),
         VideoEntry(path, start_seconds=9.0),
     ]
-    kept = VideoDataset(rows).where(store=folder / "index.db", min_frames=10)
+    counts = r"where: 5 of 9 rows are left out \(3 with fewer than min_frames=10 frames, 2 beyond the video\)"
+    with pytest.warns(UserWarning, match=counts):
+        kept = VideoDataset(rows).where(store=folder / "index.db", min_frames=10)
     assert list(kept) == [rows[1], rows[2], rows[5], rows[7]]
+    reasons = [reason for _, reason in kept.left_out]
+    assert [reasons[place] for place in (0, 1, 3)] == ["9 frames, fewer than min_frames=10"] * 3
+    assert reasons[2].startswith("no frames [55, 70) among 60")
+    assert reasons[4].startswith("no frames [60, 60) among 60")
 
 
 def test_errors_say_what_to_do(folder: Path, sample: Callable[[str], Path]) -> None:
     data, store = VideoDataset.from_folder(folder), folder / "index.db"
     with pytest.raises(ConfigurationError, match="none of the 5 rows is left"):
         data.where("frames > 1000000", store=store)
-    with pytest.raises(ConfigurationError, match=r"the query fails .*no such column: breadth"):
-        data.where("breadth > 10", store=store)
+    facts = r"no such column: breadth\); these are .*duration_s, frames"
+    with pytest.raises(ConfigurationError, match=rf"^condition 'breadth > 10' is no SQL over the facts .*{facts}"):
+        data.where("breadth > 10", store=store, codec="h264")
     with pytest.raises(NotIndexedError, match=r"other.mp4: is not in the index store .*build_index"):
         (data + VideoDataset.from_paths([str(folder / "other.mp4")])).where(store=store, codec="h264")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"condition": lambda entry: True}, "condition must be SQL over facts of videos, .*filter takes a function"),
+        ({"condition": "1; DROP TABLE videos"}, "condition '1; DROP TABLE videos' is no SQL"),
+        ({"min_frames": "30"}, "min_frames must be a positive integer, got '30'"),
+        ({"min_height": 0}, "min_height must be a positive integer, got 0"),
+        ({"codec": 264}, "codec must be a name, as 'h264', or a list of names, got 264"),
+        ({"fps": "30"}, "fps must be a number or a pair .*, got '30'"),
+        ({"fps": (1, 2, 3)}, r"fps must be a number or a pair .*, got \(1, 2, 3\)"),
+        ({"store": 5}, "store must be an IndexStore or the path of one, got 5"),
+    ],
+)
+def test_arguments_of_a_wrong_kind_are_named(folder: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        VideoDataset.from_folder(folder).where(**{"store": folder / "index.db", **arguments})

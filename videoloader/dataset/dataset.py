@@ -134,7 +134,9 @@ class VideoDataset(Sequence[VideoEntry]):
         codec: str | Collection[str] | None = None,
         fps: float | tuple[float, float] | None = None,
     ) -> VideoDataset:
-        """The rows whose videos fulfil all conditions. Unreadable videos go to ``left_out``.
+        """The rows whose videos fulfil all conditions.
+
+        Rows that cannot be read, or are shorter than ``min_frames``, go to ``left_out``, and a warning counts them.
 
         Args:
             condition: of SQL, over the facts that ``IndexStore.query`` lists.

@@ -12,6 +12,7 @@ import numpy as np
 from videoloader.dataset.clip_cost import ADVISED_GOP, ClipCost, estimate_cost
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, DISPLAYED_WIDTH, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import NONE, EntryTable
+from videoloader.errors import ConfigurationError, check_positive
 from videoloader.sampling import FrameMode
 
 Fact = TypeVar("Fact")
@@ -87,6 +88,9 @@ def summarize(
     table: EntryTable, left_out: int, mode: FrameMode | None, store: Store | None, videos: int
 ) -> DatasetSummary:
     """The figures of a data set; arguments and errors as of ``VideoDataset.describe``."""
+    if mode is not None and not isinstance(mode, FrameMode):
+        raise ConfigurationError(f"mode must be a frame mode, as RandomWindow(16), got {mode!r}")
+    check_positive(videos=videos)
     columns = ["codec", DISPLAYED_HEIGHT, DISPLAYED_WIDTH, "fps", "duration_s", "frames", "packets", "keyframes"]
     columns += ["longest_gop", "is_vfr", "error IS NOT NULL"]
     with opened_store(table.path, store) as opened:

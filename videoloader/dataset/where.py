@@ -7,10 +7,12 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.ranges import entry_ranges
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import EntryTable
-from videoloader.errors import FrameRangeError
+from videoloader.errors import ConfigurationError, FrameRangeError, check_positive_or_none
+from videoloader.indexing import IndexStore
 from videoloader.indexing.store.cache import IndexCache
 
 # Half of what lies between 29.97 and 30.
@@ -20,19 +22,24 @@ _SAME_RATE = 0.0005
 def rows_where(
     table: EntryTable, store: Store | None, sql: str, parameters: Sequence[object], min_frames: int | None
 ) -> tuple[npt.NDArray[np.int64], list[tuple[str, str]]]:
-    """Numbers of the rows that fulfil all conditions, and (path, error) of those that cannot be read.
+    """Numbers of the rows that fulfil all conditions, and (path, reason) of those that cannot be read or are too short.
+
+    A warning tells how many these are.
 
     Args:
         table, store, min_frames: as of ``VideoDataset.where``.
         sql, parameters: what ``conditions_in_sql`` gives.
     """
-    kept, unreadable = [], []
+    check_positive_or_none(min_frames=min_frames)
+    kept, left_out, kinds = [], [], []
     with opened_store(table.path, store) as opened:
+        _check_sql(opened, sql, parameters)
         # The line break ends a comment that the condition may end with.
         facts = facts_of_rows(opened, table.path, ["error", "frames", f"({sql}\n)"], parameters)
         for row, (error, frames, fulfilled) in enumerate(facts):
             if error is not None:
-                unreadable.append((table.path[row], error))
+                left_out.append((table.path[row], error))
+                kinds.append("cannot be read")
             elif fulfilled:
                 kept.append((row, frames))
         rows, frame_counts = np.array(kept, np.int64).reshape(-1, 2).T
@@ -42,14 +49,27 @@ def rows_where(
             for error in errors.values():
                 if not isinstance(error, FrameRangeError):
                     raise error
-            rows = rows[stop - first >= min_frames]
-    return rows, unreadable
+            short = stop - first < min_frames
+            for place in np.flatnonzero(short).tolist():
+                few = f"{stop[place] - first[place]} frames, fewer than min_frames={min_frames}"
+                left_out.append((table.path[rows[place]], errors[place].message if place in errors else few))
+                kinds.append(
+                    "beyond the video" if place in errors else f"with fewer than min_frames={min_frames} frames"
+                )
+            rows = rows[~short]
+    tell_left_out("where", kinds, len(table))
+    return rows, left_out
 
 
 def conditions_in_sql(
     condition: str, min_height: int | None, codec: str | Collection[str] | None, fps: float | tuple[float, float] | None
 ) -> tuple[str, list[object]]:
-    """The conditions of ``VideoDataset.where`` on facts of a video, and the parameters of them."""
+    """The conditions of ``VideoDataset.where`` on facts of a video, and the parameters of them.
+
+    Raises:
+        ConfigurationError: an argument has no value that can be meant.
+    """
+    _check(condition, min_height, codec, fps)
     conditions, parameters = [f"({condition}\n)" if condition.strip() else "1"], list[object]()
     if min_height is not None:
         conditions.append(f"{DISPLAYED_HEIGHT} >= ?")
@@ -63,3 +83,27 @@ def conditions_in_sql(
         conditions.append("fps BETWEEN ? AND ?")
         parameters += map(float, rate)
     return " AND ".join(conditions), parameters
+
+
+def _check(condition: object, min_height: object, codec: object, fps: object) -> None:
+    check_positive_or_none(min_height=min_height)
+    if not isinstance(condition, str):
+        wanted = "SQL over facts of videos, as 'duration_s < 60'; filter takes a function of rows"
+        raise ConfigurationError(f"condition must be {wanted}, got {condition!r}")
+    codecs = codec if isinstance(codec, Collection) and not isinstance(codec, str) else (codec,)
+    if codec is not None and not all(isinstance(name, str) for name in codecs):
+        raise ConfigurationError(f"codec must be a name, as 'h264', or a list of names, got {codec!r}")
+    rates = fps if isinstance(fps, list | tuple) and len(fps) == 2 else (fps,)
+    if fps is not None and not all(isinstance(rate, int | float) and not isinstance(rate, bool) for rate in rates):
+        raise ConfigurationError(f"fps must be a number or a pair (lowest, highest), got {fps!r}")
+
+
+def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> None:
+    """Let SQLite read the conditions before the rows are asked for, so that its error is about them alone."""
+    try:
+        store.query(f"SELECT ({sql}\n) FROM videos LIMIT 0", parameters)
+    except ConfigurationError as error:
+        facts = ", ".join(name for (name,) in store.query("SELECT name FROM pragma_table_info('videos')"))
+        text = sql.partition("\n)")[0].removeprefix("(")
+        wrong = f"condition {text!r} is no SQL over the facts of videos ({error.__context__})"
+        raise ConfigurationError(f"{wrong}; these are {facts}") from None
