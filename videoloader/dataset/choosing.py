@@ -77,8 +77,10 @@ def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> 
         order = order[np.argsort(table.label[first_row][order], kind="stable")]
     # Videos of a class stand together, and each stretch of the order gives its share, to one video.
     taken = np.diff(np.floor(np.arange(count + 1) * share + 0.5)) > 0
+    if count == 1:
+        raise ConfigurationError("all rows are of one video, which cannot be in both parts", table.path[0])
     if taken.all() or not taken.any():
-        raise ConfigurationError(f"share {share} of {count} videos leaves none for one of the two parts")
+        taken[-1 if taken.all() else 0] ^= True
     in_first = np.empty(count, np.bool_)
     in_first[order] = taken
     return np.flatnonzero(in_first[video_of_row]), np.flatnonzero(~in_first[video_of_row])

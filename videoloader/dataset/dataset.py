@@ -177,13 +177,13 @@ class VideoDataset(Sequence[VideoEntry]):
         class names.
 
         Args:
-            share: of the videos, between 0 and 1, that the first part gets, to the nearest video.
+            share: of the videos, between 0 and 1, that the first part gets, to the nearest video; each part gets one.
             seed: of the choice.
             stratified: whether each class is split in this share, to one video. A video has the class of its first
                 row; videos without a label are split as a class of their own.
 
         Raises:
-            ConfigurationError: the share is not between 0 and 1, or leaves no video for one of the parts.
+            ConfigurationError: the share is not between 0 and 1, or there is only one video.
 
         Example:
             >>> train, val = data.split(0.5, seed=1)

@@ -20,9 +20,9 @@ VIDEO_EXTENSIONS = (
     "3gp", "avi", "flv", "m2ts", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts", "ogv", "ts", "webm", "wmv",
 )  # fmt: skip
 
-# The endings of lists, notes and annotations. They are left without a word, since one may lie beside each video.
-_TEXTS = "csv db json jsonl log md parquet srt tsv txt vtt xml yaml yml"
-_BESIDE_VIDEOS = frozenset(f".{ending}" for ending in _TEXTS.split())
+# The endings of lists, notes, programs and annotations. They are left without a word: one may lie beside each video.
+_NO_VIDEOS = "csv db html ipynb json jsonl log md npy npz parquet py sh srt tsv txt vtt xml yaml yml"
+_BESIDE_VIDEOS = frozenset(f".{ending}" for ending in _NO_VIDEOS.split())
 Labelled = tuple[EntryTable, Sequence[str]]
 
 
