@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
 from videoloader.indexing.avi import index_avi
 from videoloader.indexing.configurations import config_switches
@@ -31,6 +32,7 @@ _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip
 _LARGEST_PICTURE = 1 << 28
 
 
+@tells_of_arguments
 def build_index(source: Openable) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 

@@ -7,7 +7,7 @@ needs no torch.
 import importlib
 import sys
 
-from videoloader.public_names import ModuleFinder, modules_of_names
+from videoloader.public_names import ModuleFinder, modules_of_names, public_name
 
 __version__ = "0.1.0"
 
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'videoloader' has no attribute {name!r}")
     if _MODULES[name] == __name__:
         return importlib.import_module(f"{__name__}.{name}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return public_name(_MODULES[name], name)
 
 
 def __dir__() -> list[str]:

@@ -65,6 +65,10 @@ class ConfigurationError(VideoLoaderError, ValueError):
     """An argument has a value that cannot work; raised where it was given, not where it would hurt."""
 
 
+class ArgumentError(ConfigurationError, TypeError):
+    """An argument is of no type that can be meant, is missing, or has a name that there is not."""
+
+
 @contextmanager
 def needs(what: str, source: str | None = None) -> Iterator[None]:
     """Turn an ImportError in the block into a ConfigurationError that says how to install an optional package.

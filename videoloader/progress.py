@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.errors import needs
 from videoloader.loader import VideoLoader
 
 
+@tells_of_arguments
 def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator[Batch]:
     """The batches of a loader, with a progress bar in the terminal: rate, and how much of the time was waited for.
 

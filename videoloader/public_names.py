@@ -10,12 +10,16 @@ import ast
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from videoloader.argument_names import tell_of_arguments
 
 # In a checkout these packages lie beside the folder videoloader/; installed, they lie in it.
 _BESIDE = ("videoloader.indexing", "videoloader.padding")
@@ -50,6 +54,14 @@ def modules_of_names(package_file: str) -> dict[str, str]:
         else:
             modules |= dict.fromkeys((each.name for each in statement.names), statement.module)
     return modules
+
+
+@cache
+def public_name(module: str, name: str) -> Any:
+    """What a module has under a public name; the constructors of a class say which arguments they have."""
+    found = getattr(import_module(module), name)
+    tell_of_arguments(found)
+    return found
 
 
 class ModuleFinder(MetaPathFinder):

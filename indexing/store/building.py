@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import SourceError, check_positive
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
@@ -45,6 +46,7 @@ class BuildReport:
     seconds: float
 
 
+@tells_of_arguments
 def build_store(
     paths: Iterable[str | os.PathLike[str]],
     store: str | os.PathLike[str],

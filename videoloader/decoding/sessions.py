@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.decoding.capabilities import CODEC_NAMES, pynvvideocodec
 from videoloader.decoding.primer import PRIMER_PICTURE, can_begin_whole, may_interlace, primer
 from videoloader.device import own_stream, resolve_device
@@ -372,6 +373,7 @@ def _leave_to_parent() -> None:
 after_fork(_leave_to_parent)
 
 
+@tells_of_arguments
 def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
     """How much GPU memory NVDEC sessions may take together, over all threads of the process.
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
 # A part of a video with fewer packets than this is not worth a decoder of its own.
@@ -75,6 +76,7 @@ class DecodePlan:
         return sum(len(run.packets) for run in self.runs)
 
 
+@tells_of_arguments
 def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     """The runs that decode the given frames.
 

@@ -3,9 +3,7 @@
 The public names stand in ``__init__.pyi``.
 """
 
-import importlib
-
-from videoloader.public_names import modules_of_names
+from videoloader.public_names import modules_of_names, public_name
 
 # Names of earlier versions, which go in the next one.
 from videoloader.transforms.planning.conversion_plan import plan_geometries  # noqa: F401
@@ -14,4 +12,4 @@ from videoloader.transforms.planning.pipeline import TransformPlan, arrange_tran
 _MODULES = modules_of_names(__file__)
 __all__ = list(_MODULES)
 # All of them now: the module ``augmentation`` would hide the function if that came later.
-globals().update({name: getattr(importlib.import_module(module), name) for name, module in _MODULES.items()})
+globals().update({name: public_name(module, name) for name, module in _MODULES.items()})

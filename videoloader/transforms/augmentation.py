@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import ConfigurationError, check_integer
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Function, Operation, Params, PixelTransform
 from videoloader.transforms.policies import Strength
@@ -107,6 +108,7 @@ class AugmentationAt(PixelTransform):
         return [self.augmentation.operation(magnitude, rng)]
 
 
+@tells_of_arguments
 def augmentation(
     *,
     magnitudes: tuple[float, float] | None = None,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores, resolve_device
 from videoloader.errors import check_positive_or_none
@@ -33,6 +34,7 @@ class _Answer(NamedTuple):
     report: FileReport
 
 
+@tells_of_arguments
 def verify(
     source: Openable | VideoDataset | Iterable[Openable],
     *,

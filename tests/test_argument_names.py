@@ -1,0 +1,100 @@
+"""What constructors and functions say to arguments that they do not have."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import videoloader as vl
+from videoloader.argument_names import _ELSEWHERE, _OTHERWISE, tells_of_arguments
+from videoloader.errors import ArgumentError
+
+DATA = vl.VideoDataset.from_paths(["a.mp4"])
+MODE = vl.RandomWindow(4)
+
+
+def loader(**arguments: Any) -> vl.VideoLoader:
+    return vl.VideoLoader(DATA, MODE, batch_size=2, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: loader(drop_last=True), 'VideoLoader has no argument drop_last: write last_batch="drop"'),
+        (lambda: loader(pin_memory=True), "VideoLoader has no argument pin_memory: leave it out, frames lie on"),
+        (lambda: loader(persistent_workers=True), "no argument persistent_workers: leave it out, threads live"),
+        (lambda: loader(num_threads=4), "no argument num_threads: write num_workers"),
+        (lambda: loader(workers=4), "no argument workers: write num_workers"),
+        (lambda: loader(ctx="gpu"), "no argument ctx: write device"),
+        (lambda: loader(collate_fn=list), 'no argument collate_fn: write collate="stack", "pad" or "list"'),
+        (lambda: loader(transform=[]), "no argument transform: write transforms"),
+        (lambda: loader(Shufle=True), "no argument Shufle: write shuffle"),
+        (lambda: loader(zzz=1), "no argument zzz: it takes dataset, mode, batch_size, "),
+        (
+            lambda: vl.VideoLoader(DATA, batch_size=2),
+            r"needs the argument mode, such as mode=RandomWindow\(16, stride=4",
+        ),
+        (lambda: vl.VideoLoader(DATA, MODE), "VideoLoader needs the argument batch_size, such as batch_size=8"),
+        (lambda: vl.VideoLoader(DATA, MODE, 8), "takes dataset and mode by position .* write batch_size=8"),
+        (lambda: vl.RandomWindow(16, 4), "RandomWindow takes length by position and all else by name: write stride=4"),
+        (lambda: vl.RandomWindow(16, length=16), "RandomWindow is given length twice"),
+        (lambda: vl.RandomWindow(num_frames=16), "RandomWindow has no argument num_frames: write length"),
+        (lambda: vl.UniformFrames(num_frames=16), "UniformFrames has no argument num_frames: write count"),
+        (lambda: vl.RandAugment(num_ops=2), "RandAugment has no argument num_ops: write n"),
+        (lambda: vl.RandAugment(magnitude=9), "RandAugment has no argument magnitude: write m"),
+        (lambda: vl.Resize(32, 48), r"write Resize\(\(32, 48\)\) for a \(height, width\)"),
+        (lambda: vl.HorizontalFlip(p=1), "HorizontalFlip has no argument p: it takes none"),
+        (lambda: vl.Normalize(0, 1, 2), "Normalize takes 2 arguments, got 3: 2 is too many"),
+        (lambda: vl.Video("a.mp4", "cpu"), "Video takes source by position and all else by name: write device='cpu'"),
+        (lambda: vl.VideoDataset.from_folder(), "VideoDataset.from_folder needs the argument folder"),
+        (lambda: vl.build_index(), "build_index needs the argument source"),
+        (lambda: vl.build_index(path="a.mp4"), "build_index has no argument path: write source"),
+    ],
+)
+def test_one_line_names_the_right_argument(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(ArgumentError, match=says) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+    assert isinstance(raised.value, TypeError)
+    assert isinstance(raised.value, vl.ConfigurationError)
+
+
+def test_every_name_that_is_suggested_is_one_that_somebody_has() -> None:
+    public = [getattr(vl, name) for name in vl.__all__]
+    called = [each for each in public if callable(each) and not (isinstance(each, type) and issubclass(each, Warning))]
+    known = {name for each in called for name in inspect.signature(each).parameters}
+    assert {name for names in _ELSEWHERE.values() for name in names.split()} <= known
+    assert {name for name, _ in _OTHERWISE.values()} <= known
+
+
+def test_a_type_error_from_inside_stays_as_it_is() -> None:
+    @tells_of_arguments
+    def call(function: Callable[..., object]) -> object:
+        return function(1, 2)
+
+    assert call(max) == 2
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given") as raised:
+        call(lambda one: one)
+    assert not isinstance(raised.value, ArgumentError)
+
+
+def test_signatures_and_pickles_are_as_ever() -> None:
+    assert list(inspect.signature(vl.RandomWindow).parameters) == ["length", "stride", "clips", "reverse", "pad"]
+    assert next(iter(inspect.signature(vl.VideoDataset.from_folder).parameters)) == "folder"
+    assert pickle.loads(pickle.dumps(vl.RandomWindow(3))) == vl.RandomWindow(3)
+    assert pickle.loads(pickle.dumps(vl.build_index)) is vl.build_index
+
+
+def test_a_class_of_ones_own_is_told_apart_from_its_base() -> None:
+    class Half(vl.Resize):
+        def __init__(self, side: int) -> None:
+            super().__init__(side // 2)
+
+    assert Half(64).size == 32
+    with pytest.raises(TypeError, match="other") as raised:
+        Half(other=3)  # type: ignore[call-arg]
+    assert not isinstance(raised.value, ArgumentError)
