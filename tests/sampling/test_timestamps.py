@@ -11,6 +11,7 @@ from sampled_videos import counts_agree, mask_of, only_clip, video
 from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.sampling import Timestamps
+from videoloader.sampling.at_rate import screen_time
 
 bases = st.builds(Fraction, st.integers(1, 1001), st.sampled_from([24, 25, 30, 1000, 12800, 30000, 90000]))
 ordered_pts = st.lists(st.integers(-50, 300), min_size=1, max_size=30).map(sorted)
@@ -50,15 +51,20 @@ def test_exact_times_find_the_frames_of_the_definition(at, given_video):
     of, times = given_video
     base = of.index.stream.time_base
     stamps = {frame: int(of.index.frame_pts[frame]) * base for frame in range(of.first, of.stop)}
-    expected = [DEFINITIONS[at](stamps, time) for time in times]
+    start, end = (edge * base for edge in screen_time(of))
+    slack = (end - start) / (of.stop - of.first)
+    expected = [DEFINITIONS[at](stamps, time) if start - slack <= time <= end else CONSTANT_FRAME for time in times]
     found = only_clip(Timestamps(times, at=at, pad="constant"), of)
     if at == "nearest":
         # Of frames with the same timestamp any one will do.
-        assert [stamps[frame] for frame in found] == [stamps[frame] for frame in expected]
+        assert [stamps.get(frame) for frame in found] == [stamps.get(frame) for frame in expected]
     else:
         assert found == expected
     if CONSTANT_FRAME in expected:
-        with pytest.raises(FrameRangeError, match=rf"talk.mp4: no frame of {of.first} to {of.stop - 1} is at or {at}"):
+        where = "near" if at == "nearest" else at
+        with pytest.raises(
+            FrameRangeError, match=rf"talk.mp4: no frame of {of.first} to {of.stop - 1} is at or {where}"
+        ):
             only_clip(Timestamps(times, at=at), of)
     else:
         assert only_clip(Timestamps(times, at=at), of) == found
@@ -91,13 +97,24 @@ def test_halfway_is_nearer_to_the_earlier_frame():
 def test_times_are_those_of_the_whole_video():
     of = video(10, first=25, after=25)
     assert only_clip(Timestamps([1.0, 1.36]), of) == [25, 34]
-    assert only_clip(Timestamps([0, 5]), of) == [25, 34]
+    assert mask_of(Timestamps([0, 0.96, 1.0, 1.4, 5], pad="edge"), of) == [False, True, True, True, False]
     assert mask_of(Timestamps([0.96, 1.0], at="before", pad="edge"), of) == [False, True]
     assert mask_of(Timestamps([1.36, 1.4], at="after", pad="edge"), of) == [True, False]
 
 
-def test_times_far_outside_any_timestamp():
-    assert only_clip(Timestamps([-(10**30), 10**30, 1e300]), video(10)) == [0, 9, 9]
+@pytest.mark.parametrize("at", DEFINITIONS)
+@pytest.mark.parametrize("time", [-(10**30), -0.05, 0.41, 100.0, 1e300])
+def test_a_time_outside_of_the_video_finds_no_frame(at, time):
+    padded = Timestamps([0, time], at=at, pad="edge")
+    assert only_clip(padded, video(10)) == [0, 0 if time < 0 else 9]
+    assert mask_of(padded, video(10)) == [True, False]
+    assert only_clip(Timestamps([time], at=at, pad="constant"), video(10)) == [CONSTANT_FRAME]
+    with pytest.raises(FrameRangeError, match=r"no frame of 0 to 9 is at or .* s: they are shown from 0.0 to 0.4 s"):
+        only_clip(Timestamps([time], at=at), video(10))
+
+
+def test_the_end_of_the_video_and_a_frame_before_its_start_are_still_near():
+    assert only_clip(Timestamps([0.4, -0.04]), video(10)) == [9, 0]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
 from math import ceil, floor
 from typing import Literal, get_args
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import FrameRangeError, check_choice
+from videoloader.sampling.at_rate import screen_time
 from videoloader.sampling.columns import Pad, check_pad, pad_of, times_of
 from videoloader.sampling.counting import OneClip
 from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, in_units, last_at_or_before
@@ -31,10 +33,10 @@ class Timestamps(OneClip):
     Args:
         seconds: the times, as floats, integers or fractions. Or the name of a column of the data set where each row
             lists its own, as a list or as text: ``0.5 1.25`` or ``[0.5, 1.25]``.
-        at: ``"nearest"`` takes the frame whose timestamp is nearest, the earlier one of two; it always finds one.
-            ``"before"`` the last that is not after the time, the one on screen then. ``"after"`` the first that is
-            not before it.
-        pad: padding mode where there is none before or after, or a ``PadColumn``.
+        at: ``"nearest"`` takes the frame whose timestamp is nearest, the earlier one of two. ``"before"`` the last that
+            is not after the time, the one on screen then. ``"after"`` the first that is not before it. A time that is
+            further from all frames of the range than one frame is shown finds none of them.
+        pad: padding mode where a time finds no frame, or a ``PadColumn``.
 
     Raises:
         ConfigurationError: there are no times, one is no finite number, or another argument is unknown.
@@ -62,7 +64,7 @@ class Timestamps(OneClip):
         """int64[len(seconds)]. Nothing is random.
 
         Raises:
-            FrameRangeError: there is no frame before or after a time, and ``pad="none"``.
+            FrameRangeError: a time finds no frame, and ``pad="none"``.
             ConfigurationError: the row lists no times.
         """
         index, first, stop = video.index, video.first, video.stop
@@ -77,8 +79,18 @@ class Timestamps(OneClip):
             low, high = before.clip(first), (before + 1).clip(None, stop - 1)
             middle = zip(index.clock[low].tolist(), index.clock[high].tolist(), units, strict=True)
             frames = np.where([2 * unit <= early + late for early, late, unit in middle], low, high)
+        begin, end = screen_time(video)
+        slack = Fraction(end - begin, stop - first)
+        frames[[unit < begin - slack for unit in units]] = first - 1
+        frames[[unit > end for unit in units]] = stop
         outside = (frames < first) | (frames >= stop)
         if outside.any() and pad_of(self.pad, video) == "none":
             missing = float(listed[int(outside.argmax())])
-            raise FrameRangeError(f"no frame of {first} to {stop - 1} is at or {self.at} {missing} s", index.source)
+            where = "near" if self.at == "nearest" else self.at
+            shown = [float(round(each * index.stream.time_base, 3)) for each in (begin, end)]
+            raise FrameRangeError(
+                f"no frame of {first} to {stop - 1} is at or {where} {missing} s: "
+                f"they are shown from {shown[0]} to {shown[1]} s",
+                index.source,
+            )
         return frames
