@@ -72,6 +72,8 @@ _EXAMPLES: Mapping[str, str] = {
     "batch_size": "8",
     "length": "16",
     "size": "224",
+    "alpha": "0.8",
+    "num_classes": "400",
 }
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ import torch
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
-from videoloader.batching.options import DType, plan_transforms
+from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.prefetch import batches_ahead
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
@@ -23,7 +23,7 @@ from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import ConfigurationError, check_choice, check_integer, check_positive
+from videoloader.errors import ArgumentError, ConfigurationError, check_choice, check_integer, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table
@@ -35,6 +35,9 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import FrameMode, clip_rng
+from videoloader.sampling.mode import mode_of
+from videoloader.transforms.compose import Compose
+from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 # At most so many clips are tried in place of one that cannot be made, whether or not they fit into its batch.
@@ -55,15 +58,17 @@ class VideoLoader:
 
     Args:
         dataset: the videos.
-        mode: how frames are chosen.
+        mode: how frames are chosen; a list of frame numbers is a ``FrameList``.
         batch_size: clips in a batch. Each fills one row of it, or as many as ``transforms`` make views of it, times
             ``repeats``.
         device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; see ``resolve_device``. Without
             a number each process that a launcher started gets a GPU of its own.
-        transforms: what is done to the frames, see ``videoloader.transforms``. Crops, resizes, flips and padding that
-            come first, and Normalize if no pixels are transformed before it, are carried out as colours are converted.
+        transforms: what is done to the frames, see ``videoloader.transforms``: a list, a single one, or a ``Compose``.
+            Crops, resizes, flips and padding that come first, and Normalize if no pixels are transformed before it, are
+            carried out as colours are converted.
         layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"`` [B, T, H, W, C].
-        dtype: ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or normalised).
+        dtype: ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or normalised). Default:
+            ``"float32"`` with ``Normalize``, that of ``ToFloat`` with it, else ``"uint8"``.
         color: ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
         shuffle: whether clips come in a random order, another one every epoch; or which: ``ShuffleBlocks``,
             ``ShuffleVideos``, or a PyTorch ``Sampler`` of clip numbers for one process, which is dealt to the ranks
@@ -136,13 +141,13 @@ class VideoLoader:
     def __init__(
         self,
         dataset: VideoDataset,
-        mode: FrameMode,
+        mode: FrameMode | Sequence[int],
         *,
         batch_size: int,
         device: str | torch.device = "auto",
-        transforms: Transforms = (),
+        transforms: Transforms | Compose = (),
         layout: Layout = "TCHW",
-        dtype: DType | torch.dtype = "uint8",
+        dtype: DType | torch.dtype | None = None,
         color: Color = "rgb",
         shuffle: bool | Order | Sampler = False,
         seed: int = 0,
@@ -163,6 +168,8 @@ class VideoLoader:
         index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
+        check_dataset(dataset)
+        mode = mode_of(mode)
         self.device = resolve_device(device)
         plan = plan_transforms(transforms, dtype, color, fill_value)
         check_choice("layout", layout, get_args(Layout))
@@ -212,6 +219,14 @@ class VideoLoader:
     def __len__(self) -> int:
         """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""
         return len(self._epoch)
+
+    if not TYPE_CHECKING:  # type checkers tell of these by themselves
+
+        def __next__(self) -> NoReturn:
+            raise ArgumentError("a loader is not its own iterator: write next(iter(loader))")
+
+        def __getitem__(self, batch: object) -> NoReturn:
+            raise ArgumentError("a loader has no batch by number, and is none's data set: write next(iter(loader))")
 
     @property
     def num_clips(self) -> int:

@@ -221,7 +221,7 @@ def test_bad_requests_are_refused_where_they_are_made(arguments: Any, settings: 
         {"seed": -1},
         {"num_workers": 0},
         {"device": "tpu"},
-        {"transforms": [vl.Normalize()]},
+        {"transforms": [vl.Normalize()], "dtype": "uint8"},
     ],
 )
 def test_bad_settings_are_refused_when_the_loader_is_made(settings: Any) -> None:

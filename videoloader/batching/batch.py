@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import torch
 
 from videoloader.batching.boxes import source_matrix, stack_matrices
 from videoloader.batching.clip_plan import BatchRow
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.reading.clip import tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.transforms.geometry.coordinates import map_points, picture_box
@@ -68,6 +68,15 @@ class Batch:
     def _summary(self) -> str:
         made_up, corrupt = sum(int((~row).sum()) for row in self.mask), sum(int(row.sum()) for row in self.corrupt)
         return f"labels={tensor_summary(self.labels)}, made_up={made_up}, corrupt={corrupt}"
+
+    def __len__(self) -> int:
+        """B, the clips of the batch."""
+        return len(self.paths)
+
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+        # Unpacking comes here, too. With an ``__iter__`` frameworks would take the batch for a list.
+        def __getitem__(self, key: object) -> NoReturn:
+            raise ArgumentError("a batch has attributes: write batch.frames, batch.labels, batch.frames[0]")
 
     def to_source(
         self,

@@ -1,37 +1,57 @@
-"""What all loaders ask of their arguments: the plan of the transforms, one view, allowed values."""
+"""What all loaders ask of their arguments: the data set, the plan of the transforms, one view, allowed values."""
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
-from typing import Literal, get_args
+from os import PathLike, fspath
+from typing import Literal
 
 import torch
 
 from videoloader.convert import Color, fill_color
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.dataset import VideoDataset
+from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.transforms.compose import Compose
+from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import TransformPlan, Transforms, arrange_transforms
 
-DType = Literal["uint8", "float16", "bfloat16", "float32"]
 RaiseOrSkip = Literal["raise", "skip"]
 
 
 def plan_transforms(
-    transforms: Transforms, dtype: DType | torch.dtype, color: Color, fill_value: float | Sequence[float]
+    transforms: Transforms | Compose,
+    dtype: DType | torch.dtype | None,
+    color: Color,
+    fill_value: float | Sequence[float],
 ) -> TransformPlan:
     """How the frames that a loader is asked for are made.
 
     Args:
-        transforms: see ``arrange_transforms``.
-        dtype: PyTorch's own or its name.
+        transforms: see ``arrange_transforms``; or those of a ``Compose``, with its ``dtype`` unless one is given here.
+        dtype: see ``output_dtype``.
         color, fill_value: see ``VideoLoader``.
 
     Raises:
         ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms``.
     """
-    if isinstance(dtype, str):
-        check_choice("dtype", dtype, get_args(DType))
-    kind: torch.dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-    return arrange_transforms(transforms, kind, color, fill_color(fill_value))
+    if isinstance(transforms, Compose):
+        if transforms.layout != "TCHW":
+            raise ConfigurationError("the Compose has a layout: give it to the loader instead")
+        dtype, transforms = transforms.dtype if dtype is None else dtype, transforms.transforms
+    return arrange_transforms(transforms, dtype, color, fill_color(fill_value))
+
+
+def check_dataset(dataset: object) -> None:
+    """Raise ArgumentError, which says how to make one, unless an argument is a VideoDataset."""
+    if isinstance(dataset, VideoDataset):
+        return
+    instead = "make it with VideoDataset.from_paths, from_folder or from_csv"
+    if isinstance(dataset, str | PathLike):
+        instead = f'write VideoDataset.from_folder("{fspath(dataset)}"), or from_csv or from_paths'
+    elif hasattr(dataset, "indices"):
+        instead = "choose rows with its own where, filter or a slice"
+    raise ArgumentError(f"dataset must be a VideoDataset, got {reprlib.repr(dataset)}: {instead}")
 
 
 def one_view(transforms: TransformPlan) -> TransformPlan:

@@ -266,9 +266,9 @@ def order_of(shuffle: bool | Order | Sampler) -> Order:
     """
     if isinstance(shuffle, bool):
         return ShuffleClips() if shuffle else InOrder()
-    # A class has the methods of its objects, too.
+    # A class has the methods of its objects, too, and text those of a sampler.
     if isinstance(shuffle, Order) and not isinstance(shuffle, type):
         return shuffle
-    if isinstance(shuffle, Sampler) and not isinstance(shuffle, type):
+    if isinstance(shuffle, Sampler) and not isinstance(shuffle, type | str):
         return SampledClips(shuffle)
     raise ConfigurationError(f"shuffle is {shuffle!r}, not True, False, an order or a sampler of clip numbers")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
-from videoloader.errors import FrameRangeError, check_uint64
+from videoloader.errors import ArgumentError, FrameRangeError, check_uint64
 from videoloader.sampling.columns import Pad, pad_of
+from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.sampled_video import SampledVideo
 
 
@@ -49,6 +51,22 @@ class FrameMode(Protocol):
 
         All randomness comes from ``rng``.
         """
+
+
+def mode_of(given: FrameMode | Sequence[int]) -> FrameMode:
+    """A frame mode given as itself, or as a list of frame numbers.
+
+    Raises:
+        ArgumentError: it is neither.
+        ConfigurationError: the list is empty, or holds something else.
+    """
+    if isinstance(given, FrameMode) and not isinstance(given, type):
+        return given
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | type):
+        return FrameList(tuple(given))
+    raise ArgumentError(
+        f"mode must be a frame mode, such as RandomWindow(16, stride=4), or a list of frame numbers, got {given!r}"
+    )
 
 
 @runtime_checkable

@@ -33,6 +33,7 @@ class _Surrounding(GeometryStep):
     position: Position = "top_left"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = type(self).__name__
         check_border_mode(self.mode, name)
         fill_color(self.fill)
@@ -84,9 +85,9 @@ class Letterbox(_Surrounding):
     antialias: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         pair(self.size, "Letterbox")
         check_interpolation(self.interpolation)
-        super().__post_init__()
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -123,8 +124,8 @@ class Pad(_Surrounding):
     size: int | tuple[int, int]
 
     def __post_init__(self) -> None:
-        pair(self.size, "Pad")
         super().__post_init__()
+        pair(self.size, "Pad")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -152,8 +153,8 @@ class PadToMultiple(_Surrounding):
     multiple: int | tuple[int, int]
 
     def __post_init__(self) -> None:
-        pair(self.multiple, "PadToMultiple")
         super().__post_init__()
+        pair(self.multiple, "PadToMultiple")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""

@@ -60,6 +60,7 @@ class RandomApply(_Drawn):
     p: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "transforms", _steps(self.transforms, "RandomApply"))
         check_probability("RandomApply's p", self.p)
 
@@ -96,6 +97,7 @@ class RandomChoice(_Drawn):
     p: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         choices = tuple(_steps(each, "RandomChoice") for each in _several(self.transforms, "RandomChoice"))
         object.__setattr__(self, "transforms", choices)
         if self.p is None:
@@ -141,6 +143,7 @@ class RandomOrder(_Drawn):
     transforms: Sequence[Steps]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         several = tuple(_steps(each, "RandomOrder") for each in _several(self.transforms, "RandomOrder"))
         object.__setattr__(self, "transforms", several)
 
@@ -183,6 +186,7 @@ class When(_Drawn):
     otherwise: Steps = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not callable(self.predicate):
             raise ConfigurationError(f"When's predicate is {self.predicate!r}, not a function of a ClipInfo")
         object.__setattr__(self, "transforms", _steps(self.transforms, "When"))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from videoloader.convert import Layout
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.sampling import clip_rng
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry
-from videoloader.transforms.planning.pipeline import DrawnView, Transforms, arrange_transforms
+from videoloader.transforms.normalize import DType
+from videoloader.transforms.planning.pipeline import DrawnView, Transforms, arrange_transforms, list_transforms
 from videoloader.transforms.replay import Kind, replay
 
 
@@ -21,8 +22,12 @@ class Compose:
 
     Args:
         transforms: see ``arrange_transforms``; none that makes several views of a clip, or mixes clips.
-        dtype: of the result: ``torch.uint8`` (0 … 255), or a float type (0 … 1, or normalised).
+        dtype: of the result: ``"uint8"`` (0 … 255), or a float type (0 … 1, or normalised), by name or PyTorch's own.
+            Default: float32 with ``Normalize``, that of ``ToFloat`` with it, else uint8.
         layout: of the result.
+
+    Attributes:
+        transforms, dtype, layout: as given.
 
     Raises:
         ConfigurationError: the transforms cannot go together.
@@ -35,8 +40,12 @@ class Compose:
         (torch.Size([2, 4, 3, 112, 112]), torch.Size([2, 4, 112, 112]))
     """
 
-    def __init__(self, transforms: Transforms, *, dtype: torch.dtype = torch.uint8, layout: Layout = "TCHW") -> None:
-        self._plan, self._layout = arrange_transforms(transforms, dtype), layout
+    def __init__(
+        self, transforms: Transforms, *, dtype: DType | torch.dtype | None = None, layout: Layout = "TCHW"
+    ) -> None:
+        check_choice("layout", layout, get_args(Layout))
+        self.transforms, self.dtype, self.layout = tuple(list_transforms(transforms)), dtype, layout
+        self._plan = arrange_transforms(transforms, dtype)
         if self._plan.views > 1 or self._plan.mixing is not None:
             raise ConfigurationError("Compose gives one clip for each: no views, no mixing")
 
@@ -79,8 +88,8 @@ class Compose:
                 for each, at, view in zip(frames, shown, drawn, strict=True)
             ]
         )
-        result = apply_operations(moved, [view.operations for view in drawn], self._plan.output, self._layout)
-        result = self._plan.apply_modules(result, drawn, self._layout)
+        result = apply_operations(moved, [view.operations for view in drawn], self._plan.output, self.layout)
+        result = self._plan.apply_modules(result, drawn, self.layout)
         others: dict[Kind, Any] = {}
         for kind, tensors in (apply_to or {}).items():
             timed = kind not in ("points", "boxes")

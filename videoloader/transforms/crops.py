@@ -61,6 +61,7 @@ class RandomCrop(GeometryStep):
     fill: float | Sequence[float] = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         size = pair(self.size, "RandomCrop")
         if not 0 <= self.padding < min(size):
             raise ConfigurationError(f"RandomCrop's padding is {self.padding}, not in [0, {min(size) - 1}]")

@@ -187,6 +187,7 @@ class MixChoice(Mixing):
     num_classes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.choices:
             raise ConfigurationError("MixChoice's choices are empty")
         if len({choice.num_classes for choice in self.choices}) > 1:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Literal, TypeAlias, get_args
+
+import torch
 
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.operations import Transform, checked
 
+DType: TypeAlias = Literal["uint8", "float16", "bfloat16", "float32"]
 FloatType: TypeAlias = Literal["float32", "float16", "bfloat16"]
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -21,15 +25,19 @@ class Normalize(Transform):
         mean, std: for R, G, B. The defaults are those of ImageNet, in general use since torchvision's models.
 
     Raises:
-        ConfigurationError: not three values, or a standard deviation that is not positive.
+        ConfigurationError: not three numbers, a mean above 1, or a standard deviation that is not positive.
     """
 
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
 
     def __post_init__(self) -> None:
-        if len(self.mean) != 3 or len(self.std) != 3:
-            raise ConfigurationError(f"Normalize needs three means and deviations, not {self.mean} and {self.std}")
+        super().__post_init__()
+        for name, three in (("mean", self.mean), ("std", self.std)):
+            if not isinstance(three, tuple) or len(three) != 3 or not all(isinstance(each, Real) for each in three):
+                raise ConfigurationError(f"Normalize's {name} must be three numbers, for R, G and B, got {three!r}")
+        if max(self.mean) > 1:
+            raise ConfigurationError(f"Normalize's mean is of values in [0, 1], got {self.mean}: divide both by 255")
         if min(self.std) <= 0:
             raise ConfigurationError(f"Normalize needs positive deviations, not {self.std}")
 
@@ -46,3 +54,23 @@ class ToFloat(Transform):
     """
 
     dtype: FloatType = field(default="float32", metadata=checked(check_choice, get_args(FloatType)))
+
+
+def output_dtype(dtype: DType | torch.dtype | None, to_float: Normalize | ToFloat | None) -> torch.dtype:
+    """The type of the pixels that are given out.
+
+    Args:
+        dtype: PyTorch's or NumPy's own, or its name. None for what the transforms make.
+        to_float: the one among the transforms, None if there is none.
+
+    Raises:
+        ConfigurationError: there is no such type, or it is another than the transform makes.
+    """
+    made = to_float.dtype if isinstance(to_float, ToFloat) else "float32" if to_float else "uint8"
+    # NumPy's classes have a name, its dtypes print as one.
+    name = made if dtype is None else getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+    check_choice("dtype", name, get_args(DType))
+    if (isinstance(to_float, Normalize) and name == "uint8") or (isinstance(to_float, ToFloat) and name != made):
+        raise ConfigurationError(f"{type(to_float).__name__} makes {made}, but dtype is {name}: leave dtype out")
+    wanted: torch.dtype = getattr(torch, name)
+    return wanted

@@ -190,14 +190,23 @@ ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
 class Transform:
     """What is done to clips on their way into the batch: the base of all kinds of transforms.
 
-    A transform of one's own derives from one of these, most often from ``PixelTransform``.
+    A transform of one's own derives from one of these, most often from ``PixelTransform``. Of a dataclass, lists and
+    arrays in the fields become tuples, so that it can be compared and hashed.
     """
 
     def __post_init__(self) -> None:
         for each in fields(self):  # type: ignore[arg-type]  # it is called for dataclasses alone
+            if each.init:
+                object.__setattr__(self, each.name, _as_tuples(getattr(self, each.name)))
             if _CHECK in each.metadata:
                 check, bounds = each.metadata[_CHECK]
                 check(f"{type(self).__name__}'s {each.name}", getattr(self, each.name), *bounds)
+
+
+def _as_tuples(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic | torch.Tensor):
+        value = value.tolist()
+    return tuple(map(_as_tuples, value)) if type(value) in (list, tuple) else value
 
 
 def checked(check: Callable[..., object], *bounds: object) -> dict[str, Any]:

@@ -43,6 +43,7 @@ class Resize(GeometryStep):
     antialias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.size is not None:
             pair(self.size, "Resize")
         elif self.max_size is None:

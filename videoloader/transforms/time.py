@@ -74,6 +74,7 @@ class _SomeFrames(TimeTransform):
     count: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = type(self).__name__
         if (self.share is None) == (self.count is None):
             raise ConfigurationError(f"{name} needs either share or count, not both or neither of them")
@@ -183,6 +184,7 @@ class SpeedChange(TimeTransform):
     beyond: str = "edge"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         low, high = self._range()
         if not 0 < low <= high < math.inf:
             raise ConfigurationError(

@@ -12,8 +12,9 @@ import ray
 import ray.data
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.clip_plan import ClipPlanner
-from videoloader.batching.options import DType, RaiseOrSkip, one_view, plan_transforms
+from videoloader.batching.options import RaiseOrSkip, check_dataset, one_view, plan_transforms
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
@@ -24,6 +25,9 @@ from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.order.clip_table import build_clip_table
 from videoloader.sampling import FrameMode
+from videoloader.sampling.mode import mode_of
+from videoloader.transforms.compose import Compose
+from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 _COLUMNS = ("path", "clip", "label", "frame_numbers", "timestamps", "mask", "corrupt", "frames")
@@ -33,13 +37,14 @@ _MOST_BLOCKS = 4096
 _CALLS_AN_ACTOR = 2
 
 
+@tells_of_arguments
 def read_clips(
     dataset: VideoDataset,
-    mode: FrameMode,
+    mode: FrameMode | Sequence[int],
     *,
-    transforms: Transforms = (),
+    transforms: Transforms | Compose = (),
     layout: Layout = "TCHW",
-    dtype: DType | torch.dtype = "uint8",
+    dtype: DType | torch.dtype | None = None,
     color: Color = "rgb",
     fill_value: float | Sequence[float] = 0,
     seed: int = 0,
@@ -70,7 +75,7 @@ def read_clips(
 
     Args:
         dataset, mode, transforms, layout, color, fill_value, seed: as for ``VideoLoader``.
-        dtype: ``"uint8"``, ``"float16"`` or ``"float32"``.
+        dtype: ``"uint8"``, ``"float16"`` or ``"float32"``; the default is that of ``VideoLoader``.
         epoch: whose random frames and transforms.
         batch_size: clips that an actor decodes together; more share GOPs and keep a GPU busy, and take memory.
         concurrency: actors, or their (least, greatest) number. Default: from one to as many as there is room for.
@@ -96,6 +101,8 @@ def read_clips(
         ... )
         >>> embedded.drop_columns(["frames"]).write_parquet("embeddings")
     """
+    check_dataset(dataset)
+    mode = mode_of(mode)
     plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
     if plan.output.dtype == torch.bfloat16:
         raise ConfigurationError("dtype is bfloat16, which NumPy does not have, and so neither Ray Data")

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch, ListBatch, collate_rows
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
-from videoloader.batching.options import DType, one_view, plan_transforms
+from videoloader.batching.options import check_dataset, one_view, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs
 from videoloader.batching.rows import arrange_rows, decoding_memory, transform_rows
 from videoloader.convert import Color, Layout
@@ -24,6 +25,9 @@ from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
 from videoloader.sampling import FrameMode, clip_rng
+from videoloader.sampling.mode import mode_of
+from videoloader.transforms.compose import Compose
+from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 _CPU = torch.device("cpu")
@@ -55,14 +59,15 @@ class ClipDataset(Dataset[dict[str, Any]]):
         ...         train(batch.frames, batch.labels)
     """
 
+    @tells_of_arguments
     def __init__(
         self,
         dataset: VideoDataset,
-        mode: FrameMode,
+        mode: FrameMode | Sequence[int],
         *,
-        transforms: Transforms = (),
+        transforms: Transforms | Compose = (),
         layout: Layout = "TCHW",
-        dtype: DType | torch.dtype = "uint8",
+        dtype: DType | torch.dtype | None = None,
         color: Color = "rgb",
         seed: int = 0,
         fill_value: float | Sequence[float] = 0,
@@ -70,6 +75,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
         check_choice("layout", layout, get_args(Layout))
+        check_dataset(dataset)
+        mode = mode_of(mode)
         plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
         self._layout, self._transforms = layout, plan
         self._memory = decoding_memory(plan, layout, _CPU)

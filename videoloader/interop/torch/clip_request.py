@@ -8,11 +8,13 @@ from dataclasses import KW_ONLY, dataclass
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoEntry
 from videoloader.errors import ConfigurationError, check_uint64
-from videoloader.sampling import FrameList, FrameMode
+from videoloader.sampling import FrameMode
+from videoloader.sampling.mode import mode_of
 from videoloader.transforms import Normalize, Transform
-from videoloader.transforms.planning.pipeline import Transforms
+from videoloader.transforms.planning.pipeline import Transforms, list_transforms
 
 
 @dataclass(frozen=True, init=False)
@@ -51,6 +53,7 @@ class ClipRequest:
     seed: int | None = None
     transforms: tuple[Transform, ...] | None = None
 
+    @tells_of_arguments
     def __init__(
         self,
         video: str | os.PathLike[str] | VideoEntry,
@@ -58,18 +61,19 @@ class ClipRequest:
         *,
         clip: int = 0,
         seed: int | None = None,
-        transforms: Transforms | None = None,
+        transforms: Transforms = None,
     ) -> None:
         entry = video if isinstance(video, VideoEntry) else VideoEntry(os.fspath(video))
         check_uint64(clip=clip, seed=0 if seed is None else seed)
-        if any(isinstance(transform, Normalize) for transform in transforms or ()):
+        listed = list_transforms(transforms)
+        if any(isinstance(transform, Normalize) for transform in listed):
             raise ConfigurationError("a request cannot have a Normalize of its own: give it to the loader", entry.path)
         values = {
             "video": entry,
-            "mode": mode if isinstance(mode, FrameMode) else FrameList(mode),
+            "mode": mode_of(mode),
             "clip": int(clip),
             "seed": None if seed is None else int(seed),
-            "transforms": None if transforms is None else tuple(transforms),
+            "transforms": None if transforms is None else tuple(listed),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, get_args
 
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
 from videoloader.batching.clip_plan import PlannedClip, plan_views
-from videoloader.batching.options import DType, RaiseOrSkip, one_view, plan_transforms
+from videoloader.batching.options import RaiseOrSkip, one_view, plan_transforms
 from videoloader.batching.prefetch import batches_ahead
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
@@ -41,6 +42,8 @@ from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import clip_rng
+from videoloader.transforms.compose import Compose
+from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms, arrange_transforms
 from videoloader.video import Clip
 
@@ -137,14 +140,15 @@ class DecodingLoader:
         >>> loader = DecodingLoader(torch_loader, replace_with=lambda clips: (clips.frames, clips.timestamps))
     """
 
+    @tells_of_arguments
     def __init__(
         self,
         torch_loader: Iterable[Any],
         *,
         device: str | torch.device = "auto",
-        transforms: Transforms = (),
+        transforms: Transforms | Compose = (),
         layout: Layout = "TCHW",
-        dtype: DType | torch.dtype = "uint8",
+        dtype: DType | torch.dtype | None = None,
         color: Color = "rgb",
         seed: int = 0,
         num_workers: int | None = None,
@@ -348,7 +352,7 @@ class DecodingLoader:
             rng = clip_rng(request.seed, 0, request.clip)
         transforms = self._transforms
         if request.transforms is not None:
-            own = arrange_transforms(request.transforms, torch.uint8)
+            own = arrange_transforms(request.transforms)
             if not own.fused:
                 raise ConfigurationError(
                     "transforms of a request can only cut, resize, flip and pad", request.video.path

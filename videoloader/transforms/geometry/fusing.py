@@ -15,12 +15,14 @@ def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
     """(height, width) given as that, or as one number for both.
 
     Raises:
-        ConfigurationError: one of them is not positive; the message names the step.
+        ConfigurationError: it is anything else, or not positive; the message names the step.
     """
-    height, width = (size, size) if isinstance(size, int) else size
-    if height < 1 or width < 1:
+    sides = (size, size) if isinstance(size, int) else size
+    if not isinstance(sides, tuple) or len(sides) != 2 or not all(isinstance(each, int) for each in sides):
+        raise ConfigurationError(f"{name} needs an integer or (height, width), not {size!r}")
+    if min(sides) < 1:
         raise ConfigurationError(f"{name} needs a positive size, not {size}")
-    return height, width
+    return sides
 
 
 def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geometry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.modules import Module
-from videoloader.transforms.normalize import Normalize, ToFloat
+from videoloader.transforms.normalize import DType, Normalize, ToFloat, output_dtype
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Transform
 from videoloader.transforms.planning.composing import group_geometric, output_size
 from videoloader.transforms.planning.conversion_plan import plan_geometries, split_conversion
@@ -23,7 +23,7 @@ from videoloader.transforms.planning.steps import ConversionStep, GeometryStep, 
 from videoloader.transforms.time import TimeTransform, apply_to_positions
 from videoloader.transforms.views import count_views
 
-Transforms: TypeAlias = Sequence[Transform | torch.nn.Module]
+Transforms: TypeAlias = Sequence[Transform | torch.nn.Module] | Transform | torch.nn.Module | None
 
 
 class DrawnView(NamedTuple):
@@ -142,18 +142,33 @@ class TransformPlan:
         return frames
 
 
+def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]:
+    """Transforms given as a list, as a single one, or as None for none.
+
+    Raises:
+        ArgumentError: they are none of these.
+    """
+    if isinstance(transforms, Transform | torch.nn.Module):
+        return [transforms]
+    if transforms is not None and (not isinstance(transforms, Iterable) or isinstance(transforms, type)):
+        raise ArgumentError(f"transforms must be a list of transforms, got {transforms!r}")
+    return list(transforms or ())
+
+
 def arrange_transforms(
     transforms: Transforms,
-    dtype: torch.dtype,
+    dtype: DType | torch.dtype | None = None,
     color: Color = "rgb",
     fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> TransformPlan:
     """How a list of transforms is to be carried out.
 
     Args:
-        transforms: in the order in which they apply. Those of positions may stand anywhere; transforms of pixels come
-            before ``Normalize`` or ``ToFloat``, mixing last of all. A ``torch.nn.Module`` is taken as ``Module``.
-        dtype, color, fill_value: see ``OutputSpec``.
+        transforms: see ``list_transforms``, in the order in which they apply. Those of positions may stand anywhere;
+            transforms of pixels come before ``Normalize`` or ``ToFloat``, mixing last of all. A ``torch.nn.Module`` is
+            taken as ``Module``.
+        dtype: see ``output_dtype``.
+        color, fill_value: see ``OutputSpec``.
 
     Raises:
         ConfigurationError: something is no transform; there is more than one Normalize, one with uint8 output, or one
@@ -163,7 +178,7 @@ def arrange_transforms(
     time: list[TimeTransform] = []
     mixing: Mixing | None = None
     steps: list[Step | ViewStep | Normalize | ToFloat] = []
-    for number, given in enumerate(transforms):
+    for number, given in enumerate(list_transforms(transforms)):
         step = Module(given) if isinstance(given, torch.nn.Module) else given
         if isinstance(step, TimeTransform):
             time.append(step)
@@ -174,7 +189,12 @@ def arrange_transforms(
         elif isinstance(step, PixelTransform | GeometryStep | ViewStep | Normalize | ToFloat):
             steps.append(step)
         else:
-            raise ConfigurationError(f"number {number} of the transforms is {step!r}, which is no transform")
+            instead = (
+                f"write {step.__name__}(…)"
+                if isinstance(step, type)
+                else "a function needs a PythonFunction, a Compose stands alone"
+            )
+            raise ArgumentError(f"number {number} of the transforms is {step!r}, which is no transform: {instead}")
     to_floats = [step for step in steps if isinstance(step, Normalize | ToFloat)]
     if len(to_floats) > 1:
         raise ConfigurationError("there is more than one Normalize or ToFloat among the transforms")
@@ -192,19 +212,8 @@ def arrange_transforms(
         )
     if pixels and color != "rgb":
         raise ConfigurationError(f"{type(rest[0]).__name__} changes RGB pixels, but color is {color!r}")
-    output = _output(to_floats[0] if to_floats else None, dtype, color, fill_value)
+    to_float = to_floats[0] if to_floats else None
+    mean, std = (to_float.mean, to_float.std) if isinstance(to_float, Normalize) else (None, None)
+    output = OutputSpec(output_dtype(dtype, to_float), mean, std, color, fill_value)
     decoded = OutputSpec(fill_value=fill_value) if pixels else output
     return TransformPlan(tuple(time), tuple(conversion), tuple(pixels), tuple(modules), decoded, output, mixing)
-
-
-def _output(
-    to_float: Normalize | ToFloat | None, dtype: torch.dtype, color: Color, fill_value: tuple[float, float, float]
-) -> OutputSpec:
-    if isinstance(to_float, Normalize):
-        return OutputSpec(dtype, to_float.mean, to_float.std, color, fill_value)
-    if to_float is not None:
-        wanted: torch.dtype = getattr(torch, to_float.dtype)
-        if dtype not in (torch.uint8, wanted):
-            raise ConfigurationError(f"ToFloat gives {to_float.dtype}, but dtype is {dtype}")
-        dtype = wanted
-    return OutputSpec(dtype, None, None, color, fill_value)
