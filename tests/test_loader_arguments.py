@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,19 @@ def test_lists_and_arrays_are_taken_where_tuples_are(data: vl.VideoDataset) -> N
     assert [hash(each) for each in given] == [hash(each) for each in meant]
     assert torch.equal(first(data, transforms=given), first(data, transforms=meant))
     assert vl.Resize(np.int64(32)) == vl.Resize(32)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCurve(vl.PixelTransform):
+    table: np.ndarray
+
+    def draw(self, rng: np.random.Generator, clip: vl.ClipInfo) -> list[Any]:
+        return []
+
+
+def test_an_array_in_a_transform_of_ones_own_stays_an_array() -> None:
+    table = np.arange(256)
+    assert OwnCurve(table).table is table
 
 
 @pytest.mark.parametrize(

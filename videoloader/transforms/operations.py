@@ -190,13 +190,14 @@ ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
 class Transform:
     """What is done to clips on their way into the batch: the base of all kinds of transforms.
 
-    A transform of one's own derives from one of these, most often from ``PixelTransform``. Of a dataclass, lists and
-    arrays in the fields become tuples, so that it can be compared and hashed.
+    A transform of one's own derives from one of these, most often from ``PixelTransform``.
     """
 
     def __post_init__(self) -> None:
+        is_ours = type(self).__module__.startswith("videoloader.")
         for each in fields(self):  # type: ignore[arg-type]  # it is called for dataclasses alone
-            if each.init:
+            # Ours can be compared and hashed, whatever they are given. Arrays in a user's own stay arrays.
+            if each.init and is_ours:
                 object.__setattr__(self, each.name, _as_tuples(getattr(self, each.name)))
             if _CHECK in each.metadata:
                 check, bounds = each.metadata[_CHECK]
