@@ -29,6 +29,8 @@ class TestFields:
 
     def test_a_row_without_a_label_has_that_of_batches(self) -> None:
         assert VideoDataset.from_paths(["a", "b"], [None, 4]).labels.tolist() == [-1, 4]
+        assert VideoDataset.from_paths(["a", "b"], [-1, 4])[0].label is None
+        assert VideoEntry("a", -1) == VideoEntry("a")
 
     @pytest.mark.parametrize(
         ("data", "classes"),

@@ -96,7 +96,7 @@ class TestEntries:
             ({"path": ""}, "path must be a non-empty string, got ''"),
             ({"path": b"a.mp4"}, "path must be a non-empty string, got b'a.mp4'"),
             ({"label": "run"}, "label must be the number of a class.* from_paths .* names, got 'run'"),
-            ({"label": -1}, "label must be the number of a class, counted from 0, or None; .*, got -1"),
+            ({"label": -2}, "label must be the number of a class, counted from 0, or None; .*, got -2"),
             ({"label": torch.tensor(0.5)}, r"label must be .*, got tensor\(0.5000\)"),
             ({"start": 1.5}, "start must be the number of a frame.* start_seconds takes seconds, got 1.5"),
             ({"stop": "9"}, "stop must be .*, got '9'"),
@@ -184,7 +184,7 @@ class TestFromPaths:
             ((["a"], torch.tensor(1)), r"labels must be a list of one label for each path, got tensor\(1\)"),
             ((["a", "b"], torch.tensor([[0, 1], [1, 0]])), r"labels\[0\] of a: .* all integers .*, got \[0, 1\]"),
             ((["a", "b"], torch.tensor([1.0, 0.0])), r"labels\[0\] of a: .* all integers .*, got 1.0"),
-            ((["a", "b"], [0, -1]), r"paths\[1\]: b: label must be the number of a class.*, got -1"),
+            ((["a", "b"], [0, -2]), r"paths\[1\]: b: label must be the number of a class.*, got -2"),
             ((["a", ""],), r"paths\[1\]: path must be a non-empty string, got ''"),
             ((["a", "b"], [1, 2**63]), "b: label 9223372036854775808 does not fit into 64 bits"),
             ((["a", "b"], [1, 0.5]), r"labels\[1\] of b: labels must be all integers or all names, got 0.5"),
@@ -194,7 +194,7 @@ class TestFromPaths:
         with pytest.raises(ConfigurationError, match=message):
             VideoDataset.from_paths(*arguments)
 
-    @pytest.mark.parametrize("label", ["fall", 2, -1])
+    @pytest.mark.parametrize("label", ["fall", 2, -2])
     def test_a_label_without_a_class_name_is_an_error_that_names_its_video(self, label):
         with pytest.raises(ConfigurationError, match=f"b.mp4: label {label!r} is none of the class_names"):
             VideoDataset.from_paths(["b.mp4"], [label], class_names=["walk", "run"])

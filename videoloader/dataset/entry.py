@@ -23,7 +23,7 @@ class VideoEntry:
 
     Args:
         path: of the video, a string or a ``Path``, in any form that ``Video`` takes.
-        label: number of its class, from 0; any kind of integer.
+        label: number of its class, from 0; any kind of integer. None and -1 are no label.
         start, stop: frame numbers, stop exclusive.
         start_seconds, stop_seconds: presentation times; the frames from the first to before the second.
         columns: anything else known about it; travels with the clips.
@@ -63,6 +63,8 @@ class VideoEntry:
             object.__setattr__(self, "path", os.fspath(self.path))
         if self.label is not None and type(self.label) is not int:
             object.__setattr__(self, "label", plain_integer(self.label))
+        if self.label == -1:
+            object.__setattr__(self, "label", None)
         if not isinstance(self.path, str) or not self.path:
             raise ConfigurationError(f"path must be a non-empty string, got {self.path!r}")
         if self.label is not None and not (isinstance(self.label, Integral) and 0 <= self.label <= _LARGEST):

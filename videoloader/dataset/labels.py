@@ -21,7 +21,10 @@ _NUMBER = re.compile(r"[+-]?\d{1,18}")
 def number_labels(
     labels: Sequence[SupportsIndex | str], class_names: Sequence[str] | None, where: Callable[[int], str]
 ) -> tuple[list[int], Sequence[str]]:
-    """Labels as numbers, and the class names; ``where(i)`` says in messages which label it is."""
+    """Labels as numbers, and the class names; ``where(i)`` says in messages which label it is.
+
+    -1 is no label, as in batches.
+    """
     if all(isinstance(label, str) for label in labels):
         names = natural_order({str(label) for label in labels}) if class_names is None else class_names
         number: dict[SupportsIndex | str, int] = {name: i for i, name in enumerate(names)}
@@ -35,9 +38,9 @@ def number_labels(
             raise ConfigurationError(f"{where(i)}: labels must be all integers or all names, got {label!r}")
         if abs(label) >= 2**63:
             raise ConfigurationError(f"{where(i)}: label {label!r} does not fit into 64 bits")
-        if class_names is not None and not 0 <= label < len(class_names):
+        if class_names is not None and not -1 <= label < len(class_names):
             raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
-    return [int(label) for label in numbers], class_names or ()
+    return [NONE if label == -1 else int(label) for label in numbers], class_names or ()
 
 
 def parse_labels(
