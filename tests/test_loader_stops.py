@@ -335,6 +335,27 @@ def test_after_ctrl_c_a_loop_can_be_begun_again(data: vl.VideoDataset, gate: thr
     assert clips_of(list(loader)) == list(range(12))
 
 
+@pytest.mark.parametrize("name", ["videoloader-plan", "videoloader-batch"])
+def test_a_ctrl_c_while_a_thread_starts_leaves_one_thread_that_keeps_the_order(
+    data: vl.VideoDataset, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, interrupted, before = threading.Thread.start, [], own_threads()
+
+    def start(thread: threading.Thread) -> None:
+        plain(thread)
+        if thread.name.startswith(name) and not interrupted:
+            interrupted.append(thread)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    loader = make(data)
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(loader))
+    assert clips_of(list(loader)) == list(range(12))
+    gc.collect()
+    assert becomes(lambda: len([each for each in own_threads() - before if each.name.startswith(name)]) == 1)
+
+
 def test_a_ctrl_c_at_any_line_leaves_nothing_to_the_next_loop(data: vl.VideoDataset) -> None:
     """A signal may come between any two lines of the consumer's thread; here one comes at every fifth of them."""
     root = str(Path(vl.__file__).parent)

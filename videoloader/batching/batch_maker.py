@@ -155,13 +155,25 @@ class BatchMaker:
         self._layout, self._device = layout, device
         self._memory = decoding_memory(transforms, layout, device)
         self._cache, self._on_error, self._on_corrupt = cache, on_error, on_corrupt
-        self._start_threads()
-        after_fork(self._start_threads)
+        self._forget_threads()
+        after_fork(self._forget_threads)
         self._stream = own_stream(self._device, self) if self._device.type == "cuda" else None
 
-    def _start_threads(self) -> None:
-        self._plan_thread = ThreadPoolExecutor(1, "videoloader-plan")
-        self._finish_thread = ThreadPoolExecutor(1, "videoloader-batch")
+    def _forget_threads(self) -> None:
+        self._threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor] | None = None
+
+    def _start_threads(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
+        """The thread that plans, and the one that finishes batches.
+
+        A pool that a Ctrl-C interrupts while it starts its thread starts another one later, and with two threads
+        batches would change places. So pools are kept only once their threads have answered.
+        """
+        if self._threads is None:
+            threads = ThreadPoolExecutor(1, "videoloader-plan"), ThreadPoolExecutor(1, "videoloader-batch")
+            for each in threads:
+                each.submit(int).result()
+            self._threads = threads
+        return self._threads
 
     def start(self, plans: Sequence[BatchPlan], token: CancelToken) -> list[BatchInMaking]:
         """Begin to make consecutive batches. Their clips are planned together, so that they can share decoding.
@@ -175,10 +187,9 @@ class BatchMaker:
         # batch in the making, so its memory is freed as soon as it is done with. Each call has a queue of its own: a
         # Ctrl-C between the two threads' orders must not leave its batches to those that are begun later.
         decoding: SimpleQueue[_DecodingBatch | BaseException] = SimpleQueue()
-        planned = self._plan_thread.submit(self._plan_and_submit, plans, unreadable, token, decoding)
-        return [
-            BatchInMaking(planned, self._finish_thread.submit(self._finish, decoding), theirs) for theirs in unreadable
-        ]
+        plan_thread, finish_thread = self._start_threads()
+        planned = plan_thread.submit(self._plan_and_submit, plans, unreadable, token, decoding)
+        return [BatchInMaking(planned, finish_thread.submit(self._finish, decoding), theirs) for theirs in unreadable]
 
     def _plan_and_submit(
         self,
