@@ -138,7 +138,7 @@ def coded_picture(stream: StreamInfo, source: ByteSource, offset: int, size: int
     Args:
         stream: as the container describes it.
         source: the video's source.
-        offset, size: where its first packet lies, and how long it is, bytes.
+        offset, size: bytes, the position and the length of its first packet.
     """
     if stream.codec not in ("vp8", "vp9"):
         return picture_format(stream)

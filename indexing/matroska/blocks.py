@@ -90,7 +90,7 @@ def read_packets(source: ByteSource, headers: Headers, track: Track, others: Set
 
     Args:
         source: the file.
-        headers: what stands before its first cluster.
+        headers: the file's headers, read up to its first cluster.
         track: the one of these headers to read.
         others: numbers of tracks of which the first times are wanted, too.
 

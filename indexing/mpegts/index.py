@@ -113,7 +113,7 @@ def _shows_every_picture(scan: Scan, shown: npt.NDArray[np.bool_], first: int, t
     """Whether a decoder makes one frame of each packet with a picture.
 
     Args:
-        scan: what the video's packets say.
+        scan: the facts that the video's packets tell.
         shown: which packets have a picture.
         first: time of the first of these.
         times: of all, in order.

@@ -107,7 +107,7 @@ class BatchRow:
     Attributes:
         clip: what it shows; another clip may replace one that does not decode.
         frames: its part of the batch, in the loader's layout.
-        slots: what a decoder is to make of it, in the same memory.
+        slots: the frames that a decoder is to make, in the same memory.
         left_out: whether the clip could not be made and nothing replaces it.
     """
 

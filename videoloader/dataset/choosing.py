@@ -38,7 +38,7 @@ def row_numbers(index: object, count: int) -> Rows:
 
     Args:
         index: a slice, integers or bool[N]: a list, an array or a tensor.
-        count: of all rows.
+        count: how many rows there are.
 
     Raises:
         IndexError: there is no such row, or a mask has another length.

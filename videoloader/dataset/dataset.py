@@ -177,8 +177,9 @@ class VideoDataset(Sequence[VideoEntry]):
         class names.
 
         Args:
-            share: of the videos, between 0 and 1, that the first part gets, to the nearest video; each part gets one.
-            seed: of the choice.
+            share: fraction of the videos, between 0 and 1, that the first part gets, to the nearest video. Each part
+                gets at least one.
+            seed: integer that decides the choice.
             stratified: whether each class is split in this share, to one video. A video has the class of its first
                 row; videos without a label are split as a class of their own.
 
@@ -200,7 +201,7 @@ class VideoDataset(Sequence[VideoEntry]):
 
         Args:
             rows_per_class: unless given, as many as the largest class has, so that no row is lost.
-            seed: of the choice.
+            seed: integer that decides the choice.
 
         Raises:
             ConfigurationError: a row has no label, or ``rows_per_class`` is not positive.
@@ -234,7 +235,7 @@ class VideoDataset(Sequence[VideoEntry]):
         Args:
             ratios: share of each data set, positive, in any scale.
             rows: of the whole; unless given, the fewest with which no row of any data set is lost.
-            seed: of the choice.
+            seed: integer that decides the choice.
 
         Raises:
             ConfigurationError: a ratio is not positive, or labels cannot be brought together.

@@ -22,7 +22,7 @@ class VideoEntry:
     """One row of a data set: a video or a part of one. Each end is given in frames, in seconds or not at all.
 
     Args:
-        path: of the video, a string or a ``Path``, in any form that ``Video`` takes.
+        path: string or ``Path``, the video in any form that ``Video`` takes.
         label: number of its class, from 0; any kind of integer. None and -1 are no label.
         start, stop: frame numbers, stop exclusive.
         start_seconds, stop_seconds: presentation times; the frames from the first to before the second.
