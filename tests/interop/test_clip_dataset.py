@@ -38,7 +38,7 @@ def same(one: list[vl.Batch], other: list[vl.Batch]) -> bool:
         and list(a.columns) == list(b.columns)
         and all(
             np.array_equal(getattr(a, name), getattr(b, name))
-            for name in ("frame_numbers", "timestamps", "mask", "corrupt", "clips", "boxes", "source_matrix")
+            for name in ("frame_numbers", "timestamps", "mask", "corrupt", "clips", "rows", "boxes", "source_matrix")
         )
         for a, b in zip(one, other, strict=True)
     )  # fmt: skip
@@ -70,7 +70,7 @@ def test_a_clip_by_its_number(data: vl.VideoDataset) -> None:
     sample = clips[3]
     video = vl.Video(data[1].path, device="cpu")
     assert torch.equal(sample["frames"], video.read(sample["frame_numbers"].tolist()).frames)
-    assert (sample["path"], sample["label"], sample["clip"]) == (data[1].path, 1, 3)
+    assert (sample["path"], sample["label"], sample["clip"], sample["row"]) == (data[1].path, 1, 3, 1)
     assert torch.equal(clips[-3]["frames"], sample["frames"])
     again = pickle.loads(pickle.dumps(clips))
     assert torch.equal(again[3]["frames"], sample["frames"])

@@ -36,6 +36,9 @@ class Batch:
         corrupt: bool[B, T], True where the decoder found the frame damaged, or what it refers to; see ``Clip``.
         paths: of the B videos.
         clips: int64[B], number of each clip in the data set.
+        rows: int64[B], the row that each clip is of: ``data[batch.rows[0]]`` is the entry of the first, also where
+            several rows are of one video. It is a row of the loader's data set, and so counted after ``balanced``,
+            ``weighted`` and ``mix``, which repeat rows. -1 in ``DecodingLoader``, whose requests are of no data set.
         views: int64[B], number of the view of its clip that each row is, counted over ``repeats``.
         columns: for each video the other columns of its entry.
         boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of them but for what
@@ -56,6 +59,7 @@ class Batch:
     corrupt: npt.NDArray[np.bool_]
     paths: list[str]
     clips: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
     views: npt.NDArray[np.int64]
     columns: list[Mapping[str, Any]]
     boxes: npt.NDArray[np.int64]
@@ -217,6 +221,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow]) -> Batch:
         join([row.slots.corrupt for row in rows]),
         [clip.video.entry.path for clip in clips],
         np.array([clip.number for clip in clips], np.int64),
+        np.array([clip.video.row for clip in clips], np.int64),
         np.array([clip.view for clip in clips], np.int64),
         [clip.video.entry.columns for clip in clips],
         np.array([picture_box(view.geometry) for view in drawn], np.int64),

@@ -50,12 +50,14 @@ class EntryFrames:
         entry: the row of the data set.
         first, stop: the frames it means.
         indexes: where its index is kept.
+        row: its number in the data set; -1 where it is of none.
     """
 
     entry: VideoEntry
     first: int
     stop: int
     indexes: Indexes
+    row: int = -1
 
     @property
     def columns(self) -> Mapping[str, Any]:
@@ -182,8 +184,8 @@ def build_clip_table(
 
 def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> EntryFrames:
     """What a frame mode sees of one of the usable rows."""
-    first, stop = int(ranges.first[video]), int(ranges.stop[video])
-    return EntryFrames(dataset[int(ranges.rows[video])], first, stop, ranges.indexes)
+    row, first, stop = (int(each[video]) for each in (ranges.rows, ranges.first, ranges.stop))
+    return EntryFrames(dataset[row], first, stop, ranges.indexes, row)
 
 
 def _index_all(

@@ -60,6 +60,7 @@ def made_here(data: VideoDataset, mode: Any, epoch: int, **named: Any) -> list[d
     return [
         {
             "clip": int(batch.clips[0]),
+            "row": int(batch.rows[0]),
             "path": batch.paths[0],
             "label": int(batch.labels[0]),
             "frames": batch.frames[0].numpy(),

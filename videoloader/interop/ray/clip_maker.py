@@ -119,6 +119,7 @@ class ClipMaker:
         return {
             "path": _objects(batch.paths),
             "clip": batch.clips,
+            "row": batch.rows,
             "label": _column(batch.labels),
             **{name: _column(getattr(batch, name)) for name in ("frame_numbers", "timestamps", "mask", "corrupt")},
             **{name: _objects([columns.get(name) for columns in batch.columns]) for name in names},

@@ -30,7 +30,7 @@ from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
-_COLUMNS = ("path", "clip", "label", "frame_numbers", "timestamps", "mask", "corrupt", "frames")
+_COLUMNS = ("path", "clip", "row", "label", "frame_numbers", "timestamps", "mask", "corrupt", "frames")
 # Each block is a task of Ray's, which keeps an account of all of them.
 _MOST_BLOCKS = 4096
 # One is decoded while the rows of another go to the object store.
@@ -60,9 +60,10 @@ def read_clips(
 ) -> ray.data.Dataset:
     """All clips of a data set, made by a pool of actors when they are wanted: for embeddings, captions, filtering.
 
-    A row is a clip, with the columns ``path``, ``clip`` (its number in the data set), ``label`` (-1 without one),
-    ``frames``, ``frame_numbers``, ``timestamps``, ``mask`` and ``corrupt`` as in ``Batch``, and the data set's other
-    columns under their own names. Clips that differ in length or size make columns of tensors of different shapes.
+    A row is a clip, with the columns ``path``, ``clip`` (its number in the data set), ``row`` (that it is of in the
+    data set), ``label`` (-1 without one), ``frames``, ``frame_numbers``, ``timestamps``, ``mask`` and ``corrupt`` as in
+    ``Batch``, and the data set's other columns under their own names. Clips that differ in length or size make columns
+    of tensors of different shapes.
     What a clip holds depends on (seed, epoch, clip number) alone, and is what ``VideoLoader`` makes of it. Rows come
     in no certain order.
 

@@ -102,9 +102,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
 
         Returns:
             ``frames`` (a tensor of the layout and dtype asked for), ``label`` (-1 where there is none),
-            ``frame_numbers``, ``timestamps``, ``mask``, ``corrupt`` (arrays [T]), ``path``, ``clip``, ``columns``,
-            ``box`` (int64[4]) and ``source_matrix`` (float64[3, 3], or
-            float64[T, 3, 3] where it differs from frame to frame).
+            ``frame_numbers``, ``timestamps``, ``mask``, ``corrupt`` (arrays [T]), ``path``, ``clip``, ``row`` (of
+            the data set), ``columns``, ``box`` (int64[4]) and ``source_matrix`` (float64[3, 3], or float64[T, 3, 3]
+            where it differs from frame to frame).
 
         Raises:
             FrameRangeError: there is no such clip.
@@ -141,6 +141,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
             "corrupt": made.corrupt[0],
             "path": made.paths[0],
             "clip": int(made.clips[0]),
+            "row": int(made.rows[0]),
             "columns": made.columns[0],
             "box": made.boxes[0],
             "source_matrix": made.source_matrix[0],
@@ -176,6 +177,7 @@ def _batch(
         join(column("corrupt")),
         column("path"),
         np.array(column("clip"), np.int64),
+        np.array(column("row"), np.int64),
         np.zeros(len(samples), np.int64),
         column("columns"),
         np.stack(column("box")),
