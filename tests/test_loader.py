@@ -80,7 +80,28 @@ def test_shards_share_out_each_epoch(data: vl.VideoDataset, monkeypatch: pytest.
 def test_last_batch(data: vl.VideoDataset, last_batch: str, sizes: list[int]) -> None:
     loader = make(data, batch_size=4, last_batch=last_batch)
     assert len(loader) == len(sizes)
-    assert [len(batch.paths) for batch in loader] == sizes
+    batches = list(loader)
+    assert [len(batch.paths) for batch in batches] == sizes
+    # Each clip on its own turn, once.
+    on_their_turn = [clip for batch in batches for clip in batch.clips[~batch.repeated].tolist()]
+    assert sorted(on_their_turn) == sorted(set(clips_of(batches)))
+    assert len(on_their_turn) == min(sum(sizes), 15)
+
+
+def test_clips_that_fill_up_ranks_are_marked_after_a_resume_too(data: vl.VideoDataset) -> None:
+    settings = {"last_batch": "fill", "repeats": 2}
+    loader = make(data, **settings)
+    first = next(iter(loader))
+    parts = [make(data, shard_id=rank, num_shards=4, batch_size=2, **settings) for rank in range(4)]
+    for part in parts:
+        part.load_state_dict(loader.state_dict())
+    batches = [batch for part in parts for batch in part]
+    assert not first.repeated.any()
+    marked = np.concatenate([batch.repeated for batch in batches])
+    clips = np.array(clips_of([first, *batches]))
+    assert marked.tolist() == np.repeat(marked[::2], 2).tolist()
+    assert sorted(clips[: len(first)].tolist() + clips[len(first) :][~marked].tolist()) == sorted([*range(15)] * 2)
+    assert marked.sum() == 2 * (16 - 12)
 
 
 @pytest.mark.parametrize("taken", [1, 3])
@@ -212,6 +233,8 @@ def test_what_cannot_be_read_is_replaced_the_same_way_every_time(damaged: vl.Vid
     one, other = (list(make(damaged, on_error="replace", num_workers=workers)) for workers in (1, 3))
     assert same(one, other)
     assert sum(len(batch.paths) for batch in one) == 18
+    own = [path for batch in one for path, again in zip(batch.paths, batch.repeated, strict=True) if not again]
+    assert len(own) == 15 + sum(Path(path).name == "noise.mp4" for path in own) < 18
 
 
 def test_frames_of_different_size_are_an_error_that_says_what_to_do(sample: Sample, tmp_path: Path) -> None:

@@ -331,8 +331,8 @@ class VideoLoader:
 
     def _plan_batch(self, plan: EpochPlan, batch: int) -> list[PlannedClip]:
         planned: list[PlannedClip] = []
-        for clip in plan.clips(batch).tolist():
-            planned += self._planner.plan(clip, plan.number)
+        for clip, repeated in zip(plan.clips(batch).tolist(), plan.repeated(batch).tolist(), strict=True):
+            planned += self._planner.plan(clip, plan.number, repeated=repeated)
             self._workers.let_others_run()
         return planned
 
@@ -340,4 +340,5 @@ class VideoLoader:
         """Clips to try in place of one. They depend on seed, epoch and that clip alone: epochs repeat exactly."""
         for candidate in range(_MOST_STAND_INS):
             rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
-            yield self._planner.plan(self._epochs.clip_beside(clip.number, rng), epoch)[clip.view]
+            beside = self._epochs.clip_beside(clip.number, rng)
+            yield self._planner.plan(beside, epoch, repeated=True)[clip.view]

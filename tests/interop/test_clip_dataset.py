@@ -38,7 +38,8 @@ def same(one: list[vl.Batch], other: list[vl.Batch]) -> bool:
         and list(a.columns) == list(b.columns)
         and all(
             np.array_equal(getattr(a, name), getattr(b, name))
-            for name in ("frame_numbers", "timestamps", "mask", "corrupt", "clips", "rows", "boxes", "source_matrix")
+            for name in ("frame_numbers", "timestamps", "mask", "corrupt", "clips", "rows", "repeated", "boxes",
+                "source_matrix")
         )
         for a, b in zip(one, other, strict=True)
     )  # fmt: skip

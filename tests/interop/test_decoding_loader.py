@@ -121,6 +121,8 @@ def test_what_stands_in_the_place_of_a_list_can_be_made_of_its_batch(paths: list
         clips = batch["video"]
         assert isinstance(clips, vl.Batch)
         assert clips.paths == paths
+        assert (clips.rows == -1).all()
+        assert not clips.repeated.any()
         for row, path in enumerate(paths):
             assert torch.equal(
                 clips.frames[row], vl.Video(path, device="cpu").read(clips.frame_numbers[row].tolist()).frames

@@ -56,6 +56,12 @@ def flat(batches: list[list[list[int]]]) -> list[int]:
     return [clip for batch in batches for of_rank in batch for clip in of_rank]
 
 
+def on_their_turn(plans: list[EpochPlan], batches: int) -> list[int]:
+    """The clips that are not marked as repeated."""
+    pairs = [(plan.clips(batch), plan.repeated(batch)) for batch in range(batches) for plan in plans]
+    return [clip for clips, repeated in pairs for clip in clips[~repeated].tolist()]
+
+
 def state_after(plans: list[EpochPlan], batches: int) -> dict[str, Any]:
     """The state that all ranks have, having gone through a file."""
     texts = {json.dumps(plan.state(batches)) for plan in plans}
@@ -116,6 +122,8 @@ def test_drop_loses_less_than_a_batch_of_all_and_fill_repeats_less(
     times = Counter(flat(batches))
     assert set(times) == set(range(clips))
     assert times.total() == -(-clips // together) * together
+    assert sorted(on_their_turn(filled, len(filled[0]))) == list(range(clips))
+    assert sorted(on_their_turn(dropped, len(dropped[0]))) == sorted(seen)
 
 
 @given(
@@ -193,6 +201,7 @@ def check_changes(
     fills_early = any(world.last_batch == "fill" and world.sharding is NODES for world in changes)
     assert fills_early or len(set(seen)) == len(seen)
     rest = flat(batches)
+    assert last.last_batch == "drop" or sorted(on_their_turn(plans, len(plans[0]))) == left
     if last.last_batch == "partial":
         assert sorted(rest) == left
     elif last.last_batch == "drop":

@@ -39,6 +39,10 @@ class Batch:
         rows: int64[B], the row that each clip is of: ``data[batch.rows[0]]`` is the entry of the first, also where
             several rows are of one video. It is a row of the loader's data set, and so counted after ``balanced``,
             ``weighted`` and ``mix``, which repeat rows. -1 in ``DecodingLoader``, whose requests are of no data set.
+        repeated: bool[B], True for a clip that comes beside its own turn in the epoch: it fills up a batch with
+            ``last_batch="fill"``, or stands in for one that cannot be made with ``on_error="replace"``. A metric that
+            leaves these out counts every clip once. Of clips that the sampler of a torch DataLoader repeats nothing
+            is known here.
         views: int64[B], number of the view of its clip that each row is, counted over ``repeats``.
         columns: for each video the other columns of its entry.
         boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of them but for what
@@ -60,6 +64,7 @@ class Batch:
     paths: list[str]
     clips: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
+    repeated: npt.NDArray[np.bool_]
     views: npt.NDArray[np.int64]
     columns: list[Mapping[str, Any]]
     boxes: npt.NDArray[np.int64]
@@ -222,6 +227,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow]) -> Batch:
         [clip.video.entry.path for clip in clips],
         np.array([clip.number for clip in clips], np.int64),
         np.array([clip.video.row for clip in clips], np.int64),
+        np.array([clip.repeated for clip in clips], np.bool_),
         np.array([clip.view for clip in clips], np.int64),
         [clip.video.entry.columns for clip in clips],
         np.array([picture_box(view.geometry) for view in drawn], np.int64),

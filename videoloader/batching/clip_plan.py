@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ class PlannedClip:
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
         drawn: the geometry and the operations drawn for its pixels.
         view: the number of this view of the clip, from 0. ``repeats`` and some transforms make several.
+        repeated: whether the clip comes here beside its own turn in the epoch.
     """
 
     number: int
@@ -33,6 +34,7 @@ class PlannedClip:
     mask: npt.NDArray[np.bool_]
     drawn: DrawnView
     view: int = 0
+    repeated: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -93,11 +95,12 @@ class ClipPlanner:
     seed: int
     repeats: int = 1
 
-    def plan(self, clip: int, epoch: int) -> list[PlannedClip]:
-        """The views of a clip of the table; see ``plan_views``."""
+    def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:
+        """The views of a clip of the table; see ``plan_views`` and ``PlannedClip.repeated``."""
         video, number = self.table[clip]
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
-        return plan_views(clip, video, number, self.mode, self.transforms, rngs)
+        views = plan_views(clip, video, number, self.mode, self.transforms, rngs)
+        return [replace(view, repeated=True) for view in views] if repeated else views
 
 
 @dataclass(eq=False)

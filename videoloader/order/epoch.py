@@ -203,22 +203,33 @@ class EpochPlan:
 
     def clips(self, batch: int) -> Integers:
         """The clips of one batch, int64[B], counted from the first that is left."""
-        deal, rank = self._deals[-1], self._epochs.rank
-        lane, turn = divmod(rank, deal.ranks)
-        number, size = deal.batches + batch, self._sizes[lane]
-        if deal.last_batch == "fill":
-            begin, end = (each * deal.ranks * deal.batch_size for each in (number, number + 1))
-        else:
-            begin, end = (self._dealt(each)[lane] for each in (number, number + 1))
-        wanted = np.arange(begin + turn, end, deal.ranks, dtype=np.int64)
+        lane, size, wanted = self._lane, self._sizes[self._lane], self._wanted(batch)
         there = wanted[wanted < size]
         positions = self._left.at(self._bounds[lane] + there)
         if len(there) < len(wanted):
-            first, stop = self._home(deal.lanes)[lane : lane + 2].tolist()
+            first, stop = self._home(self._deals[-1].lanes)[lane : lane + 2].tolist()
             if first == stop:
                 first, stop = 0, self._epochs.positions
             positions = np.append(positions, first + (wanted[len(there) :] - size) % (stop - first))
         return self._clips_at(positions)
+
+    def repeated(self, batch: int) -> npt.NDArray[np.bool_]:
+        """bool[B]: which clips of a batch fill it up, and come elsewhere in the epoch on their own turn."""
+        return self._wanted(batch) >= self._sizes[self._lane]
+
+    @property
+    def _lane(self) -> int:
+        return self._epochs.rank // self._deals[-1].ranks
+
+    def _wanted(self, batch: int) -> Integers:
+        """Which clips of its lane are in a batch, int64[B]; those beyond the lane's end fill it up."""
+        deal = self._deals[-1]
+        number = deal.batches + batch
+        if deal.last_batch == "fill":
+            begin, end = (each * deal.ranks * deal.batch_size for each in (number, number + 1))
+        else:
+            begin, end = (int(self._dealt(each)[self._lane]) for each in (number, number + 1))
+        return np.arange(begin + self._epochs.rank % deal.ranks, end, deal.ranks, dtype=np.int64)
 
     def _dealt(self, batches: int) -> Integers:
         deal = self._deals[-1]

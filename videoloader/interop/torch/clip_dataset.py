@@ -178,6 +178,7 @@ def _batch(
         column("path"),
         np.array(column("clip"), np.int64),
         np.array(column("row"), np.int64),
+        np.zeros(len(samples), np.bool_),
         np.zeros(len(samples), np.int64),
         column("columns"),
         np.stack(column("box")),
