@@ -75,7 +75,8 @@ def test_shards_share_out_each_epoch(data: vl.VideoDataset, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("last_batch", "sizes"), [("partial", [4, 4, 4, 3]), ("drop", [4, 4, 4]), ("fill", [4, 4, 4, 4])]
+    ("last_batch", "sizes"),
+    [("partial", [4, 4, 4, 3]), ("drop", [4, 4, 4]), ("fill", [4, 4, 4, 4]), ("uneven", [4, 4, 4, 3])],
 )
 def test_last_batch(data: vl.VideoDataset, last_batch: str, sizes: list[int]) -> None:
     loader = make(data, batch_size=4, last_batch=last_batch)
@@ -102,6 +103,45 @@ def test_clips_that_fill_up_ranks_are_marked_after_a_resume_too(data: vl.VideoDa
     assert marked.tolist() == np.repeat(marked[::2], 2).tolist()
     assert sorted(clips[: len(first)].tolist() + clips[len(first) :][~marked].tolist()) == sorted([*range(15)] * 2)
     assert marked.sum() == 2 * (16 - 12)
+
+
+def uneven(data: vl.VideoDataset, ranks: int, **settings: object) -> list[vl.VideoLoader]:
+    defaults = {"mode": vl.RandomWindow(2, clips=3), "batch_size": 1, "num_workers": 1, "last_batch": "uneven"}
+    return [make(data, shard_id=rank, num_shards=ranks, **(defaults | settings)) for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("sharding", ["strided", "contiguous", "stick_to_shard"])
+def test_uneven_ranks_end_an_epoch_together_and_see_every_clip_once(data: vl.VideoDataset, sharding: str) -> None:
+    for ranks in (4, 17):  # 15 clips: the last batches of a rank or two are missing, and there are ranks without any
+        loaders = uneven(data, ranks, sharding=sharding)
+        assert sum(len(loader) for loader in loaders) == 15
+        for epoch in range(2):
+            assert {loader.state_dict()["epoch"] for loader in loaders} == {epoch}
+            assert sorted(clip for loader in loaders for clip in clips_of(list(loader))) == list(range(15))
+
+
+@pytest.mark.parametrize("sharding", ["strided", "contiguous"])
+@pytest.mark.parametrize("taken", [1, 3])
+def test_uneven_ranks_have_one_state_from_which_any_number_goes_on(
+    data: vl.VideoDataset, sharding: str, taken: int
+) -> None:
+    whole = [clips_of(list(loader)) for loader in uneven(data, 4, sharding=sharding)]
+    assert sorted(map(len, whole)) == [3, 4, 4, 4]
+    loaders = uneven(data, 4, sharding=sharding)
+    for loader in loaders:
+        for _ in zip(range(taken), loader, strict=False):  # after its third batch the short rank is not in the next
+            pass
+    state = loaders[0].state_dict()
+    assert all(loader.state_dict() == state for loader in loaders)
+    before = [clip for clips in whole for clip in clips[:taken]]
+    for ranks in (1, 3, 4, 6):
+        resumed = uneven(data, ranks, sharding=sharding)
+        for loader in resumed:
+            loader.load_state_dict(state)
+        after = [clips_of(list(loader)) for loader in resumed]
+        assert sorted(before + [clip for clips in after for clip in clips]) == list(range(15))
+        assert ranks != 4 or after == [clips[taken:] for clips in whole]
+        assert {loader.state_dict()["epoch"] for loader in resumed} == {1}
 
 
 @pytest.mark.parametrize("taken", [1, 3])

@@ -74,8 +74,13 @@ class VideoLoader:
             ``ShuffleVideos``, or a PyTorch ``Sampler`` of clip numbers for one process, which is dealt to the ranks
             here, so that a ``DistributedSampler`` is not needed; see ``SampledClips``.
         seed: of that order and of all random frames and transforms.
-        last_batch: ``"partial"``, ``"drop"`` or ``"fill"``; see ``sharding.num_batches``. All ranks get the same
-            number of batches.
+        last_batch: what becomes of clips that do not fill a batch of all ranks. ``"partial"`` deals them as evenly as
+            possible, ``"drop"`` leaves them out, ``"fill"`` fills batches up with clips that come once more, which
+            ``batch.repeated`` marks: all ranks get the same number of batches. ``"uneven"``, for validation, deals
+            any number of clips to any number of ranks, each clip once: batches are full but for the last of a rank,
+            and some ranks may have one batch less (with ``ByColumn`` as many less as their node has fewer clips). So
+            nothing in the loop may wait for other ranks: call the ``module`` of a ``DistributedDataParallel`` model,
+            and gather results after the loop. See ``sharding.num_batches``.
         shard_id, num_shards: this process's part; from the launcher or framework unless given, see
             ``shard_of_environment``.
         sharding: how an epoch is dealt to the shards. ``"strided"``: they take turns, clip by clip. ``"contiguous"``:
@@ -246,7 +251,9 @@ class VideoLoader:
 
         Less than 1 KB of numbers and text, whatever the position. All shards have the same state after the same
         batch. It is valid for any number of shards, batch size and ``last_batch``, and for ``"contiguous"`` where it
-        was ``"strided"`` and the other way round.
+        was ``"strided"`` and the other way round. That holds with ``last_batch="uneven"``, too: a shard that has fewer
+        batches than others comes to the next epoch not with its last one, but when its loop ends. So all shards take
+        the state after the same batch, or all of them after the loop.
         """
         return self._epoch.state(self._given)
 
@@ -303,8 +310,8 @@ class VideoLoader:
                     yield given_out.pop()
                 if self._token is not token:
                     raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
-        if not len(plan):
-            self._advance(plan, 0)
+        # A rank that gets fewer batches than others, or none.
+        self._advance(plan, plan.rounds)
 
     def _start_batches(self, plan: EpochPlan, token: CancelToken) -> Iterator[list[BatchInMaking]]:
         for first in range(0, len(plan), self._planned_at_once):
@@ -318,7 +325,7 @@ class VideoLoader:
         """Note how many batches of an epoch were given out, unless another epoch was begun or resumed meanwhile."""
         if self._epoch is plan:
             self._given = given
-            if given == len(plan):
+            if given == plan.rounds:
                 self.set_epoch(plan.number + 1)
 
     def _batch_plan(self, plan: EpochPlan, batch: int) -> BatchPlan:

@@ -43,7 +43,13 @@ class World:
             for rank in range(self.ranks)
         ]
         plans = [epochs.epoch(epoch) if state is None else epochs.resume(state) for epochs in each]
-        assert len({len(plan) for plan in plans}) == 1, "a rank would wait for ever"
+        assert len({plan.rounds for plan in plans}) == 1, "a rank would wait for ever"
+        for plan in plans:
+            if self.last_batch == "uneven":
+                filled = [batch for batch in range(plan.rounds) if len(plan.clips(batch))]
+                assert filled == list(range(len(plan))), "empty batches come last"
+            else:
+                assert len(plan) == plan.rounds
         return plans
 
 
@@ -100,11 +106,37 @@ def test_one_world_deals_every_clip_once(
 ) -> None:
     table = table_of_counts(counts)
     plans = plans_or_assume(World(ranks, batch_size, "partial", sharding), table, order, epoch)
-    batches = clips_of(plans, len(plans[0]))
+    batches = clips_of(plans, plans[0].rounds)
     assert sorted(flat(batches)) == list(range(sum(counts)))
     sizes = [[len(of_rank) for of_rank in batch] for batch in batches]
     assert all(1 <= min(batch) <= max(batch) <= batch_size for batch in sizes)
     assert all(batch == [batch_size] * ranks for batch in sizes[:-2])
+
+
+@pytest.mark.parametrize("sharding", DEALINGS)
+@given(counts=counts, order=orders, epoch=epochs, ranks=st.integers(1, 40), batch_size=st.integers(1, 5))
+def test_uneven_deals_any_number_of_clips_once_to_any_number_of_ranks(
+    sharding: str, counts: list[int], order: Order, epoch: int, ranks: int, batch_size: int
+) -> None:
+    plans = World(ranks, batch_size, "uneven", sharding).plans(table_of_counts(counts), order, epoch)
+    assert sorted(flat(clips_of(plans, plans[0].rounds))) == list(range(sum(counts)))
+    lengths = [len(plan) for plan in plans]
+    assert max(lengths) - min(lengths) <= 1
+    for plan in plans:
+        sizes = [len(plan.clips(batch)) for batch in range(len(plan))]
+        assert sizes[:-1] == [batch_size] * (len(sizes) - 1)
+
+
+def test_48_clips_go_to_5_ranks_one_by_one() -> None:
+    plans = World(5, 1, "uneven").plans(table_of_counts([48]), ShuffleClips(), 0)
+    assert [len(plan) for plan in plans] == [10, 10, 10, 9, 9]
+
+
+def test_a_smaller_node_ends_earlier_where_it_is_uneven() -> None:
+    table = table_of_counts([40, 9], [{"node": 0}, {"node": 1}])
+    plans = World(4, 4, "uneven", NODES).plans(table, ShuffleClips(), 0)
+    assert [len(plan) for plan in plans] == [5, 5, 2, 1]
+    assert [len(plan.clips(1)) for plan in plans] == [4, 4, 1, 0]
 
 
 @pytest.mark.parametrize("sharding", DEALINGS)
@@ -114,16 +146,16 @@ def test_drop_loses_less_than_a_batch_of_all_and_fill_repeats_less(
 ) -> None:
     table, clips, together = table_of_counts(counts), sum(counts), ranks * batch_size
     dropped = World(ranks, batch_size, "drop", sharding).plans(table, order, epoch)
-    seen = flat(clips_of(dropped, len(dropped[0])))
+    seen = flat(clips_of(dropped, dropped[0].rounds))
     assert len(set(seen)) == len(seen) == clips // together * together
     filled = World(ranks, batch_size, "fill", sharding).plans(table, order, epoch)
-    batches = clips_of(filled, len(filled[0]))
+    batches = clips_of(filled, filled[0].rounds)
     assert {len(of_rank) for batch in batches for of_rank in batch} == {batch_size}
     times = Counter(flat(batches))
     assert set(times) == set(range(clips))
     assert times.total() == -(-clips // together) * together
-    assert sorted(on_their_turn(filled, len(filled[0]))) == list(range(clips))
-    assert sorted(on_their_turn(dropped, len(dropped[0]))) == sorted(seen)
+    assert sorted(on_their_turn(filled, filled[0].rounds)) == list(range(clips))
+    assert sorted(on_their_turn(dropped, dropped[0].rounds)) == sorted(seen)
 
 
 @given(
@@ -187,22 +219,22 @@ def check_changes(
     for world in changes:
         plans = plans_or_assume(world, table, order, epoch, state)
         # What fills up a batch is no clip of it; so it would be the epoch's last.
-        most = len(plans[0]) - (world.last_batch == "fill")
+        most = plans[0].rounds - (world.last_batch == "fill")
         some = data.draw(st.integers(0, max(most, 0)))
         batches = clips_of(plans, some)
         check_homes(table, world, batches)
         seen += flat(batches)
         state = state_after(plans, some)
     plans = plans_or_assume(last, table, order, epoch, state)
-    batches = clips_of(plans, len(plans[0]))
+    batches = clips_of(plans, plans[0].rounds)
     check_homes(table, last, batches)
     left = sorted(set(range(len(table))) - set(seen))
     # A node that has fewer clips than another repeats some before the end.
     fills_early = any(world.last_batch == "fill" and world.sharding is NODES for world in changes)
     assert fills_early or len(set(seen)) == len(seen)
     rest = flat(batches)
-    assert last.last_batch == "drop" or sorted(on_their_turn(plans, len(plans[0]))) == left
-    if last.last_batch == "partial":
+    assert last.last_batch == "drop" or sorted(on_their_turn(plans, plans[0].rounds)) == left
+    if last.last_batch in ("partial", "uneven"):
         assert sorted(rest) == left
     elif last.last_batch == "drop":
         assert len(set(rest)) == len(rest)
@@ -232,10 +264,10 @@ def test_the_same_ranks_go_on_as_if_nothing_had_happened(
 ) -> None:
     world, table = World(ranks, batch_size, last_batch, sharding), table_of_counts(counts)
     plans = plans_or_assume(world, table, order, 1)
-    whole = clips_of(plans, len(plans[0]))
+    whole = clips_of(plans, plans[0].rounds)
     taken = data.draw(st.integers(0, len(whole)))
     resumed = world.plans(table, order, 1, state_after(plans, taken))
-    assert clips_of(resumed, len(resumed[0])) == whole[taken:]
+    assert clips_of(resumed, resumed[0].rounds) == whole[taken:]
 
 
 def test_contiguous_ranks_have_ranges_of_the_epoch() -> None:

@@ -76,6 +76,13 @@ def test_fill_deals_everything_in_as_few_batches_as_the_longest_lane_needs(sizes
     assert 0 <= (len(before) - 1) * batch_size * ranks - max(sizes) < batch_size * ranks
 
 
+@given(sizes=lanes, ranks=ranks_of_a_lane, batch_size=batch_sizes)
+def test_uneven_deals_full_batches_as_long_as_a_lane_has_clips(sizes, ranks, batch_size):
+    before = batches_of(sizes, ranks, batch_size, "uneven")
+    assert before[-1].tolist() == sizes.tolist()
+    assert ((np.diff(before, axis=0) == batch_size * ranks) | (before[1:] == sizes)).all()
+
+
 @given(size=clips, parts=st.integers(1, 300))
 def test_even_parts_differ_by_one_at_most(size, parts):
     bounds = even_bounds(size, parts)
@@ -131,7 +138,7 @@ def test_nothing_left_is_no_batch(last_batch):
     [
         (([1], 1, 0, "drop"), "batch_size must be a positive integer, got 0"),
         (([1], -2, 1, "drop"), "ranks must be a positive integer, got -2"),
-        (([1], 1, 1, "keep"), "last_batch must be one of partial, drop, fill, got 'keep'"),
+        (([1], 1, 1, "keep"), "last_batch must be one of partial, drop, fill, uneven, got 'keep'"),
         (([3], 4, 8, "partial"), "3 clips cannot be dealt once each to 4 ranks"),
     ],
 )

@@ -28,7 +28,8 @@ class ByColumn:
     it, and the numbers of frames, where all can: rows from a CSV, JSON lines or Parquet table, frames from an index
     that was built once. Files are looked at only where a rank takes clips of them. Clips are shuffled within a group.
     Groups should be about equally large: with ``last_batch="partial"`` a rank with fewer clips gets smaller batches,
-    with ``"fill"`` it repeats some, with ``"drop"`` all stop with the first that runs out.
+    with ``"fill"`` it repeats some, with ``"uneven"`` it ends earlier, with ``"drop"`` all stop with the first that
+    runs out.
 
     Args:
         column: its name.

@@ -161,6 +161,8 @@ class EpochPlan:
 
     Attributes:
         number: of the epoch.
+        rounds: batches that are left for all ranks together to go through. A rank has as many, but with ``"uneven"``,
+            where the last ones of some ranks are empty.
 
     Raises:
         ConfigurationError: see ``num_batches``, or more was taken than there is.
@@ -174,6 +176,9 @@ class EpochPlan:
             left = left.after(bounds, dealt(deal.batches, batches, sizes, deal.ranks, deal.batch_size, deal.last_batch))
         self._left = left
         self._bounds, self._sizes, self._batches = self._lanes_of(deals[-1], left)
+        self._lane, self._turn = divmod(epochs.rank, deals[-1].ranks)
+        self._size = int(self._sizes[self._lane])
+        self.rounds = self._batches - deals[-1].batches
         self._orders: dict[int, OrderOfEpoch] = {}
 
     def _lanes_of(self, deal: Deal, left: Left) -> tuple[Integers, Integers, int]:
@@ -198,28 +203,29 @@ class EpochPlan:
         return self._epochs.groups.bounds[:: groups // lanes]
 
     def __len__(self) -> int:
-        """Batches that are left."""
-        return self._batches - self._deals[-1].batches
+        """Batches of this rank that are left."""
+        deal = self._deals[-1]
+        if deal.last_batch != "uneven":
+            return self.rounds
+        own = -(-(self._size - self._turn) // (deal.ranks * deal.batch_size))
+        return max(own - deal.batches, 0)
 
     def clips(self, batch: int) -> Integers:
         """The clips of one batch, int64[B], counted from the first that is left."""
-        lane, size, wanted = self._lane, self._sizes[self._lane], self._wanted(batch)
-        there = wanted[wanted < size]
-        positions = self._left.at(self._bounds[lane] + there)
+        wanted = self._wanted(batch)
+        there = wanted[wanted < self._size]
+        positions = self._left.at(self._bounds[self._lane] + there)
         if len(there) < len(wanted):
-            first, stop = self._home(self._deals[-1].lanes)[lane : lane + 2].tolist()
+            first, stop = self._home(self._deals[-1].lanes)[self._lane : self._lane + 2].tolist()
             if first == stop:
                 first, stop = 0, self._epochs.positions
-            positions = np.append(positions, first + (wanted[len(there) :] - size) % (stop - first))
+            positions = np.append(positions, first + (wanted[len(there) :] - self._size) % (stop - first))
         return self._clips_at(positions)
 
     def repeated(self, batch: int) -> npt.NDArray[np.bool_]:
         """bool[B]: which clips of a batch fill it up, and come elsewhere in the epoch on their own turn."""
-        return self._wanted(batch) >= self._sizes[self._lane]
-
-    @property
-    def _lane(self) -> int:
-        return self._epochs.rank // self._deals[-1].ranks
+        repeated: npt.NDArray[np.bool_] = self._wanted(batch) >= self._size
+        return repeated
 
     def _wanted(self, batch: int) -> Integers:
         """Which clips of its lane are in a batch, int64[B]; those beyond the lane's end fill it up."""
@@ -229,7 +235,7 @@ class EpochPlan:
             begin, end = (each * deal.ranks * deal.batch_size for each in (number, number + 1))
         else:
             begin, end = (int(self._dealt(each)[self._lane]) for each in (number, number + 1))
-        return np.arange(begin + self._epochs.rank % deal.ranks, end, deal.ranks, dtype=np.int64)
+        return np.arange(begin + self._turn, end, deal.ranks, dtype=np.int64)
 
     def _dealt(self, batches: int) -> Integers:
         deal = self._deals[-1]

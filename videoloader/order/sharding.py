@@ -1,8 +1,8 @@
 """Which part of an epoch each rank takes, in arithmetic that needs no communication.
 
 What is left of an epoch is a sequence of clips, cut into *lanes*: one that all ranks take turns in, one for each rank,
-or one for each node. All ranks take the same number of batches, so what is left after so many of them follows from
-a few numbers (``Deal``), and can be dealt again to any number of ranks.
+or one for each node. All ranks go through the same number of batches, some of which may be empty where it is uneven, so
+what is left after so many of them follows from a few numbers (``Deal``), and can be dealt again to any number of ranks.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from videoloader.errors import ConfigurationError, check_choice, check_positive
 
 Integers = npt.NDArray[np.int64]
 
-LastBatch = Literal["partial", "drop", "fill"]
+LastBatch = Literal["partial", "drop", "fill", "uneven"]
 LAST_BATCH = get_args(LastBatch)
 # More ranks than any job has: a state that says so is not believed.
 MOST_LANES = 1 << 20
 
 
 def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> int:
-    """How many batches each rank gets: the same for all, so that no rank waits for another for ever.
+    """How many batches each rank goes through: the same for all, so that no rank waits for another for ever.
 
     Args:
         sizes: int64[S], clips in each lane.
@@ -36,6 +36,8 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBa
             others by more than that spreads its clips evenly over as many batches as the longest has.
             ``"drop"``: they are left out, as is what longer lanes have more than the shortest.
             ``"fill"``: batches are filled up from the start of the lane.
+            ``"uneven"``: every clip exactly once, in full batches but for a rank's last; the last batches of a lane are
+            empty for ranks that no clip is left for.
 
     Returns:
         Number of batches; 0 where nothing is left, and with ``"drop"`` where less than a batch is.
@@ -47,7 +49,7 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBa
 
     Example:
         >>> [num_batches(np.array([10]), 2, 2, last_batch) for last_batch in LAST_BATCH]
-        [3, 2, 3]
+        [3, 2, 3, 3]
     """
     check_positive(ranks=ranks, batch_size=batch_size)
     check_choice("last_batch", last_batch, LAST_BATCH)
@@ -58,8 +60,8 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBa
     if last_batch == "partial" and shortest < batches * ranks:
         raise ConfigurationError(
             f"{shortest} clips cannot be dealt once each to {ranks} ranks in {batches} batches of 1 to {batch_size} "
-            "each: use last_batch='drop' or 'fill', fewer ranks or another batch_size; or, where they are all that is "
-            "left of an epoch, begin the next with set_epoch"
+            "each: use last_batch='drop', 'fill' or 'uneven' (ranks then differ by a batch), fewer ranks or another "
+            "batch_size; or, where they are all that is left of an epoch, begin the next with set_epoch"
         )
     return batches
 
