@@ -55,7 +55,7 @@ def test_each_clip_names_its_row_in_every_epoch(data: vl.VideoDataset, collate: 
 
 def test_rows_are_those_of_the_data_set_that_the_loader_has(data: vl.VideoDataset) -> None:
     parts = data[USABLE]
-    repeated = vl.VideoDataset.mix({parts[:2].balanced(rows_per_class=3): 0.5, parts[2:]: 0.5})
+    repeated = vl.VideoDataset.mix([parts[:2].balanced(rows_per_class=3), parts], ratios=[0.5, 0.5])
     assert sorted(check(make(repeated), repeated)) == sorted([*range(len(repeated))] * 2)
 
 

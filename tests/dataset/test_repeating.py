@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,8 +108,8 @@ class TestMix:
         seed=seeds,
     )
     def test_lengths_are_in_the_ratios_and_no_row_is_lost(self, parts: list[tuple[int, float]], seed: int) -> None:
-        sets = {numbered(count, f"{number}:"): ratio for number, (count, ratio) in enumerate(parts)}
-        mixed = VideoDataset.mix(sets, seed=seed)
+        sets = [numbered(count, f"{number}:") for number, (count, _) in enumerate(parts)]
+        mixed = VideoDataset.mix(sets, [ratio for _, ratio in parts], seed=seed)
         shares = [Fraction(str(ratio)) for _, ratio in parts]
         for number, (count, _) in enumerate(parts):
             own = Counter({path: n for path, n in times(mixed).items() if path.startswith(f"{number}:")})
@@ -120,18 +121,42 @@ class TestMix:
         assert len(mixed) == math.ceil(max(needed))
 
     def test_decimals_mean_what_is_written(self) -> None:
-        mixed = VideoDataset.mix({numbered(700, "a"): 0.7, numbered(300, "b"): 0.3})
+        mixed = VideoDataset.mix([numbered(700, "a"), numbered(300, "b")], ratios=[0.7, 0.3])
         assert len(mixed) == 1000
         assert mixed == numbered(700, "a") + numbered(300, "b")
 
     def test_the_number_of_rows_may_be_given(self) -> None:
-        mixed = VideoDataset.mix({numbered(100, "a"): 2, numbered(3, "b"): 1}, rows=10)
+        mixed = VideoDataset.mix([numbered(100, "a"), numbered(3, "b")], ratios=(2, 1), rows=10)
         assert [sum(path.startswith(name) for path in times(mixed).elements()) for name in "ab"] == [7, 3]
+
+    def test_equal_data_sets_keep_their_own_ratios(self) -> None:
+        mixed = VideoDataset.mix([numbered(4), numbered(4), numbered(2, "b")], ratios=np.array([0.25, 0.25, 0.5]))
+        assert times(mixed) == {f"v{row}": 2 for row in range(4)} | {"b0": 4, "b1": 4}
+
+    def test_a_dict_is_taken_as_before(self) -> None:
+        one, other = numbered(4, "a"), numbered(3, "b")
+        assert VideoDataset.mix({one: 1, other: 2}) == VideoDataset.mix([one, other], [1, 2])
+
+    @pytest.mark.parametrize(
+        ("datasets", "ratios"),
+        [
+            ([], []),
+            ({}, None),
+            (numbered(2), numbered(3)),
+            ([numbered(2), numbered(3)], None),
+            ([numbered(2), numbered(3)], [1]),
+            ([numbered(2), numbered(3)], 0.5),
+            ([["a.mp4"], numbered(3)], [1, 1]),
+            ({numbered(2): 1}, [1]),
+        ],
+    )
+    def test_data_sets_without_a_ratio_each_are_refused(self, datasets: Any, ratios: Any) -> None:
+        with pytest.raises(ConfigurationError, match=r"mix takes .* as mix\(\[a, b\], ratios=\[0.7, 0.3\]\), got"):
+            VideoDataset.mix(datasets, ratios)
 
     @pytest.mark.parametrize(
         ("ratios", "rows", "message"),
         [
-            ([], None, r"ratios must be positive numbers, got \[\]"),
             ([1, 0], None, r"ratios must be positive numbers, got \[1, 0\]"),
             ([1, math.nan], None, "ratios must be positive"),
             ([1, 1], 0, "rows must be a positive integer, got 0"),
@@ -140,4 +165,4 @@ class TestMix:
     )
     def test_nonsense_is_refused(self, ratios: list[float], rows: int | None, message: str) -> None:
         with pytest.raises(ConfigurationError, match=message):
-            VideoDataset.mix({numbered(2, f"{i}:"): ratio for i, ratio in enumerate(ratios)}, rows=rows)
+            VideoDataset.mix([numbered(2, f"{i}:") for i in range(len(ratios))], ratios, rows=rows)

@@ -226,25 +226,35 @@ class VideoDataset(Sequence[VideoEntry]):
         return self._take(repeat_by_weight(self.table, weights, len(self) if rows is None else rows, seed))
 
     @staticmethod
-    def mix(ratios: Mapping[VideoDataset, float], *, rows: int | None = None, seed: int = 0) -> VideoDataset:
+    def mix(
+        datasets: Sequence[VideoDataset] | Mapping[VideoDataset, float],
+        ratios: Sequence[float] | None = None,
+        *,
+        rows: int | None = None,
+        seed: int = 0,
+    ) -> VideoDataset:
         """Data sets joined (as by ``+``) such that their numbers of rows are in these ratios.
 
         Rows of a data set are repeated equally often, and a random choice of them once more. The rows of each stand
         together: shuffle, or a batch comes from one of them.
 
         Args:
-            ratios: share of each data set, positive, in any scale.
+            datasets: a list of them, which may be equal; or a dict from data sets that differ to their ratios.
+            ratios: share of each data set of the list, positive, in any scale.
             rows: of the whole; unless given, the fewest with which no row of any data set is lost.
             seed: integer that decides the choice.
 
         Raises:
-            ConfigurationError: a ratio is not positive, or labels cannot be brought together.
+            ConfigurationError: there is not one ratio for each data set, one is not positive, or labels cannot be
+                brought together.
 
         Example:
-            ``VideoDataset.mix({kinetics: 0.7, ssv2: 0.3})``
+            >>> len(VideoDataset.mix([data, data[:1]], ratios=[0.5, 0.5]))
+            4
         """
-        sizes = apportion(list(ratios.values()), [len(data) for data in ratios], rows)
-        return _joined([data._take(repeat_to(len(data), size, seed)) for data, size in zip(ratios, sizes, strict=True)])
+        parts, shares = _with_ratios(datasets, ratios)
+        sizes = apportion(shares, [len(data) for data in parts], rows)
+        return _joined([data._take(repeat_to(len(data), size, seed)) for data, size in zip(parts, sizes, strict=True)])
 
     def describe(
         self, mode: FrameMode | None = None, *, store: Store | None = None, videos: int = 64
@@ -467,6 +477,18 @@ class VideoDataset(Sequence[VideoEntry]):
             ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
         """
         return cls(*shard_entries(shards, file_endings(extensions), class_names))
+
+
+def _with_ratios(datasets: object, ratios: object) -> tuple[list[VideoDataset], list[float]]:
+    """The data sets to mix, and the ratio of each."""
+    if isinstance(datasets, Mapping) and ratios is None:
+        ratios, datasets = list(datasets.values()), list(datasets)
+    parts = list(datasets) if isinstance(datasets, list | tuple) else []
+    shares = list(ratios) if isinstance(ratios, Iterable) else []
+    if not parts or len(parts) != len(shares) or not all(isinstance(part, VideoDataset) for part in parts):
+        wanted = "a list of data sets and a ratio for each, as mix([a, b], ratios=[0.7, 0.3])"
+        raise ConfigurationError(f"mix takes {wanted}, got {datasets!r} and {ratios!r}")
+    return parts, shares
 
 
 def _joined(parts: Sequence[VideoDataset]) -> VideoDataset:
