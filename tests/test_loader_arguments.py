@@ -135,7 +135,10 @@ def test_values_of_transforms_that_cannot_be_meant(call: Callable[[], object], s
         ({"data": "videos"}, r'got \'videos\': write VideoDataset.from_folder\("videos"\)'),
         ({"data": Path("videos")}, r'write VideoDataset.from_folder\("videos"\)'),
         ({"data": ["a.mp4"]}, r"got \['a.mp4'\]: make it with VideoDataset.from_paths"),
-        ({"data": torch.utils.data.Subset([1, 2], [0])}, "dataset must be a VideoDataset, got .*: choose rows with"),
+        (
+            {"data": torch.utils.data.Subset([1, 2], [0])},
+            r"must be a VideoDataset, got .*: write data\[subset.indices\]",
+        ),
         ({"mode": 16}, r"mode must be a frame mode, such as RandomWindow\(16, stride=4\), .*, got 16"),
         ({"mode": "random"}, "mode must be a frame mode, .*, got 'random'"),
         ({"mode": vl.RandomWindow}, "mode must be a frame mode, .*, got <class"),

@@ -50,7 +50,7 @@ def check_dataset(dataset: object) -> None:
     if isinstance(dataset, str | PathLike):
         instead = f'write VideoDataset.from_folder("{fspath(dataset)}"), or from_csv or from_paths'
     elif hasattr(dataset, "indices"):
-        instead = "choose rows with its own where, filter or a slice"
+        instead = "write data[subset.indices], or use data.split(0.8), which keeps the rows of a video together"
     raise ArgumentError(f"dataset must be a VideoDataset, got {reprlib.repr(dataset)}: {instead}")
 
 
