@@ -53,7 +53,8 @@ class CancelToken:
     def watch(self, items: Iterable[T]) -> Iterator[T]:
         """The same items, but CancelledError in place of the next one once the work was cancelled."""
         for item in items:
-            self.raise_if_cancelled()
+            if self.cancelled:
+                raise CancelledError
             yield item
 
 

@@ -29,6 +29,9 @@ from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.decode_job import ClipSlots
 
+# Pictures that a thread holds until they are converted together, and their pixels: 16 MiB of 8 bits and 4:2:0.
+_MOST_FRAMES_HELD, _MOST_PIXELS_HELD = 16, (16 << 20) * 2 // 3
+
 
 class ClipSink:
     """Takes the pictures of one video from a decoder and converts each into all slots that want it.
@@ -55,6 +58,7 @@ class ClipSink:
         self.marked: set[int] = set()
         self.streams: set[torch.cuda.Stream] = set() if stream is None else {stream}
         self._last_stream = stream
+        self._frames: list[tuple[int, av.VideoFrame]] = []
         # For each clip the pictures that wait for ``finish``, with the frames that they are there.
         self._arrived: defaultdict[int, list[tuple[CudaSurface, list[int]]]] = defaultdict(list)
         # For each clip the part of its slots that conversion writes.
@@ -99,6 +103,7 @@ class ClipSink:
     def start_again(self) -> None:
         """Forget what has come: all of it is written again, after what is under way."""
         self.forget(self.packets)
+        self._frames.clear()
         self._arrived.clear()
         if self._cuda_stream is not None:
             for stream in self.streams:
@@ -121,8 +126,23 @@ class ClipSink:
                 slots = self._clips[clip]
                 slots.corrupt[slots.positions[frames]] = corrupt
 
+    def take_frame(self, packet: int, frame: av.VideoFrame) -> None:
+        """Take a picture of the CPU engine. It is converted together with others, at the latest by ``finish``.
+
+        One after the other, between calls of the decoder, conversions take longer: see ``ClipReader``.
+        """
+        self._frames.append((packet, frame))
+        count = len(self._frames)
+        if count == _MOST_FRAMES_HELD or count * frame.width * frame.height >= _MOST_PIXELS_HELD:
+            self._convert_frames()
+
+    def _convert_frames(self) -> None:
+        for packet, frame in self._frames:
+            self.put_frame(packet, frame)
+        self._frames.clear()
+
     def put_frame(self, packet: int, frame: av.VideoFrame) -> None:
-        """Convert a picture of the CPU engine."""
+        """Convert a picture of the CPU engine now."""
         stream = self._stream
         if (frame.width, frame.height) != (stream.width, stream.height):
             # A picture that changes its size on the way is shown at the size of the video.
@@ -152,7 +172,8 @@ class ClipSink:
         self.done.add(packet)
 
     def finish(self) -> None:
-        """Convert the pictures that ``put_surface`` has taken."""
+        """Convert the pictures that ``take_frame`` and ``put_surface`` have taken."""
+        self._convert_frames()
         if self._last_stream is not None:
             self._convert(self._colors, self._last_stream)
 
