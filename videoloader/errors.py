@@ -139,3 +139,20 @@ def check_flag(name: str, value: object) -> None:
     """Raise ConfigurationError unless an argument is True or False."""
     if not isinstance(value, bool):
         raise ConfigurationError(f"{name} must be True or False, got {value!r}")
+
+
+def integer_range(name: str, value: object) -> tuple[int, int]:
+    """(least, largest) of an argument that is a positive integer, or a pair of them to draw between.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    pair = tuple(value) if isinstance(value, tuple | list) else (value, value)
+    if len(pair) != 2:
+        raise ConfigurationError(f"{name} must be a number or (least, largest), got {value!r}")
+    for each in pair:
+        check_integer(name, each)
+    least, largest = (int(each) for each in pair)
+    if least > largest:
+        raise ConfigurationError(f"{name} must be (least, largest), got {value!r}")
+    return least, largest

@@ -6,6 +6,7 @@ from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.frame_tuples import FrameTuples, Triplets
 from videoloader.sampling.mode import CountsByLength, FrameMode, clip_frames, clip_rng
 from videoloader.sampling.near_keyframes import DecodeCost, NearKeyframes
+from videoloader.sampling.roles import Roles
 from videoloader.sampling.sampled_video import AllFrames, SampledVideo
 from videoloader.sampling.spread import Segments, UniformFrames
 from videoloader.sampling.timestamps import Timestamps
@@ -27,6 +28,7 @@ __all__ = [
     "Pad",
     "PadColumn",
     "RandomWindow",
+    "Roles",
     "SampledVideo",
     "Segments",
     "Timestamps",

@@ -2,91 +2,39 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from fractions import Fraction
-from functools import lru_cache
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_flag, check_positive
-from videoloader.indexing.index import VideoIndex
-from videoloader.sampling.columns import Pad, check_pad, integer_tuple, integers_of
-from videoloader.sampling.counting import CountedByLength
-from videoloader.sampling.sampled_video import SampledVideo
-
-# Timestamps that were rounded to milliseconds, as in Matroska, differ by so much from even ones.
-_ROUNDING = Fraction(1, 1000)
+from videoloader.errors import check_integer
+from videoloader.sampling.columns import Pad, integer_tuple
+from videoloader.sampling.placements import Placed
+from videoloader.sampling.roles import Roles
 
 
-class _Placed(CountedByLength):
-    """A mode whose clips are the placements of one pattern of frames."""
+@dataclass(frozen=True, repr=False)
+class Triplets(Placed):
+    """Three frames at equal distances, in the order of the video: before, between, after. All of them, or random ones.
 
-    gap: int
-    step: int
-    even: bool
-    cuts: str | None
-
-    def __post_init__(self) -> None:
-        check_positive(gap=self.gap, step=self.step)
-        check_flag("even", self.even)
-        if self.cuts is not None and (not isinstance(self.cuts, str) or not self.cuts):
-            raise ConfigurationError(f"cuts must be the name of a column, got {self.cuts!r}")
-        check_pad(self.pad)
-
-    @property
-    @abstractmethod
-    def _places(self) -> npt.NDArray[np.int64]:
-        """int64[T]: the frames of the pattern, counted from anywhere."""
-
-    def num_clips(self, video: SampledVideo) -> int:
-        """Number of placements."""
-        return len(self._starts(video)) if self._leaves_some_out else super().num_clips(video)
-
-    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on more."""
-        return None if self._leaves_some_out else super().clips_by_length(frames)
-
-    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """int64[T]: 3 of a triplet, else inputs and targets. Nothing is random."""
-        start = int(self._starts(video)[clip]) if self._leaves_some_out else video.first + clip * self.step
-        return self._places + (start - int(self._places.min()))
-
-    @property
-    def _leaves_some_out(self) -> bool:
-        return self.even or self.cuts is not None
-
-    @property
-    def _extent(self) -> int:
-        return int(np.ptp(self._places))
-
-    def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
-        reach = self._extent + 1 if pad == "none" else 1
-        return np.maximum((frames - reach) // self.step + 1, 0)
-
-    def _starts(self, video: SampledVideo) -> npt.NDArray[np.int64]:
-        """The first frames of the placements, where some are left out."""
-        places = super().num_clips(video)
-        cuts = () if self.cuts is None else integers_of(video, self.cuts, least=0)
-        starts = range(video.first, video.first + places * self.step, self.step)
-        return _allowed(video.index, starts, video.stop, self._extent, self.even, cuts)
-
-
-@dataclass(frozen=True)
-class Triplets(_Placed):
-    """Every three frames at equal distances, in the order of the video: before, between, after.
+    The inputs are the first and the last, the target the middle one: ``batch.inputs`` and ``batch.targets``.
+    ``batch.target_times`` is 0.5 where the frames come evenly. ``Reverse`` gives them backwards.
 
     Args:
-        gap: distance between neighbours, frames.
-        step: distance between the first frames of neighbouring triplets, frames.
+        gap: distance between neighbours, frames; or, with ``clips``, the least and the largest, between which each clip
+            draws its own, from those with which a triplet fits that is not left out.
+        step: distance between the first frames of neighbouring triplets, frames. Random ones, too, begin at a
+            multiple of it.
         even: leave out triplets whose frames do not come evenly, so that the middle one is not in the middle: where
             the times from frame to frame, those between included, differ by more than rounding explains. That is a
             millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the shortest.
         cuts: column of the data set that lists the first frame of each new scene, as numbers in the whole video, in a
             list or as text ``240 381``. Triplets across a cut are left out. It may be empty.
-        pad: padding mode, or a ``PadColumn``. With padding also the triplets at the end that begin in the range.
+        pad: padding mode, or a ``PadColumn``. With padding also the triplets at the end that begin in the range; of
+            random ones only the first, in a video that is too short for one.
+        clips: triplets drawn from each video, independently of each other, each at a start drawn uniformly from those
+            that are not left out. A video without one gives no clip. Default: all triplets, one clip each.
 
     Raises:
         ConfigurationError: an argument has no such value.
@@ -99,40 +47,53 @@ class Triplets(_Placed):
             clip 1    ■ ■ ■╎
             clip 2         ╎■ ■ ■
             clip 3         ╎  ■ ■ ■
+
+        Four random ones a video and epoch, their frames 1 to 3 apart: ``Triplets((1, 3), clips=4, cuts="cuts")``.
     """
 
-    gap: int = 1
+    gap: int | tuple[int, int] = 1
     _: KW_ONLY
     step: int = 1
     even: bool = False
     cuts: str | None = None
     pad: Pad = "none"
+    clips: int | None = field(default=None, repr=False)
+
+    @property
+    def roles(self) -> Roles:
+        """The first and the last frame are inputs."""
+        return Roles((0, 2), (1,))
 
     @property
     def _places(self) -> npt.NDArray[np.int64]:
-        return np.array([0, self.gap, 2 * self.gap], np.int64)
+        return np.arange(3, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class FrameTuples(_Placed):
-    """Every placement of a pattern of input and target frames: first the inputs, then the targets.
+@dataclass(frozen=True, repr=False)
+class FrameTuples(Placed):
+    """A pattern of input and target frames, in every place of the video or in random ones: first inputs, then targets.
 
-    ``batch.frames[:, : len(inputs)]`` are the inputs of a batch, the rest the targets.
+    ``batch.inputs`` and ``batch.targets`` are these frames, ``batch.target_times`` when targets come between the
+    inputs. ``Reverse`` mirrors the pattern.
 
     Args:
         inputs: places of the frames to look at, in units of ``gap``.
         targets: places of the frames to make, or one place.
-        gap: frames in a unit.
-        step: distance between neighbouring placements, frames.
+        gap: frames in a unit; or, with ``clips``, the least and the largest number; see ``Triplets``.
+        step: distance between neighbouring placements, frames. Random ones, too, begin at a multiple of it.
         even, cuts: which placements are left out; see ``Triplets``.
-        pad: padding mode, or a ``PadColumn``. With padding also the placements at the end that begin in the range.
+        pad: padding mode, or a ``PadColumn``. With padding also the placements at the end that begin in the range; of
+            random ones only the first, in a video that is too short for one.
+        clips: placements drawn from each video; see ``Triplets``. Default: all placements, one clip each.
+        random_targets: so many of the targets are drawn for each clip, all different, in the order given. Default: all.
 
     Raises:
         ConfigurationError: an argument has no such value.
 
     Example:
-        Vimeo-90K's septuplets are ``FrameTuples((0, 2, 4, 6), (1, 3, 5), step=7)``. A video of 5 frames,
-        ``FrameTuples((0, 2), 1)``, i for inputs and t for targets::
+        Vimeo-90K's septuplets are ``FrameTuples((0, 2, 4, 6), (1, 3, 5), step=7)``. A frame at any time between the
+        first and the last of seven, as networks for arbitrary times are trained, is ``FrameTuples((0, 6), range(1, 6),
+        random_targets=1, clips=4)``. A video of 5 frames, ``FrameTuples((0, 2), 1)``, i for inputs and t for targets::
 
             frame   0 1 2 3 4
             clip 0  i t i               frame numbers 0 2 1
@@ -143,51 +104,42 @@ class FrameTuples(_Placed):
     inputs: Sequence[int]
     targets: Sequence[int] | int
     _: KW_ONLY
-    gap: int = 1
+    gap: int | tuple[int, int] = 1
     step: int = 1
     even: bool = False
     cuts: str | None = None
     pad: Pad = "none"
+    clips: int | None = field(default=None, repr=False)
+    random_targets: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         single = np.ndim(self.targets) == 0
         object.__setattr__(self, "inputs", integer_tuple("inputs", self.inputs))
         object.__setattr__(self, "targets", integer_tuple("targets", [self.targets] if single else self.targets))
+        if self.random_targets is not None:
+            check_integer("random_targets", self.random_targets, 1, self._num_targets)
         super().__post_init__()
+
+    @property
+    def roles(self) -> Roles:
+        """The inputs come first."""
+        inputs, shown = len(self.inputs), self.random_targets or self._num_targets
+        return Roles(tuple(range(inputs)), tuple(range(inputs, inputs + shown)))
+
+    @property
+    def _num_targets(self) -> int:
+        return 1 if isinstance(self.targets, int) else len(self.targets)
 
     @property
     def _places(self) -> npt.NDArray[np.int64]:
         targets = (self.targets,) if isinstance(self.targets, int) else self.targets
-        return np.array([self.gap * place for place in (*self.inputs, *targets)], np.int64)
+        places = (*self.inputs, *targets)
+        return np.array(places, np.int64) - min(places)
 
-
-# A long video with many clips in a batch: what takes its frames one by one is done once.
-@lru_cache(8)
-def _allowed(
-    index: VideoIndex, starts: range, stop: int, extent: int, even: bool, cuts: tuple[int, ...]
-) -> npt.NDArray[np.int64]:
-    """int64[S]: the starts from which no cut is crossed and, if so wanted, frames come evenly."""
-    first = np.array(starts, np.int64)
-    # What is made up comes evenly and has no cuts.
-    last = np.minimum(first + extent, stop - 1)
-    places = np.unique(np.array(cuts, np.int64))
-    kept = np.searchsorted(places, first, "right") == np.searchsorted(places, last, "right")
-    if even and extent > 1:
-        kept &= ~_uneven(index, first, last)
-    allowed: npt.NDArray[np.int64] = first[kept]
-    return allowed
-
-
-def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """bool[S]: whether frames ``first … last`` come at distances in time that rounding does not explain."""
-    if not len(first):
-        return np.zeros(0, np.bool_)
-    steps = np.diff(index.clock)
-    extent = int((last - first).max())
-    # Windows at the end reach less far: what is not there repeats the last distance they have.
-    column = np.minimum(first[:, None] + np.arange(max(extent, 1)), np.maximum(last - 1, first)[:, None])
-    window = np.append(steps, 0)[column]
-    longest, shortest = window.max(1), window.min(1)
-    rounding = max(1, int(_ROUNDING / index.stream.time_base))
-    uneven: npt.NDArray[np.bool_] = (longest - shortest > np.minimum(rounding, shortest // 4)) | (shortest == 0)
-    return uneven & (last > first)
+    def _draw_places(self, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        places = self._places
+        if self.random_targets is None:
+            return places
+        inputs = np.arange(len(self.inputs))
+        drawn = len(inputs) + np.sort(rng.permutation(self._num_targets)[: self.random_targets])
+        return places[np.append(inputs, drawn)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -24,6 +24,8 @@ class FrameMode(Protocol):
     Attributes:
         pad: what stands where a clip reaches outside its video: one of ``videoloader.padding.MODES``, or a
             ``PadColumn`` that says so row by row.
+
+    A mode may also have ``roles``, the ``Roles`` of the frames in its clips.
 
     Example:
         A mode of one's own, in full: a frame and what is shown an eighth of a second before and after it::
@@ -82,7 +84,11 @@ class CountsByLength(Protocol):
 
 
 def clip_frames(
-    mode: FrameMode, video: SampledVideo, clip: int, rng: np.random.Generator
+    mode: FrameMode,
+    video: SampledVideo,
+    clip: int,
+    rng: np.random.Generator,
+    change: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]] = lambda chosen: chosen,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The frames of one clip: what the mode chooses, padded.
 
@@ -91,6 +97,7 @@ def clip_frames(
         video: the frames to choose from.
         clip: number of the clip, in ``[0, mode.num_clips(video))``.
         rng: from ``clip_rng``.
+        change: gives the frames to be shown in place of those that the mode chooses, before padding. Default: these.
 
     Returns:
         frame numbers, int64[T], and mask, bool[T]: False where padding made the frame up.
@@ -109,7 +116,7 @@ def clip_frames(
             f"clip {clip} of {mode} does not exist: frames {video.first} to {video.stop} give {clips} clips",
             video.index.source,
         )
-    return padding.pad(mode.frame_numbers(video, clip, rng), video.first, video.stop, pad_of(mode.pad, video))
+    return padding.pad(change(mode.frame_numbers(video, clip, rng)), video.first, video.stop, pad_of(mode.pad, video))
 
 
 def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Generator:

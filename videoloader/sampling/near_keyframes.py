@@ -13,6 +13,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling.columns import Pad
 from videoloader.sampling.mode import CountsByLength, FrameMode, clip_frames, clip_rng
+from videoloader.sampling.roles import Roles, roles_of
 from videoloader.sampling.sampled_video import AllFrames, SampledVideo
 
 _DRAWS = 64
@@ -74,6 +75,11 @@ class NearKeyframes:
     def pad(self) -> Pad:
         """That of the mode."""
         return self.mode.pad
+
+    @property
+    def roles(self) -> Roles | None:
+        """Those of the mode."""
+        return roles_of(self.mode)
 
     def num_clips(self, video: SampledVideo) -> int:
         """As many as the mode gives."""

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_positive, check_positive_or_none, check_probability
+from videoloader.errors import check_positive, check_positive_or_none, check_probability, integer_range
 from videoloader.sampling.columns import Pad, check_pad
 from videoloader.sampling.counting import CountedByLength
 from videoloader.sampling.sampled_video import SampledVideo
@@ -99,14 +99,9 @@ class RandomWindow(CountedByLength):
 
     def __post_init__(self) -> None:
         check_positive(length=self.length, clips=self.clips)
+        strides = integer_range("stride", self.stride)
         if isinstance(self.stride, tuple | list):
-            if len(self.stride) != 2:
-                raise ConfigurationError(f"stride must be a number or (least, largest), got {self.stride!r}")
-            object.__setattr__(self, "stride", tuple(self.stride))
-        check_positive(stride=self._strides[0])
-        check_positive(stride=self._strides[1])
-        if self._strides[0] > self._strides[1]:
-            raise ConfigurationError(f"stride must be (least, largest), got {self.stride!r}")
+            object.__setattr__(self, "stride", strides)
         check_probability("reverse", self.reverse)
         check_pad(self.pad)
 

@@ -1,0 +1,203 @@
+"""Placing one pattern of frames in a video: everywhere it fits, or at random."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError, check_flag, check_positive, check_positive_or_none, integer_range
+from videoloader.indexing.index import VideoIndex
+from videoloader.sampling.columns import check_pad, integers_of, pad_of
+from videoloader.sampling.counting import CountedByLength
+from videoloader.sampling.sampled_video import SampledVideo
+
+# Timestamps that were rounded to milliseconds, as in Matroska, differ by so much from even ones.
+_ROUNDING = Fraction(1, 1000)
+# Starts drawn at once. Only where none of them is allowed all that are allowed are looked for.
+_DRAWS = 64
+# Starts looked at together for one that is allowed.
+_CHUNK = 256
+
+
+class Placed(CountedByLength):
+    """A mode whose clips are placements of one pattern of frames: all of them, or so many drawn at random.
+
+    Arguments whose fields are left out of the ``repr`` show there once they are given, so that states saved before
+    there were such arguments still fit.
+    """
+
+    gap: int | tuple[int, int]
+    step: int
+    even: bool
+    cuts: str | None
+    clips: int | None
+
+    def __post_init__(self) -> None:
+        gaps = integer_range("gap", self.gap)
+        if isinstance(self.gap, tuple | list):
+            object.__setattr__(self, "gap", gaps)
+        check_positive(step=self.step)
+        check_positive_or_none(clips=self.clips)
+        if gaps[0] < gaps[1] and self.clips is None:
+            raise ConfigurationError(f"gap={self.gap} is drawn for each clip: give clips=, how many a video has")
+        check_flag("even", self.even)
+        if self.cuts is not None and (not isinstance(self.cuts, str) or not self.cuts):
+            raise ConfigurationError(f"cuts must be the name of a column, got {self.cuts!r}")
+        check_pad(self.pad)
+
+    def __repr__(self) -> str:
+        named = [(each, getattr(self, each.name)) for each in fields(self)]  # type: ignore[arg-type]
+        shown = [f"{each.name}={value!r}" for each, value in named if each.repr or value != each.default]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    @property
+    @abstractmethod
+    def _places(self) -> npt.NDArray[np.int64]:
+        """int64[P]: the frames of the whole pattern in units of the gap, counted from the first of them."""
+
+    def _draw_places(self, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[T]: those of one clip."""
+        return self._places
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """Number of placements; with ``clips`` that many if there is any."""
+        if not self._leaves_some_out:
+            return super().num_clips(video)
+        least = self._gaps[0]
+        if self.clips is None:
+            return len(self._all_allowed(video, least))
+        return self.clips if self._has_any(video, least) else 0
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on more."""
+        return None if self._leaves_some_out else super().clips_by_length(frames)
+
+    def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """int64[T]: 3 of a triplet, else inputs and targets. Random placements and targets are drawn with ``rng``."""
+        gap = self._gaps[0] if self.clips is None else self._draw_gap(video, rng)
+        if self.clips is not None:
+            start = self._draw_start(video, gap, rng)
+        elif self._leaves_some_out:
+            start = int(self._all_allowed(video, gap)[clip])
+        else:
+            start = self._starts(video, gap)[clip]
+        return start + gap * self._draw_places(rng)
+
+    @property
+    def _leaves_some_out(self) -> bool:
+        return self.even or self.cuts is not None
+
+    @property
+    def _gaps(self) -> tuple[int, int]:
+        return integer_range("gap", self.gap)
+
+    def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
+        reach = self._reach(self._gaps[0]) if pad == "none" else 1
+        if self.clips is None:
+            return np.maximum((frames - reach) // self.step + 1, 0)
+        return np.int64(self.clips) * (frames >= reach)
+
+    def _reach(self, gap: int) -> int:
+        """Frames from the first to the last of the pattern."""
+        return gap * int(self._places.max()) + 1
+
+    def _starts(self, video: SampledVideo, gap: int) -> range:
+        """The first frames of the placements, those included that are left out."""
+        frames, reach = video.stop - video.first, self._reach(gap)
+        padded = pad_of(self.pad, video) != "none"
+        if self.clips is None:
+            places = (frames - (1 if padded else reach)) // self.step + 1
+        else:  # of a video that is too short, the one that begins with it
+            places = max((frames - reach) // self.step + 1, int(padded and frames > 0))
+        return range(video.first, video.first + max(places, 0) * self.step, self.step)
+
+    def _draw_gap(self, video: SampledVideo, rng: np.random.Generator) -> int:
+        """One of the gaps with which there is a placement, the least where there is none."""
+        least, largest = self._gaps
+        extent = int(self._places.max())
+        if extent:
+            largest = max(min(largest, (video.stop - video.first - 1) // extent), least)
+        # A pattern that may stand somewhere may stand there with smaller gaps, too.
+        while largest > least and self._leaves_some_out and not self._has_any(video, largest):
+            largest -= 1
+        return int(rng.integers(least, largest, endpoint=True)) if least < largest else least
+
+    def _draw_start(self, video: SampledVideo, gap: int, rng: np.random.Generator) -> int:
+        starts = self._starts(video, gap)
+        if not self._leaves_some_out:
+            return starts[int(rng.integers(len(starts)))]
+        drawn = starts.start + starts.step * rng.integers(len(starts), size=_DRAWS)
+        allowed = _allowed(drawn, self._conditions(video, gap))
+        if len(allowed):
+            return int(allowed[0])
+        allowed = self._all_allowed(video, gap)
+        return int(allowed[rng.integers(len(allowed))])
+
+    def _has_any(self, video: SampledVideo, gap: int) -> bool:
+        """Whether a placement is not left out."""
+        starts, conditions = self._starts(video, gap), self._conditions(video, gap)
+        chunks = (np.array(starts[first : first + _CHUNK]) for first in range(0, len(starts), _CHUNK))
+        return any(len(_allowed(chunk, conditions)) for chunk in chunks)
+
+    def _all_allowed(self, video: SampledVideo, gap: int) -> npt.NDArray[np.int64]:
+        return _all_allowed(self._starts(video, gap), self._conditions(video, gap))
+
+    def _conditions(self, video: SampledVideo, gap: int) -> _Conditions:
+        cuts = () if self.cuts is None else integers_of(video, self.cuts, least=0)
+        return _Conditions(video.index, video.stop, self._reach(gap) - 1, self.even, cuts)
+
+
+@dataclass(frozen=True)
+class _Conditions:
+    """What placements are left out by.
+
+    Attributes:
+        index: of the video.
+        stop: the end of the range.
+        extent: frames from the first of the pattern to the last.
+        even: whether all between come at equal distances in time.
+        cuts: the first frames of scenes.
+    """
+
+    index: VideoIndex
+    stop: int
+    extent: int
+    even: bool
+    cuts: tuple[int, ...]
+
+
+def _allowed(first: npt.NDArray[np.int64], conditions: _Conditions) -> npt.NDArray[np.int64]:
+    """int64[S]: those of some starts from which no cut is crossed and, if so wanted, frames come evenly."""
+    # What is made up comes evenly and has no cuts.
+    last = np.minimum(first + conditions.extent, conditions.stop - 1)
+    places = np.unique(np.array(conditions.cuts, np.int64))
+    kept = np.searchsorted(places, first, "right") == np.searchsorted(places, last, "right")
+    if conditions.even and conditions.extent > 1:
+        kept &= ~_uneven(conditions.index, first, last)
+    allowed: npt.NDArray[np.int64] = first[kept]
+    return allowed
+
+
+# A long video with many clips in a batch: what takes its frames one by one is done once.
+@lru_cache(8)
+def _all_allowed(starts: range, conditions: _Conditions) -> npt.NDArray[np.int64]:
+    return _allowed(np.array(starts, np.int64), conditions)
+
+
+def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """bool[S]: whether frames ``first … last`` come at distances in time that rounding does not explain."""
+    if not len(first):
+        return np.zeros(0, np.bool_)
+    extent = int((last - first).max())
+    # Windows at the end reach less far: what is not there repeats the last distance they have.
+    column = np.minimum(first[:, None] + np.arange(max(extent, 1)), np.maximum(last - 1, first)[:, None])
+    window = index.clock[np.minimum(column + 1, last[:, None])] - index.clock[column]
+    longest, shortest = window.max(1), window.min(1)
+    rounding = max(1, int(_ROUNDING / index.stream.time_base))
+    uneven: npt.NDArray[np.bool_] = (longest - shortest > np.minimum(rounding, shortest // 4)) | (shortest == 0)
+    return uneven & (last > first)

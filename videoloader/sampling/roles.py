@@ -1,0 +1,68 @@
+"""What the frames of a clip are for: some are inputs of a network, others the targets that it is to make."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError
+from videoloader.indexing.index import VideoIndex
+from videoloader.padding import CONSTANT_FRAME
+
+
+class Roles(NamedTuple):
+    """Which places of a clip hold inputs, and which targets.
+
+    A frame mode that has an attribute ``roles`` with them gives its batches ``inputs``, ``targets`` and
+    ``target_times``. Transforms of time keep them, or are refused.
+
+    Attributes:
+        inputs: places in the clip, 0 … T − 1, of the frames that a network looks at.
+        targets: places of the frames that it is to make.
+
+    Example:
+        >>> FrameTuples((0, 4), (1, 2, 3)).roles
+        Roles(inputs=(0, 1), targets=(2, 3, 4))
+    """
+
+    inputs: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+def roles_of(mode: object) -> Roles | None:
+    """The roles that a frame mode names, None where it names none.
+
+    Raises:
+        ConfigurationError: its attribute ``roles`` is something else.
+    """
+    roles = getattr(mode, "roles", None)
+    if roles is None or isinstance(roles, Roles):
+        return roles
+    raise ConfigurationError(f"roles of {type(mode).__name__} must be Roles(inputs, targets) or None, got {roles!r}")
+
+
+def target_times(index: VideoIndex, frame_numbers: npt.NDArray[np.int64], roles: Roles) -> npt.NDArray[np.float32]:
+    """When the targets of a clip come, where 0 is the time of its first input and 1 that of its last.
+
+    Args:
+        index: of the video.
+        frame_numbers: int64[T], of the clip.
+        roles: of its places.
+
+    Returns:
+        float32[targets], ``(t - first) / (last - first)`` by ``index.clock``; NaN for a frame of constant padding and
+        where the inputs have one time.
+
+    Raises:
+        ConfigurationError: the clip has no such place.
+    """
+    places = [*roles.inputs[:1], *roles.inputs[-1:], *roles.targets]
+    if len(places) < 2 + len(roles.targets) or not 0 <= min(places) <= max(places) < len(frame_numbers):
+        raise ConfigurationError(f"{roles} do not name places of clips of {len(frame_numbers)} frames", index.source)
+    numbers = frame_numbers[places]
+    shown = numbers != CONSTANT_FRAME
+    times = np.where(shown, index.clock[np.where(shown, numbers, 0)] - index.clock[max(numbers[0], 0)], np.nan)
+    span = times[1] if shown[0] and times[1] else np.nan
+    return (times[2:] / span).astype(np.float32)
