@@ -42,6 +42,7 @@ from videoloader.sampling import (
     NearKeyframes as NearKeyframes,
     PadColumn as PadColumn,
     RandomWindow as RandomWindow,
+    Roles as Roles,
     Segments as Segments,
     Timestamps as Timestamps,
     Triplets as Triplets,

@@ -176,7 +176,7 @@ class VideoLoader:
         check_dataset(dataset)
         mode = mode_of(mode)
         self.device = resolve_device(device)
-        plan = plan_transforms(transforms, dtype, color, fill_value)
+        plan = plan_transforms(transforms, dtype, color, fill_value, mode)
         check_choice("layout", layout, get_args(Layout))
         check_choice("on_error", on_error, get_args(OnError))
         check_choice("on_corrupt", on_corrupt, get_args(OnCorrupt))

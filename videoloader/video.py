@@ -30,6 +30,7 @@ from videoloader.reading.workers import share_of_cores, workers_of_device
 from videoloader.sampling import AllFrames, FrameMode, clip_frames, clip_rng
 from videoloader.sampling.asked_frames import as_mode, asked_frames, frame_on_screen, frames_between
 from videoloader.sampling.exact_time import Time
+from videoloader.sampling.roles import roles_of, target_times
 
 # What stands for several frames wherever a video is asked for them.
 FrameNumbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor
@@ -351,8 +352,17 @@ class Video:
     def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
         chosen = [clip_frames(mode, AllFrames(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
         made = self._decode_clips([numbers for numbers, _ in chosen])
+        roles = roles_of(mode)
         return [
-            Clip(clip.slots, numbers, frame_times(self.index, numbers), mask, clip.corrupt)
+            Clip(
+                clip.slots,
+                numbers,
+                frame_times(self.index, numbers),
+                mask,
+                clip.corrupt,
+                roles=roles,
+                _target_times=None if roles is None else target_times(self.index, numbers, roles),
+            )
             for (numbers, mask), clip in zip(chosen, made, strict=True)
         ]
 

@@ -12,9 +12,12 @@ import torch
 
 from videoloader.batching.boxes import source_matrix, stack_matrices
 from videoloader.batching.clip_plan import BatchRow
+from videoloader.convert import Layout
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.reading.clip import tensor_summary
 from videoloader.reading.decode_job import frame_times
+from videoloader.reading.frames_by_role import FramesByRole, frames_at
+from videoloader.sampling.roles import Roles, target_times
 from videoloader.transforms.geometry.coordinates import map_points, picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 from videoloader.transforms.replay import Coordinates, Kind, Picture, replay
@@ -23,7 +26,7 @@ _Kind = TypeVar("_Kind", bound="Batch")
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(FramesByRole):
     """B clips of T frames.
 
     Attributes:
@@ -53,6 +56,9 @@ class Batch:
             video's, in frames as a player shows them.
         drawn: for each row all that was drawn for its pixels, for ``replay``. None where clips came from the processes
             of a torch DataLoader.
+        layout: the order of a clip's dimensions in ``frames``.
+        roles: which of the T frames are inputs, and which targets: see ``inputs``, ``targets`` and ``target_times``.
+            None where the frame mode names none, or the clips are of several modes.
     """
 
     frames: torch.Tensor
@@ -70,6 +76,9 @@ class Batch:
     boxes: npt.NDArray[np.int64]
     source_matrix: npt.NDArray[np.float64]
     drawn: list[DrawnView] | None = None
+    layout: Layout = "TCHW"
+    roles: Roles | None = None
+    _target_times: Any = None  # float32[B, targets], or a list for a list
 
     def __repr__(self) -> str:
         return f"Batch(frames={tensor_summary(self.frames)}, {self._summary()})"
@@ -174,8 +183,8 @@ class ListBatch(Batch):
     """What ``collate="list"`` gives: B clips, each with its own number of frames and their size.
 
     Attributes:
-        frames, frame_numbers, timestamps, mask, corrupt: lists of B, each without the dimension B. All else is as in a
-            ``Batch``.
+        frames, frame_numbers, timestamps, mask, corrupt: lists of B, each without the dimension B; so are ``inputs``,
+            ``targets`` and ``target_times``. All else is as in a ``Batch``.
 
     Example:
         >>> for batch in VideoLoader(data, WholeVideo(), batch_size=8, collate="list"):
@@ -194,29 +203,40 @@ class ListBatch(Batch):
         lengths = [len(numbers) for numbers in self.frame_numbers]
         return f"ListBatch({len(lengths)} clips of {min(lengths)} to {max(lengths)} frames, {self._summary()})"
 
+    @property
+    def target_times(self) -> list[torch.Tensor]:  # type: ignore[override]
+        """float32[targets] of each clip; see ``Batch.target_times``."""
+        self._known_roles()
+        return [torch.from_numpy(times).to(self.labels.device) for times in self._target_times]
+
+    def _frames_at(self, places: tuple[int, ...]) -> list[torch.Tensor]:  # type: ignore[override]
+        return [frames_at(clip, self.layout, places) for clip in self.frames]
+
     def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ListBatch:
         return replace(self, frames=[change(clip) for clip in self.frames], labels=change(self.labels))
 
 
 @overload
-def collate_rows(frames: torch.Tensor, rows: Sequence[BatchRow]) -> Batch: ...
+def collate_rows(frames: torch.Tensor, rows: Sequence[BatchRow], layout: Layout) -> Batch: ...
 
 
 @overload
-def collate_rows(frames: list[torch.Tensor], rows: Sequence[BatchRow]) -> ListBatch: ...
+def collate_rows(frames: list[torch.Tensor], rows: Sequence[BatchRow], layout: Layout) -> ListBatch: ...
 
 
-def collate_rows(frames: Any, rows: Sequence[BatchRow]) -> Batch:
+def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch:
     """A batch of rows whose frames are in place already.
 
     Args:
         frames: the frames of the batch; a list for a ``ListBatch``.
         rows: of the batch, at least one.
+        layout: of a clip's dimensions.
     """
     kind: type[Batch] = ListBatch if isinstance(frames, list) else Batch
     join: Callable[[list[npt.NDArray[Any]]], Any] = list if isinstance(frames, list) else np.stack
     clips = [row.clip for row in rows]
     drawn = [clip.drawn for clip in clips]
+    roles = clips[0].roles if len({clip.roles for clip in clips}) == 1 else None
     return kind(
         frames,
         torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
@@ -233,6 +253,11 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow]) -> Batch:
         np.array([picture_box(view.geometry) for view in drawn], np.int64),
         stack_matrices([source_matrix(view.geometry, view.operations) for view in drawn]),
         drawn,
+        layout=layout,
+        roles=roles,
+        _target_times=None
+        if roles is None
+        else join([target_times(clip.video.index, clip.frame_numbers, roles) for clip in clips]),
     )
 
 

@@ -327,7 +327,7 @@ class BatchMaker:
             kept = [number for number, row in enumerate(decoding.rows) if not row.left_out]
             stacked = stacked[torch.tensor(kept, device=self._device)]
         frames = transform_rows(self._transforms, stacked, rows, self._layout)
-        batch = collate_rows(frames, rows)
+        batch = collate_rows(frames, rows, self._layout)
         if self._transforms.mixing is None:
             return batch
         assert isinstance(frames, torch.Tensor), "a list is refused"

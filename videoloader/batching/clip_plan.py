@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,9 @@ import torch
 from videoloader.order.clip_table import ClipTable, EntryFrames
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
+from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
+from videoloader.transforms.time import check_roles_kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +29,7 @@ class PlannedClip:
         drawn: the geometry and the operations drawn for its pixels.
         view: the number of this view of the clip, from 0. ``repeats`` and some transforms make several.
         repeated: whether the clip comes here beside its own turn in the epoch.
+        roles: of the clip's frames; None where its mode names none.
     """
 
     number: int
@@ -35,6 +39,7 @@ class PlannedClip:
     drawn: DrawnView
     view: int = 0
     repeated: bool = False
+    roles: Roles | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -64,9 +69,14 @@ def plan_views(
         FrameRangeError: the video has no such clip.
         ConfigurationError: the mode or a transform cannot be applied to the video.
     """
-    frame_numbers, mask = clip_frames(mode, video, clip, rngs[0])
+    roles = roles_of(mode)
+    if roles is not None and transforms.time:
+        check_roles_kept(mode, transforms.time)
+        frame_numbers, mask = clip_frames(mode, video, clip, rngs[0], partial(_shown_in_span, transforms, rngs[0]))
+    else:
+        frame_numbers, mask = clip_frames(mode, video, clip, rngs[0])
     length, entry, display_size = len(frame_numbers), video.entry, video.index.stream.display_size
-    if transforms.time and length:
+    if transforms.time and length and roles is None:
         shown = transforms.positions(rngs[0], length)
         frame_numbers, mask = frame_numbers[shown], mask[shown]
     views = [
@@ -74,7 +84,21 @@ def plan_views(
         for rng in rngs
         for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
     ]
-    return [PlannedClip(number, video, frame_numbers, mask, view, at) for at, view in enumerate(views)]
+    return [PlannedClip(number, video, frame_numbers, mask, view, at, roles) for at, view in enumerate(views)]
+
+
+def _shown_in_span(
+    transforms: TransformPlan, rng: np.random.Generator, frame_numbers: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The frames that places with roles show after the transforms of time: what comes to stand where theirs stood.
+
+    The clip is looked at as all frames from its first to its last, in the order of the video. So a reversed
+    pattern is mirrored, and each of its places keeps its role.
+    """
+    if not len(frame_numbers):
+        return frame_numbers
+    first, shown = int(frame_numbers.min()), transforms.positions(rng, int(np.ptp(frame_numbers)) + 1)
+    return first + shown[frame_numbers - first]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,12 @@ import torch
 from videoloader.convert import Color, fill_color
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.sampling import FrameMode
+from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import TransformPlan, Transforms, arrange_transforms
+from videoloader.transforms.time import check_roles_kept
 
 RaiseOrSkip = Literal["raise", "skip"]
 
@@ -24,6 +27,7 @@ def plan_transforms(
     dtype: DType | torch.dtype | None,
     color: Color,
     fill_value: float | Sequence[float],
+    mode: FrameMode | None = None,
 ) -> TransformPlan:
     """How the frames that a loader is asked for are made.
 
@@ -31,15 +35,20 @@ def plan_transforms(
         transforms: see ``arrange_transforms``; or those of a ``Compose``, with its ``dtype`` unless one is given here.
         dtype: see ``output_dtype``.
         color, fill_value: see ``VideoLoader``.
+        mode: that chooses the frames of all clips, where there is one.
 
     Raises:
-        ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms``.
+        ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms`` and
+            ``check_roles_kept``.
     """
     if isinstance(transforms, Compose):
         if transforms.layout != "TCHW":
             raise ConfigurationError("the Compose has a layout: give it to the loader instead")
         dtype, transforms = transforms.dtype if dtype is None else dtype, transforms.transforms
-    return arrange_transforms(transforms, dtype, color, fill_color(fill_value))
+    plan = arrange_transforms(transforms, dtype, color, fill_color(fill_value))
+    if roles_of(mode) is not None:
+        check_roles_kept(mode, plan.time)
+    return plan
 
 
 def check_dataset(dataset: object) -> None:

@@ -8,9 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert import Layout
+from videoloader.reading.frames_by_role import FramesByRole
+from videoloader.sampling.roles import Roles
+
 
 @dataclass(frozen=True, eq=False)
-class Clip:
+class Clip(FramesByRole):
     """Frames of one video.
 
     Attributes:
@@ -20,6 +24,8 @@ class Clip:
         mask: bool[T], False where padding made the frame up.
         corrupt: bool[T], True where the decoder found the frame damaged, or what it refers to. NVDEC does not tell
             of all damage: decode with the CPU, or ``verify`` the file, where that matters.
+        layout: the order of the dimensions of ``frames``.
+        roles: which of the T frames are inputs, and which targets; None where the frame mode names none.
     """
 
     frames: torch.Tensor
@@ -27,6 +33,9 @@ class Clip:
     timestamps: npt.NDArray[np.float64]
     mask: npt.NDArray[np.bool_]
     corrupt: npt.NDArray[np.bool_]
+    layout: Layout = "TCHW"
+    roles: Roles | None = None
+    _target_times: npt.NDArray[np.float32] | None = None
 
     def __repr__(self) -> str:
         told = [f"frames={tensor_summary(self.frames)}"]

@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,15 @@ Positions = npt.NDArray[np.int64]
 
 
 class TimeTransform(Transform):
-    """A transform of positions. It holds no state."""
+    """A transform of positions. It holds no state.
+
+    Attributes:
+        keeps_roles: whether every frame between two others stays between them, as far from each as it was. Only then it
+            goes with frame modes of inputs and targets, where it is applied to all frames from the first of a clip to
+            the last, and places keep their roles. Default: False.
+    """
+
+    keeps_roles: ClassVar[bool] = False
 
     @abstractmethod
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
@@ -50,13 +59,34 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
     return shown
 
 
+def check_roles_kept(mode: object, transforms: Sequence[TimeTransform]) -> None:
+    """Raise ConfigurationError if a transform of time makes targets of a mode's clips wrong.
+
+    Args:
+        mode: a frame mode that names inputs and targets.
+        transforms: of its clips' time.
+    """
+    for transform in transforms:
+        if not transform.keeps_roles:
+            raise ConfigurationError(
+                f"{type(transform).__name__} changes which frames are inputs and targets of {type(mode).__name__}: "
+                "of the transforms of time take only Reverse"
+            )
+
+
 @dataclass(frozen=True)
 class Reverse(TimeTransform):
     """Play a clip backwards with probability ``p``.
 
+    Where a frame mode names inputs and targets the pattern is mirrored: each place shows the frame as far from the end
+    as its own was from the start, and keeps its role. ``FrameTuples((0, 3), 1)`` at frame 10 is 10 13 11, reversed
+    13 10 12.
+
     Raises:
         ConfigurationError: ``p`` outside [0, 1].
     """
+
+    keeps_roles: ClassVar[bool] = True
 
     p: float = field(default=0.5, metadata=checked(check_probability))
 

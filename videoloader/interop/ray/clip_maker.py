@@ -124,7 +124,17 @@ class ClipMaker:
             **{name: _column(getattr(batch, name)) for name in ("frame_numbers", "timestamps", "mask", "corrupt")},
             **{name: _objects([columns.get(name) for columns in batch.columns]) for name in names},
             "frames": _column(batch.frames),
+            **({} if batch.roles is None else _roles(batch)),
         }
+
+
+def _roles(batch: Batch) -> dict[str, Column]:
+    assert batch.roles is not None
+    places = {
+        f"{name}_places": np.tile(np.array(each, np.int64), (len(batch), 1))
+        for name, each in zip(("input", "target"), batch.roles, strict=True)
+    }
+    return {**places, "target_times": _column(batch.target_times)}
 
 
 def own_device() -> str:

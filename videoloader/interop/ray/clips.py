@@ -26,10 +26,12 @@ from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.order.clip_table import build_clip_table
 from videoloader.sampling import FrameMode
 from videoloader.sampling.mode import mode_of
+from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
+_ROLES = ("input_places", "target_places", "target_times")
 _COLUMNS = ("path", "clip", "row", "label", "frame_numbers", "timestamps", "mask", "corrupt", "frames")
 # Each block is a task of Ray's, which keeps an account of all of them.
 _MOST_BLOCKS = 4096
@@ -63,7 +65,8 @@ def read_clips(
     A row is a clip, with the columns ``path``, ``clip`` (its number in the data set), ``row`` (that it is of in the
     data set), ``label`` (-1 without one), ``frames``, ``frame_numbers``, ``timestamps``, ``mask`` and ``corrupt`` as in
     ``Batch``, and the data set's other columns under their own names. Clips that differ in length or size make columns
-    of tensors of different shapes.
+    of tensors of different shapes. With a mode that names inputs and targets there are also ``target_times`` and, of
+    the frames' places in the clip, ``input_places`` and ``target_places``.
     What a clip holds depends on (seed, epoch, clip number) alone, and is what ``VideoLoader`` makes of it. Rows come
     in no certain order.
 
@@ -104,7 +107,7 @@ def read_clips(
     """
     check_dataset(dataset)
     mode = mode_of(mode)
-    plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
+    plan = one_view(plan_transforms(transforms, dtype, color, fill_value, mode))
     if plan.output.dtype == torch.bfloat16:
         raise ConfigurationError("dtype is bfloat16, which NumPy does not have, and so neither Ray Data")
     check_choice("layout", layout, get_args(Layout))
@@ -112,7 +115,8 @@ def read_clips(
     check_positive(batch_size=batch_size)
     if num_cpus < 0 or num_gpus < 0:
         raise ConfigurationError(f"num_cpus and num_gpus must be at least 0, got {num_cpus} and {num_gpus}")
-    if taken := sorted(set(_COLUMNS) & set(dataset.table.columns)):
+    columns = _COLUMNS if roles_of(mode) is None else _COLUMNS + _ROLES
+    if taken := sorted(set(columns) & set(dataset.table.columns)):
         raise ConfigurationError(f"the data set's columns {', '.join(taken)} have names of columns that clips have")
     skip_unreadable = on_error == "skip"
     table = build_clip_table(

@@ -77,7 +77,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         check_choice("layout", layout, get_args(Layout))
         check_dataset(dataset)
         mode = mode_of(mode)
-        plan = one_view(plan_transforms(transforms, dtype, color, fill_value))
+        plan = one_view(plan_transforms(transforms, dtype, color, fill_value, mode))
         self._layout, self._transforms = layout, plan
         self._memory = decoding_memory(plan, layout, _CPU)
         table = build_clip_table(
@@ -103,8 +103,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
         Returns:
             ``frames`` (a tensor of the layout and dtype asked for), ``label`` (-1 where there is none),
             ``frame_numbers``, ``timestamps``, ``mask``, ``corrupt`` (arrays [T]), ``path``, ``clip``, ``row`` (of
-            the data set), ``columns``, ``box`` (int64[4]) and ``source_matrix`` (float64[3, 3], or float64[T, 3, 3]
-            where it differs from frame to frame).
+            the data set), ``columns``, ``box`` (int64[4]), ``source_matrix`` (float64[3, 3], or float64[T, 3, 3]
+            where it differs from frame to frame) and ``layout``. Where the mode names inputs and targets also ``roles``
+            and ``target_times``.
 
         Raises:
             FrameRangeError: there is no such clip.
@@ -131,8 +132,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
         return planned
 
     def _sample(self, row: BatchRow) -> dict[str, Any]:
-        made = collate_rows(transform_rows(self._transforms, None, [row], self._layout), [row])
-        return {
+        made = collate_rows(transform_rows(self._transforms, None, [row], self._layout), [row], self._layout)
+        sample = {
             "frames": made.frames[0],
             "label": int(made.labels[0]),
             "frame_numbers": made.frame_numbers[0],
@@ -145,7 +146,11 @@ class ClipDataset(Dataset[dict[str, Any]]):
             "columns": made.columns[0],
             "box": made.boxes[0],
             "source_matrix": made.source_matrix[0],
+            "layout": made.layout,
         }
+        if made.roles is not None:
+            sample |= {"roles": made.roles, "target_times": made.target_times[0].numpy()}
+        return sample
 
 
 def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
@@ -168,6 +173,7 @@ def _batch(
     def column(name: str) -> list[Any]:
         return [sample[name] for sample in samples]
 
+    roles = samples[0].get("roles")
     return kind(
         join_frames(column("frames")),  # in a worker, PyTorch's own function stacks straight into shared memory
         torch.tensor(column("label"), dtype=torch.int64),
@@ -183,4 +189,7 @@ def _batch(
         column("columns"),
         np.stack(column("box")),
         stack_matrices([matrix.reshape(-1, 3, 3) for matrix in column("source_matrix")]),
+        layout=samples[0]["layout"],
+        roles=roles,
+        _target_times=None if roles is None else join(column("target_times")),
     )

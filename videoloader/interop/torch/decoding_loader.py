@@ -385,4 +385,8 @@ class DecodingLoader:
         if not isinstance(asked, ClipRequest):
             return self._replace_with(made)
         frames, numbers, timestamps = made.frames[0], made.frame_numbers[0], made.timestamps[0]
-        return self._replace_with(Clip(frames, numbers, timestamps, made.mask[0], made.corrupt[0]))
+        clip = Clip(
+            *(frames, numbers, timestamps, made.mask[0], made.corrupt[0], made.layout, made.roles),
+            _target_times=None if made.roles is None else made._target_times[0],
+        )
+        return self._replace_with(clip)

@@ -1,0 +1,82 @@
+"""The frames of clips and batches by what they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from videoloader.convert import Layout
+from videoloader.errors import ConfigurationError
+from videoloader.sampling.roles import Roles
+
+
+class FramesByRole:
+    """A clip or a batch, whose frame mode may name inputs and targets.
+
+    Attributes:
+        frames: 4 dimensions of a clip in the order of the layout, maybe B before them.
+        layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+        roles: None where the frame mode names none.
+    """
+
+    frames: torch.Tensor
+    layout: Layout
+    roles: Roles | None
+    _target_times: Any
+
+    @property
+    def inputs(self) -> torch.Tensor:
+        """The frames that a network looks at: ``frames`` at the places of inputs, in the same layout.
+
+        They lie in the memory of ``frames`` where the places follow at equal distances.
+
+        Raises:
+            ConfigurationError: the frame mode names no inputs and targets.
+        """
+        return self._frames_at(self._known_roles().inputs)
+
+    @property
+    def targets(self) -> torch.Tensor:
+        """The frames that a network is to make; see ``inputs``."""
+        return self._frames_at(self._known_roles().targets)
+
+    @property
+    def target_times(self) -> torch.Tensor:
+        """float32[B, targets] on the frames' device, without B of a clip: when targets come between the inputs.
+
+        It is ``(t - first) / (last - first)`` by presentation times, where first and last are those of the first and
+        the last input: 0.5 in the middle between two, also of a clip that runs backwards. NaN where the inputs
+        have one time, as at ends that were padded, and for frames of constant padding.
+
+        Raises:
+            ConfigurationError: the frame mode names no inputs and targets.
+        """
+        self._known_roles()
+        return torch.as_tensor(self._target_times).to(self.frames.device, non_blocking=True)
+
+    def _known_roles(self) -> Roles:
+        if self.roles is None:
+            raise ConfigurationError(
+                f"this {type(self).__name__} has no inputs and targets: its frame mode names none, as Triplets and "
+                "FrameTuples do, or its clips are of several modes"
+            )
+        return self.roles
+
+    def _frames_at(self, places: tuple[int, ...]) -> torch.Tensor:
+        return frames_at(self.frames, self.layout, places)
+
+
+def frames_at(frames: torch.Tensor, layout: Layout, places: tuple[int, ...]) -> torch.Tensor:
+    """Some frames of a clip or a batch, in the same layout; a view where they follow at equal distances.
+
+    Args:
+        frames: 4 dimensions in the order of the layout, maybe more before them.
+        layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+        places: 0 … T − 1.
+    """
+    axis = frames.ndim - len(layout) + layout.index("T")
+    step = places[1] - places[0] if len(places) > 1 else 1
+    if step > 0 and places == tuple(range(places[0], places[-1] + 1, step)):
+        return frames[(slice(None),) * axis + (slice(places[0], places[-1] + 1, step),)]
+    return frames.index_select(axis, torch.tensor(places, device=frames.device))
