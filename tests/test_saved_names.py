@@ -35,6 +35,7 @@ MODES_AND_ORDERS = [
     (vl.Segments(3), "Segments(segments=3, frames_per_segment=1, jitter=False, pad='edge')"),
     (vl.Timestamps([1.5]), "Timestamps(seconds=(1.5,), at='nearest', pad='none')"),
     (vl.Triplets(), "Triplets(gap=1, step=1, even=False, cuts=None, pad='none')"),
+    (vl.Triplets((1, 4), clips=2), "Triplets(gap=(1, 4), step=1, even=False, cuts=None, pad='none', clips=2)"),
     (vl.UniformFrames(4), "UniformFrames(count=4, pad='none')"),
     (vl.WholeVideo(), "WholeVideo(stride=1, max_frames=None, pad='none')"),
     (InOrder(), "InOrder()"),

@@ -50,7 +50,7 @@ MODES: dict[str, vl.FrameMode] = {
     "RandomWindow": vl.RandomWindow(4, pad=vl.PadColumn("pad")),
     "Segments": vl.Segments(3),
     "Timestamps": vl.Timestamps([1.5]),
-    "Triplets": vl.Triplets(),
+    "Triplets": vl.Triplets((1, 4), clips=2),
     "UniformFrames": vl.UniformFrames(4),
     "WholeVideo": vl.WholeVideo(),
 }
@@ -128,12 +128,16 @@ def train(data: vl.VideoDataset) -> None:
         assert_type(batch.frame_numbers, npt.NDArray[np.int64])
         assert_type(batch.timestamps, npt.NDArray[np.float64])
         assert_type(batch.mask, npt.NDArray[np.bool_])
+        assert_type(batch.inputs, torch.Tensor)
+        assert_type(batch.target_times, torch.Tensor)
+        assert_type(batch.roles, vl.Roles | None)
         assert_type(batch.replay(0, batch.frames[0], "mask"), torch.Tensor)
         assert_type(batch.replay(0, batch.frames[0], "boxes"), tuple[torch.Tensor, torch.Tensor])
         batch.frmes  # type: ignore[attr-defined]  # noqa: B018
     for batch in vl.VideoLoader(data, vl.WholeVideo(), batch_size=2, collate="list", transforms=[torch.nn.Identity()]):
         assert isinstance(batch, vl.ListBatch)
         assert_type(batch.frames, list[torch.Tensor])
+        assert_type(batch.targets, list[torch.Tensor])
         assert_type(batch.to("cuda"), vl.ListBatch)
     vl.VideoLoader(data, vl.RandomWindow(4), batch_size=2, last_batch="dropp")  # type: ignore[arg-type]
     vl.VideoLoader(data, vl.RandomWindow(4), batch_size=2, dtype="float61")  # type: ignore[arg-type]

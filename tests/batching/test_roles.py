@@ -172,6 +172,12 @@ def test_transforms_of_time_that_break_roles_are_refused_at_once(
     vl.VideoLoader(data, vl.RandomWindow(3), batch_size=1, device="cpu", transforms=given)
 
 
+def test_requests_take_no_transforms_of_time(path: Path) -> None:
+    requests: Any = [ClipRequest(str(path), MODE, transforms=[vl.transforms.Reverse(p=1)])]
+    with pytest.raises(ConfigurationError, match="transforms of a request can only cut, resize, flip and pad"):
+        list(DecodingLoader(DataLoader(requests, batch_size=None), device="cpu"))
+
+
 def test_modes_without_roles_say_so(data: vl.VideoDataset, video: vl.Video) -> None:
     batch = load(data, vl.RandomWindow(3))[0]
     listed = load(data, vl.RandomWindow(3), collate="list")[0]

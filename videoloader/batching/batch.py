@@ -209,8 +209,15 @@ class ListBatch(Batch):
         self._known_roles()
         return [torch.from_numpy(times).to(self.labels.device) for times in self._target_times]
 
-    def _frames_at(self, places: tuple[int, ...]) -> list[torch.Tensor]:  # type: ignore[override]
-        return [frames_at(clip, self.layout, places) for clip in self.frames]
+    @property
+    def inputs(self) -> list[torch.Tensor]:  # type: ignore[override]
+        """Those of each clip; see ``Batch.inputs``."""
+        return [frames_at(clip, self.layout, self._known_roles().inputs) for clip in self.frames]
+
+    @property
+    def targets(self) -> list[torch.Tensor]:  # type: ignore[override]
+        """Those of each clip; see ``Batch.targets``."""
+        return [frames_at(clip, self.layout, self._known_roles().targets) for clip in self.frames]
 
     def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ListBatch:
         return replace(self, frames=[change(clip) for clip in self.frames], labels=change(self.labels))

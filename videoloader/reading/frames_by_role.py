@@ -34,12 +34,12 @@ class FramesByRole:
         Raises:
             ConfigurationError: the frame mode names no inputs and targets.
         """
-        return self._frames_at(self._known_roles().inputs)
+        return frames_at(self.frames, self.layout, self._known_roles().inputs)
 
     @property
     def targets(self) -> torch.Tensor:
         """The frames that a network is to make; see ``inputs``."""
-        return self._frames_at(self._known_roles().targets)
+        return frames_at(self.frames, self.layout, self._known_roles().targets)
 
     @property
     def target_times(self) -> torch.Tensor:
@@ -51,6 +51,11 @@ class FramesByRole:
 
         Raises:
             ConfigurationError: the frame mode names no inputs and targets.
+
+        Example:
+            >>> mode = FrameTuples((0, 6), range(1, 6), random_targets=1, clips=2)
+            >>> for batch in VideoLoader(data, mode, batch_size=8, transforms=[Resize((64, 96))]):
+            ...     made = model(batch.inputs, batch.target_times)
         """
         self._known_roles()
         return torch.as_tensor(self._target_times).to(self.frames.device, non_blocking=True)
@@ -63,9 +68,6 @@ class FramesByRole:
             )
         return self.roles
 
-    def _frames_at(self, places: tuple[int, ...]) -> torch.Tensor:
-        return frames_at(self.frames, self.layout, places)
-
 
 def frames_at(frames: torch.Tensor, layout: Layout, places: tuple[int, ...]) -> torch.Tensor:
     """Some frames of a clip or a batch, in the same layout; a view where they follow at equal distances.
@@ -77,6 +79,6 @@ def frames_at(frames: torch.Tensor, layout: Layout, places: tuple[int, ...]) -> 
     """
     axis = frames.ndim - len(layout) + layout.index("T")
     step = places[1] - places[0] if len(places) > 1 else 1
-    if step > 0 and places == tuple(range(places[0], places[-1] + 1, step)):
+    if places and step > 0 and places == tuple(range(places[0], places[-1] + 1, step)):
         return frames[(slice(None),) * axis + (slice(places[0], places[-1] + 1, step),)]
-    return frames.index_select(axis, torch.tensor(places, device=frames.device))
+    return frames.index_select(axis, torch.tensor(places, dtype=torch.int64, device=frames.device))

@@ -19,9 +19,9 @@ from videoloader.sampling.sampled_video import SampledVideo
 # Timestamps that were rounded to milliseconds, as in Matroska, differ by so much from even ones.
 _ROUNDING = Fraction(1, 1000)
 # Starts drawn at once. Only where none of them is allowed all that are allowed are looked for.
-_DRAWS = 64
+_DRAWS = 16
 # Starts looked at together for one that is allowed.
-_CHUNK = 256
+_CHUNK = 64
 
 
 class Placed(CountedByLength):
@@ -79,9 +79,9 @@ class Placed(CountedByLength):
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[T]: 3 of a triplet, else inputs and targets. Random placements and targets are drawn with ``rng``."""
-        gap = self._gaps[0] if self.clips is None else self._draw_gap(video, rng)
+        gap = self._gaps[0]
         if self.clips is not None:
-            start = self._draw_start(video, gap, rng)
+            start, gap = self._draw_placement(video, rng)
         elif self._leaves_some_out:
             start = int(self._all_allowed(video, gap)[clip])
         else:
@@ -116,18 +116,21 @@ class Placed(CountedByLength):
             places = max((frames - reach) // self.step + 1, int(padded and frames > 0))
         return range(video.first, video.first + max(places, 0) * self.step, self.step)
 
-    def _draw_gap(self, video: SampledVideo, rng: np.random.Generator) -> int:
-        """One of the gaps with which there is a placement, the least where there is none."""
+    def _draw_placement(self, video: SampledVideo, rng: np.random.Generator) -> tuple[int, int]:
+        """(start, gap): one of the gaps with which there is a placement, and one of its placements."""
         least, largest = self._gaps
         extent = int(self._places.max())
         if extent:
             largest = max(min(largest, (video.stop - video.first - 1) // extent), least)
-        # A pattern that may stand somewhere may stand there with smaller gaps, too.
-        while largest > least and self._leaves_some_out and not self._has_any(video, largest):
-            largest -= 1
-        return int(rng.integers(least, largest, endpoint=True)) if least < largest else least
+        while True:
+            gap = int(rng.integers(least, largest, endpoint=True)) if least < largest else least
+            start = self._draw_start(video, gap, rng)
+            if start is not None:
+                return start, gap
+            # A pattern that may stand somewhere may stand there with smaller gaps, too: larger ones are in vain.
+            largest = gap - 1
 
-    def _draw_start(self, video: SampledVideo, gap: int, rng: np.random.Generator) -> int:
+    def _draw_start(self, video: SampledVideo, gap: int, rng: np.random.Generator) -> int | None:
         starts = self._starts(video, gap)
         if not self._leaves_some_out:
             return starts[int(rng.integers(len(starts)))]
@@ -136,7 +139,7 @@ class Placed(CountedByLength):
         if len(allowed):
             return int(allowed[0])
         allowed = self._all_allowed(video, gap)
-        return int(allowed[rng.integers(len(allowed))])
+        return int(allowed[rng.integers(len(allowed))]) if len(allowed) else None
 
     def _has_any(self, video: SampledVideo, gap: int) -> bool:
         """Whether a placement is not left out."""

@@ -18,10 +18,12 @@ from PIL import Image
 
 from videoloader import (
     DecodeError,
+    FrameTuples,
     Normalize,
     RandomHorizontalFlip,
     RandomResizedCrop,
     RandomWindow,
+    Reverse,
     UniformFrames,
     VideoDataset,
     VideoEntry,
@@ -92,6 +94,20 @@ def test_rows_are_what_the_loader_makes(data: VideoDataset, dtype: str, layout: 
     there = made_on_cluster(data, MODE, transforms=transforms, dtype=dtype, layout=layout, seed=5, epoch=2)
     assert len(there) == 9
     assert_same(there, made_here(data, MODE, 2, transforms=transforms, dtype=dtype, layout=layout, seed=5))
+
+
+def test_rows_tell_inputs_and_targets(data: VideoDataset) -> None:
+    mode = FrameTuples((0, 6), (1, 2, 4), random_targets=2, clips=2)
+    there = made_on_cluster(data, mode, transforms=[*CROP, Reverse()], layout="CTHW", seed=5)
+    loader = VideoLoader(data, mode, batch_size=1, device="cpu", transforms=[*CROP, Reverse()], layout="CTHW", seed=5)
+    for row, batch in zip(there, loader, strict=True):
+        np.testing.assert_array_equal(row["frames"][:, row["input_places"]], batch.inputs[0])
+        np.testing.assert_array_equal(row["frames"][:, row["target_places"]], batch.targets[0])
+        np.testing.assert_array_equal(row["target_times"], batch.target_times[0])
+    taken = VideoDataset([VideoEntry(entry.path, columns={"target_times": "0.5"}) for entry in data])
+    with pytest.raises(ConfigurationError, match="columns target_times have names"):
+        made_on_cluster(taken, mode)
+    assert "target_times" in made_on_cluster(taken, UniformFrames(1))[0]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])

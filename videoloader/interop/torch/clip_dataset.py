@@ -173,7 +173,7 @@ def _batch(
     def column(name: str) -> list[Any]:
         return [sample[name] for sample in samples]
 
-    roles = samples[0].get("roles")
+    roles = samples[0].get("roles") if len({sample.get("roles") for sample in samples}) == 1 else None
     return kind(
         join_frames(column("frames")),  # in a worker, PyTorch's own function stacks straight into shared memory
         torch.tensor(column("label"), dtype=torch.int64),

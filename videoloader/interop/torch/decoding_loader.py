@@ -353,7 +353,7 @@ class DecodingLoader:
         transforms = self._transforms
         if request.transforms is not None:
             own = arrange_transforms(request.transforms)
-            if not own.fused:
+            if own.time or not own.fused:
                 raise ConfigurationError(
                     "transforms of a request can only cut, resize, flip and pad", request.video.path
                 )
