@@ -45,6 +45,25 @@ def test_batches_are_those_of_the_cpu(sample_folder: Path, layout: str) -> None:
         assert (gpu.frames.cpu() - cpu.frames).abs().max() <= 2.01 / 255 / 0.22
 
 
+@pytest.mark.parametrize("collate", ["stack", "list"])
+def test_inputs_targets_and_their_times_lie_on_the_gpu(sample_folder: Path, collate: Any) -> None:
+    data = vl.VideoDataset.from_folder(sample_folder)
+    # Targets in an order that no view of the frames has.
+    mode = vl.FrameTuples((0, 6), (4, 1, 2), clips=2)
+    settings: dict[str, Any] = {"transforms": [vl.Resize((64, 80)), vl.Reverse()], "layout": "CTHW", "seed": 3}
+
+    def batches(device: str) -> list[vl.Batch]:
+        return list(vl.VideoLoader(data, mode, batch_size=4, device=device, collate=collate, **settings))
+
+    for cpu, gpu in zip(batches("cpu"), batches("cuda"), strict=True):
+        for row in range(len(cpu)):
+            for name in ("inputs", "targets", "target_times"):
+                there, here = getattr(gpu, name)[row], getattr(cpu, name)[row]
+                assert there.is_cuda
+                assert there.shape == here.shape
+                assert (there.cpu().float() - here.float()).abs().max() <= (2 if name != "target_times" else 0)
+
+
 @pytest.mark.parametrize(
     "transforms",
     [
