@@ -247,6 +247,12 @@ def test_clip_data_sets_give_the_same(data: vl.VideoDataset, made: vl.Batch) -> 
         assert torch.equal(listed.target_times[row], made.target_times[row])
 
 
+def test_samples_of_several_modes_have_no_common_roles(data: vl.VideoDataset) -> None:
+    samples = [ClipDataset(data, mode, transforms=[CUT])[0] for mode in (vl.Triplets(), vl.FrameTuples((0, 2), 1))]
+    for kept, known in ((samples, False), (samples[:1], True), (samples[1:], True)):
+        assert (stack_clips(kept).roles is not None) == (list_clips(kept).roles is not None) == known
+
+
 def test_lists_give_the_same(data: vl.VideoDataset, made: vl.Batch) -> None:
     (listed,) = load(data, RANDOM, *TRANSFORMS, batch_size=5, layout="CTHW", seed=3, collate="list")
     for name in ("inputs", "targets", "target_times"):

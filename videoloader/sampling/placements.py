@@ -94,7 +94,7 @@ class Placed(CountedByLength):
 
     @property
     def _gaps(self) -> tuple[int, int]:
-        return integer_range("gap", self.gap)
+        return self.gap if isinstance(self.gap, tuple) else (self.gap, self.gap)
 
     def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
         reach = self._reach(self._gaps[0]) if pad == "none" else 1
