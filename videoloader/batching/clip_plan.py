@@ -84,7 +84,7 @@ def plan_views(
         for rng in rngs
         for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
     ]
-    return [PlannedClip(number, video, frame_numbers, mask, view, at, roles) for at, view in enumerate(views)]
+    return [PlannedClip(number, video, frame_numbers, mask, view, at, roles=roles) for at, view in enumerate(views)]
 
 
 def _shown_in_span(
