@@ -141,7 +141,7 @@ def test_values_of_transforms_that_cannot_be_meant(call: Callable[[], object], s
         ),
         ({"mode": 16}, r"mode must be a frame mode, such as RandomWindow\(16, stride=4\), .*, got 16"),
         ({"mode": "random"}, "mode must be a frame mode, .*, got 'random'"),
-        ({"mode": vl.RandomWindow}, "mode must be a frame mode, .*, got <class"),
+        ({"mode": vl.RandomWindow}, "mode must be a frame mode, .*, got the class RandomWindow"),
         ({"transforms": 3}, "transforms must be a list of transforms, got 3"),
         ({"transforms": vl.Resize}, "transforms must be a list of transforms, got <class"),
         ({"transforms": [vl.HorizontalFlip]}, r"number 0 of the transforms is .*: write HorizontalFlip\(…\)"),

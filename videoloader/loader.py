@@ -35,7 +35,7 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import FrameMode, clip_rng
-from videoloader.sampling.mode import mode_of
+from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
@@ -146,7 +146,7 @@ class VideoLoader:
     def __init__(
         self,
         dataset: VideoDataset,
-        mode: FrameMode | Sequence[int],
+        mode: FrameMode | FrameNumbers,
         *,
         batch_size: int,
         device: str | torch.device = "auto",

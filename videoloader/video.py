@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import Any, TypeAlias, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,10 @@ from videoloader.reading.decode_job import ClipSlots, DecodeJob, frame_times, sp
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import share_of_cores, workers_of_device
 from videoloader.sampling import AllFrames, FrameMode, clip_frames, clip_rng
-from videoloader.sampling.asked_frames import as_mode, asked_frames, frame_on_screen, frames_between
+from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
 from videoloader.sampling.exact_time import Time
+from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.sampling.roles import roles_of, target_times
-
-# What stands for several frames wherever a video is asked for them.
-FrameNumbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor
 
 
 class Video:
@@ -171,8 +169,8 @@ class Video:
         """One frame as uint8[3, H, W]; those of a slice, or of listed numbers, as uint8[T, 3, H, W].
 
         Args:
-            frames: an integer, a slice, or a list, array or tensor of integers, repeats allowed. Negative ones count
-                from the end.
+            frames: an integer, a slice, or a list, array or tensor of integers, repeats allowed, or of a bool for each
+                frame. Negative integers count from the end.
 
         Raises:
             TypeError: it is anything else, such as True, 1.5 or a tuple.
@@ -205,7 +203,7 @@ class Video:
             >>> clip.frames.shape, clip.frame_numbers[:3]
             (torch.Size([16, 3, 360, 640]), array([ 8, 12, 16]))
         """
-        return self._read(as_mode(mode), [clip], seed)[0]
+        return self._read(mode_of(mode), [clip], seed)[0]
 
     def at(self, seconds: Time) -> torch.Tensor:
         """The frame on screen at a time, uint8[3, H, W]: the last whose time is not after it.
@@ -259,7 +257,7 @@ class Video:
             >>> [int(view.frame_numbers[0]) for view in views]
             [0, 64, 128, 192]
         """
-        chosen = as_mode(mode)
+        chosen = mode_of(mode)
         return self._read(chosen, range(chosen.num_clips(AllFrames(self.index))), seed)
 
     def __iter__(self) -> Iterator[torch.Tensor]:

@@ -71,7 +71,7 @@ class TestIndexing:
         assert chosen.class_names == DATA.class_names
 
     @pytest.mark.parametrize(
-        "index", ["take", True, 1.5, None, (0, 3), [0.5], ["v0.mp4"], [[0, 1]], [[0], [1, 2]], {0}]
+        "index", ["take", True, [0, True], 1.5, None, (0, 3), [0.5], ["v0.mp4"], [[0, 1]], [[0], [1, 2]], {0}]
     )
     def test_what_is_no_number_is_a_type_error(self, index: Any) -> None:
         with pytest.raises(TypeError, match=r"rows are chosen by numbers, as data\[3\], .* got "):
@@ -79,11 +79,11 @@ class TestIndexing:
 
     @pytest.mark.parametrize("index", [10, -11, [0, 10], np.array([-11])])
     def test_a_row_that_is_not_there_is_an_index_error(self, index: Any) -> None:
-        with pytest.raises(IndexError, match=r"row (10|-11) is outside of a data set of 10 rows"):
+        with pytest.raises(IndexError, match=r"row (10|-11) is outside the data set\'s 10 rows"):
             DATA[index]
 
     def test_a_mask_has_a_value_for_each_row(self) -> None:
-        with pytest.raises(IndexError, match="one value for each of 10 rows, got 3"):
+        with pytest.raises(IndexError, match="one value for each of the data set's 10 rows, got 3"):
             DATA[[True, False, True]]
 
     @pytest.mark.parametrize("index", [[], np.zeros(10, np.bool_), slice(0)])

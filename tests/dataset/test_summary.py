@@ -100,7 +100,7 @@ def test_without_a_store_videos_are_indexed_now(data: VideoDataset) -> None:
 
 
 def test_arguments_of_a_wrong_kind_are_named(data: VideoDataset) -> None:
-    with pytest.raises(ConfigurationError, match=r"mode must be a frame mode, as RandomWindow\(16\), got 16"):
+    with pytest.raises(ConfigurationError, match=r"mode must be a frame mode, such as .* got 16"):
         data.describe(16)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="videos must be a positive integer, got 0"):
         data.describe(videos=0)

@@ -9,8 +9,8 @@ import pytest
 import torch
 from synthetic_index import make_index
 
-from videoloader import AtRate, ConfigurationError, FrameList, FrameRangeError, RandomWindow
-from videoloader.sampling.asked_frames import as_mode, asked_frames, frame_on_screen, frames_between
+from videoloader import AtRate, ConfigurationError, FrameList, FrameRangeError
+from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
 
 # In hundredths of a second: frame 3 comes late.
 INDEX = make_index([100, 104, 108, 120, 124], {0}, time_base=Fraction(1, 100))
@@ -31,6 +31,8 @@ def test_an_integer_of_any_library_is_one_frame(one: object) -> None:
         (torch.tensor([3]), [3]),
         (range(0, 9, 4), [0, 4, 8]),
         ([np.int64(1), torch.tensor(2)], [1, 2]),
+        (np.arange(10) > 7, [8, 9]),
+        (torch.arange(10) == 3, [3]),
         (slice(8, None, -3), [8, 5, 2]),
         (slice(20, 30), []),
         ([], []),
@@ -56,7 +58,6 @@ def test_slices_lists_arrays_and_tensors_are_several(several: object, expected: 
         ({1}, r"\{1\}"),
         (np.bool_(True), "True"),
         (torch.tensor(True), r"tensor\(True\)"),
-        (np.ones(10, bool), r"bool of shape \(10,\)"),
         (torch.ones(3), r"torch.float32 of shape \(3,\)"),
         (np.zeros((2, 2), int), r"int64 of shape \(2, 2\)"),
         (int, "the class int"),
@@ -74,36 +75,9 @@ def test_a_frame_outside_the_video_is_an_index_error(number: int, asked) -> None
         asked_frames(asked(number), 10, "a.mp4")
 
 
-@pytest.mark.parametrize("numbers", [[0, 4, -1], (0, 4, -1), np.array([0, 4, -1]), torch.tensor([0, 4, -1])])
-def test_frame_numbers_make_a_mode(numbers: object) -> None:
-    assert as_mode(numbers) == FrameList([0, 4, -1])
-
-
-def test_a_mode_stays_as_it_is() -> None:
-    mode = RandomWindow(16)
-    assert as_mode(mode) is mode
-
-
-@pytest.mark.parametrize(
-    ("other", "told"),
-    [
-        (3, "3"),
-        (slice(0, 5), r"slice\(0, 5, None\)"),
-        ("random", "'random'"),
-        (None, "None"),
-        (RandomWindow, "the class RandomWindow"),
-        ([0.5, 1.5], r"\[0.5, 1.5\]"),
-        (np.zeros((2, 2), int), r"int64 of shape \(2, 2\)"),
-    ],
-)
-def test_what_is_no_mode_is_refused_in_one_line(other: object, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"must be a frame mode, such as RandomWindow\(16\).*got {told}$"):
-        as_mode(other)
-
-
-def test_no_frames_are_no_mode() -> None:
-    with pytest.raises(ConfigurationError, match="one or more integers"):
-        as_mode([])
+def test_a_mask_has_a_value_for_each_frame() -> None:
+    with pytest.raises(FrameRangeError, match="one value for each of the video's 10 frames, got 2"):
+        asked_frames([True, False], 10, "a.mp4")
 
 
 @pytest.mark.parametrize(

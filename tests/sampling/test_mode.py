@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sampled_videos import all_clips, only_clip, video
@@ -30,6 +31,7 @@ from videoloader.sampling import (
     clip_frames,
     clip_rng,
 )
+from videoloader.sampling.mode import mode_of
 
 # Each mode with a padding of its own choice.
 MODES = {
@@ -185,3 +187,38 @@ def test_neighbouring_clips_have_unrelated_draws():
     draws = np.array([clip_rng(0, 0, clip).random() for clip in range(4000)])
     assert abs(draws.mean() - 0.5) < 0.025
     assert abs(np.corrcoef(draws[:-1], draws[1:])[0, 1]) < 0.08
+
+
+@pytest.mark.parametrize("numbers", [[0, 4, -1], (0, 4, -1), np.array([0, 4, -1]), torch.tensor([0, 4, -1])])
+def test_frame_numbers_make_a_mode(numbers: object) -> None:
+    assert mode_of(numbers) == FrameList([0, 4, -1])
+
+
+def test_a_mode_stays_as_it_is() -> None:
+    mode = RandomWindow(16)
+    assert mode_of(mode) is mode
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (3, "3"),
+        (slice(0, 5), r"slice\(0, 5, None\)"),
+        ("random", "'random'"),
+        (None, "None"),
+        (RandomWindow, "the class RandomWindow"),
+        ([True, False], r"\[True, False\]"),
+        ([0.5, 1.5], r"\[0.5, 1.5\]"),
+        (np.zeros((2, 2), int), r"int64 of shape \(2, 2\)"),
+    ],
+)
+def test_what_is_no_mode_is_refused_in_one_line(other: object, told: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=rf"must be a frame mode, such as RandomWindow\(16, stride=4\).*got {told}$"
+    ):
+        mode_of(other)
+
+
+def test_no_frames_are_no_mode() -> None:
+    with pytest.raises(ConfigurationError, match="one or more integers"):
+        mode_of([])

@@ -2,64 +2,30 @@
 
 from __future__ import annotations
 
-import operator
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import ConfigurationError, check_flag, check_uint64
 from videoloader.permutation import permute
+from videoloader.sampling.integers import positions_in, shortened
 
 Rows = npt.NDArray[np.int64]
 
 
-def row_number(index: object, count: int) -> int | None:
-    """The row of ``count`` that one number means, negative ones from the end; None where it is not one number.
-
-    Raises:
-        IndexError: there is no such row.
-        TypeError: it is True, False or a name.
-    """
-    if isinstance(index, bool | np.bool_ | str | bytes):
-        raise _wrong_type(index)
-    try:
-        row = operator.index(index)  # type: ignore[arg-type]  # checked by trying
-    except TypeError:
-        return None
-    if getattr(index, "shape", ()) != ():  # an array of one number is an array
-        return None
-    return int(_inside(np.array([row], np.int64), count)[0])
-
-
-def row_numbers(index: object, count: int) -> Rows:
-    """int64[K]: the rows of ``count`` that a slice, a list of numbers or a mask means, in its order.
-
-    Args:
-        index: a slice, integers or bool[N]: a list, an array or a tensor.
-        count: how many rows there are.
+def chosen_rows(index: object, count: int) -> tuple[Rows, bool]:
+    """The rows of ``count`` that ``data[index]`` means, and whether it is one row; see ``positions_in``.
 
     Raises:
         IndexError: there is no such row, or a mask has another length.
-        TypeError: it is nothing of that.
+        TypeError: it is no number, slice, list of numbers or mask.
     """
-    if isinstance(index, slice):
-        return np.arange(count)[index]
-    plain = index.tolist() if hasattr(index, "tolist") and not isinstance(index, np.ndarray) else index
-    if not isinstance(plain, list | range | np.ndarray):
-        raise _wrong_type(index)
-    try:
-        values = np.asarray(plain) if len(plain) else np.zeros(0, np.int64)
-    except ValueError:  # lists of several lengths
-        raise _wrong_type(index) from None
-    if values.ndim != 1 or values.dtype.kind not in "biu":
-        raise _wrong_type(index)
-    if values.dtype.kind != "b":
-        return _inside(values.astype(np.int64), count)
-    if len(values) != count:
-        raise IndexError(f"a mask must have one value for each of {count} rows, got {len(values)}")
-    return np.flatnonzero(values)
+    found = positions_in(index, count, "row", "the data set")
+    if found is None:
+        wanted = "data[3], data[10:20], data[[0, 3]] or a mask of bools"
+        column = "data.table.column(name) is a column"
+        raise TypeError(f"rows are chosen by numbers, as {wanted}, got {shortened(index)}; {column}")
+    return found
 
 
 def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> tuple[Rows, Rows]:
@@ -84,15 +50,3 @@ def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> 
     in_first = np.empty(count, np.bool_)
     in_first[order] = taken
     return np.flatnonzero(in_first[video_of_row]), np.flatnonzero(~in_first[video_of_row])
-
-
-def _inside(rows: Rows, count: int) -> Rows:
-    outside = (rows < -count) | (rows >= count)
-    if outside.any():
-        raise IndexError(f"row {rows[outside][0]} is outside of a data set of {count} rows")
-    return np.where(rows < 0, rows + count, rows)
-
-
-def _wrong_type(index: Any) -> TypeError:
-    wanted = "data[3], data[10:20], data[[0, 3]] or a mask of bools"
-    return TypeError(f"rows are chosen by numbers, as {wanted}, got {index!r}; data.table.column(name) is a column")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset.choosing import row_number, row_numbers, split_rows
+from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
@@ -27,6 +27,7 @@ from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import BuildReport, build_store
 from videoloader.sampling import FrameMode
+from videoloader.sampling.mode import FrameNumbers
 
 if TYPE_CHECKING:
     import torch
@@ -113,8 +114,8 @@ class VideoDataset(Sequence[VideoEntry]):
     @overload
     def __getitem__(self, index: slice | Sequence[int] | npt.NDArray[Any] | torch.Tensor) -> VideoDataset: ...
     def __getitem__(self, index: Any) -> VideoEntry | VideoDataset:
-        row = row_number(index, len(self))
-        return self._take(row_numbers(index, len(self))) if row is None else self.entries[row]
+        rows, is_one = chosen_rows(index, len(self))
+        return self.entries[int(rows[0])] if is_one else self._take(rows)
 
     def __add__(self, other: VideoDataset) -> VideoDataset:
         return _joined((self, other))
@@ -257,14 +258,14 @@ class VideoDataset(Sequence[VideoEntry]):
         return _joined([data._take(repeat_to(len(data), size, seed)) for data, size in zip(parts, sizes, strict=True)])
 
     def describe(
-        self, mode: FrameMode | None = None, *, store: Store | None = None, videos: int = 64
+        self, mode: FrameMode | FrameNumbers | None = None, *, store: Store | None = None, videos: int = 64
     ) -> DatasetSummary:
         """What the data set holds: videos, hours, codecs, sizes, rates, GOPs, and what clips of it cost to decode.
 
         It is a record of figures; ``print`` it for a table.
 
         Args:
-            mode: frame mode of those clips.
+            mode: frame mode of those clips, or frame numbers.
             store: where the videos were indexed (``build_index``). Without one they are indexed now.
             videos: how many, chosen at random, the cost is computed from.
 

@@ -12,8 +12,9 @@ import numpy as np
 from videoloader.dataset.clip_cost import ADVISED_GOP, ClipCost, estimate_cost
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, DISPLAYED_WIDTH, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import NONE, EntryTable
-from videoloader.errors import ConfigurationError, check_positive
+from videoloader.errors import check_positive
 from videoloader.sampling import FrameMode
+from videoloader.sampling.mode import FrameNumbers, mode_of
 
 Fact = TypeVar("Fact")
 
@@ -85,11 +86,10 @@ class DatasetSummary:
 
 
 def summarize(
-    table: EntryTable, left_out: int, mode: FrameMode | None, store: Store | None, videos: int
+    table: EntryTable, left_out: int, mode: FrameMode | FrameNumbers | None, store: Store | None, videos: int
 ) -> DatasetSummary:
     """The figures of a data set; arguments and errors as of ``VideoDataset.describe``."""
-    if mode is not None and not isinstance(mode, FrameMode):
-        raise ConfigurationError(f"mode must be a frame mode, as RandomWindow(16), got {mode!r}")
+    measured = None if mode is None else mode_of(mode)
     check_positive(videos=videos)
     columns = ["codec", DISPLAYED_HEIGHT, DISPLAYED_WIDTH, "fps", "duration_s", "frames", "packets", "keyframes"]
     columns += ["longest_gop", "is_vfr", "error IS NOT NULL"]
@@ -97,7 +97,7 @@ def summarize(
         different = list(dict.fromkeys(table.path))
         facts = list(facts_of_rows(opened, different, columns))
         readable = [fact[:-1] for fact in facts if not fact[-1]]
-        cost = estimate_cost(table, mode, opened, videos) if mode is not None else None
+        cost = None if measured is None else estimate_cost(table, measured, opened, videos)
     codec, height, width, fps, seconds, frames, packets, keys, gop, vfr = (
         zip(*readable, strict=True) if readable else [()] * 10
     )

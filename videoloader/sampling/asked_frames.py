@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import reprlib
-from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
@@ -17,6 +14,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.at_rate import AtRate, screen_time
 from videoloader.sampling.exact_time import Time, as_times, exact_rate, first_at_or_after, in_units, last_at_or_before
 from videoloader.sampling.frame_list import FrameList
+from videoloader.sampling.integers import positions_in, shortened
 from videoloader.sampling.mode import FrameMode
 from videoloader.sampling.sampled_video import AllFrames
 
@@ -25,7 +23,8 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
     """The frames that ``video[asked]`` means.
 
     Args:
-        asked: an integer, a slice, or a list, array or tensor of integers; negative ones count from the end.
+        asked: an integer, a slice, or a list, array or tensor of integers or of a bool for each frame; negative
+            integers count from the end.
         count: number of frames of the video.
         source: name of the video, for messages.
 
@@ -34,46 +33,22 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
 
     Raises:
         TypeError: it is anything else.
-        FrameRangeError: a frame number lies outside the video.
+        FrameRangeError: a frame number lies outside the video, or there are not as many bools as frames.
 
     Example:
         >>> asked_frames([0, -1], 60, "clip.mp4"), asked_frames(7, 60, "clip.mp4")
         ((array([ 0, 59]), False), (array([7]), True))
     """
-    if isinstance(asked, slice):
-        return np.arange(*asked.indices(count), dtype=np.int64), False
-    number = _integer(asked)
-    numbers = [number] if number is not None else None if isinstance(asked, tuple) else _integers(asked)
-    if numbers is None:
+    try:
+        found = positions_in(asked, count, "frame", "the video")
+    except IndexError as error:
+        raise FrameRangeError(str(error), source) from None
+    if found is None:
         raise TypeError(
-            "the index of a video must be an integer, a slice, or a list, 1-D array or 1-D tensor of integers, "
-            f"got {_shortened(asked)}"
+            "the index of a video must be an integer, a slice, or a list, 1-D array or 1-D tensor of integers or a "
+            f"bool for each frame, got {shortened(asked)}"
         )
-    for each in numbers:
-        if not -count <= each < count:
-            raise FrameRangeError(f"frame {each} is outside the video's {count} frames", source)
-    return np.array([each % count for each in numbers], np.int64), number is not None
-
-
-def as_mode(asked: Any) -> FrameMode:
-    """A frame mode as it is, or the ``FrameList`` of a list, range, array or tensor of frame numbers.
-
-    Raises:
-        ConfigurationError: it is anything else, or lists no frames.
-
-    Example:
-        >>> as_mode(range(0, 6, 2))
-        FrameList(frames=(0, 2, 4), pad='none')
-    """
-    numbers = _integers(asked)
-    if numbers is not None:
-        return FrameList(tuple(numbers))
-    if isinstance(asked, FrameMode) and not isinstance(asked, type):
-        return asked
-    raise ConfigurationError(
-        "mode must be a frame mode, such as RandomWindow(16), or a list, range, 1-D array or 1-D tensor of frame "
-        f"numbers, got {_shortened(asked)}"
-    )
+    return found
 
 
 def frame_on_screen(index: VideoIndex, seconds: Time) -> int:
@@ -125,34 +100,3 @@ def _units_on_screen(index: VideoIndex, name: str, seconds: Time, *, is_end: boo
     raise FrameRangeError(
         f"{name}={seconds}: the video is shown from {float(first * base)} to {float(stop * base)} s", index.source
     )
-
-
-def _integer(value: Any) -> int | None:
-    """The integer that a value is; None for all else, and for True and False."""
-    plain = _plain(value)
-    try:
-        return None if isinstance(plain, bool) else operator.index(plain)
-    except TypeError:
-        return None
-
-
-def _integers(values: Any) -> list[int] | None:
-    plain = _plain(values)
-    if not isinstance(plain, Sequence) or isinstance(plain, str | bytes):
-        return None
-    numbers = [number for number in map(_integer, plain) if number is not None]
-    return numbers if len(numbers) == len(plain) else None
-
-
-def _plain(value: Any) -> Any:
-    """An array or tensor, on any device, as Python's own numbers and lists; anything else as it is."""
-    is_array = hasattr(value, "tolist") and hasattr(value, "ndim") and not isinstance(value, type)
-    return value.tolist() if is_array else value
-
-
-def _shortened(value: Any) -> str:
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    if getattr(value, "ndim", 0):
-        return f"{value.dtype} of shape {tuple(value.shape)}"
-    return reprlib.repr(value)

@@ -14,6 +14,7 @@ import numpy as np
 from videoloader import padding
 from videoloader.errors import ConfigurationError
 from videoloader.sampling.exact_time import Time, as_times
+from videoloader.sampling.integers import several_integers, shortened
 from videoloader.sampling.sampled_video import SampledVideo
 
 
@@ -82,13 +83,9 @@ def integer_tuple(name: str, values: Any) -> tuple[int, ...]:
     Raises:
         ConfigurationError: it is anything else.
     """
-    try:
-        numbers = np.asarray(values)
-    except ValueError:  # a list of lists of different lengths
-        numbers = np.empty(0)
-    integers = np.issubdtype(numbers.dtype, np.integer) and np.can_cast(numbers.dtype, np.int64)
-    if numbers.ndim != 1 or not numbers.size or not integers:
-        raise ConfigurationError(f"{name} must be a list of one or more integers, got {values!r}")
+    numbers = several_integers(values)
+    if numbers is None or not len(numbers) or not np.can_cast(numbers.dtype, np.int64) or numbers.dtype == np.bool_:
+        raise ConfigurationError(f"{name} must be a list of one or more integers, got {shortened(values)}")
     return tuple(numbers.tolist())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,14 @@ from videoloader import padding
 from videoloader.errors import ArgumentError, FrameRangeError, check_uint64
 from videoloader.sampling.columns import Pad, pad_of
 from videoloader.sampling.frame_list import FrameList
+from videoloader.sampling.integers import several_integers, shortened
 from videoloader.sampling.sampled_video import SampledVideo
+
+if TYPE_CHECKING:
+    import torch
+
+# What stands for several frames of a video wherever they are asked for.
+FrameNumbers: TypeAlias = "Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor"
 
 
 @runtime_checkable
@@ -55,20 +62,26 @@ class FrameMode(Protocol):
         """
 
 
-def mode_of(given: FrameMode | Sequence[int]) -> FrameMode:
-    """A frame mode given as itself, or as a list of frame numbers.
+def mode_of(given: Any) -> FrameMode:
+    """A frame mode as it is, or the ``FrameList`` of a list, range, array or tensor of frame numbers.
 
     Raises:
-        ArgumentError: it is neither.
-        ConfigurationError: the list is empty, or holds something else.
+        ArgumentError: it is anything else.
+        ConfigurationError: it lists no frames.
+
+    Example:
+        >>> mode_of(range(0, 6, 2))
+        FrameList(frames=(0, 2, 4), pad='none')
     """
     if isinstance(given, FrameMode) and not isinstance(given, type):
         return given
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes | type):
-        return FrameList(tuple(given))
-    raise ArgumentError(
-        f"mode must be a frame mode, such as RandomWindow(16, stride=4), or a list of frame numbers, got {given!r}"
-    )
+    numbers = several_integers(given)
+    if numbers is None or numbers.dtype == np.bool_:
+        raise ArgumentError(
+            "mode must be a frame mode, such as RandomWindow(16, stride=4), or a list, range, 1-D array or 1-D tensor "
+            f"of frame numbers, got {shortened(given)}"
+        )
+    return FrameList(numbers.tolist())
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.order.clip_table import build_clip_table
 from videoloader.sampling import FrameMode
-from videoloader.sampling.mode import mode_of
+from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
@@ -42,7 +42,7 @@ _CALLS_AN_ACTOR = 2
 @tells_of_arguments
 def read_clips(
     dataset: VideoDataset,
-    mode: FrameMode | Sequence[int],
+    mode: FrameMode | FrameNumbers,
     *,
     transforms: Transforms | Compose = (),
     layout: Layout = "TCHW",

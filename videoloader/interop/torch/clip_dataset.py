@@ -25,7 +25,7 @@ from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
 from videoloader.sampling import FrameMode, clip_rng
-from videoloader.sampling.mode import mode_of
+from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
@@ -63,7 +63,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
     def __init__(
         self,
         dataset: VideoDataset,
-        mode: FrameMode | Sequence[int],
+        mode: FrameMode | FrameNumbers,
         *,
         transforms: Transforms | Compose = (),
         layout: Layout = "TCHW",

@@ -12,7 +12,7 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoEntry
 from videoloader.errors import ConfigurationError, check_uint64
 from videoloader.sampling import FrameMode
-from videoloader.sampling.mode import mode_of
+from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms import Normalize, Transform
 from videoloader.transforms.planning.pipeline import Transforms, list_transforms
 
@@ -57,7 +57,7 @@ class ClipRequest:
     def __init__(
         self,
         video: str | os.PathLike[str] | VideoEntry,
-        mode: FrameMode | Sequence[int],
+        mode: FrameMode | FrameNumbers,
         *,
         clip: int = 0,
         seed: int | None = None,

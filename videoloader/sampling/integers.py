@@ -1,0 +1,99 @@
+"""Integers as users give them: Python's own, and those of lists, arrays and tensors of any library."""
+
+from __future__ import annotations
+
+import operator
+import reprlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def one_integer(value: Any) -> int | None:
+    """The integer that a value is; None for all else, and for True and False."""
+    plain = _plain(value)
+    try:
+        return None if isinstance(plain, bool) else operator.index(plain)
+    except TypeError:
+        return None
+
+
+def several_integers(values: Any) -> npt.NDArray[Any] | None:
+    """The integers of a list, tuple, range, 1-D array or 1-D tensor.
+
+    Returns:
+        An array of integers, of bools where ``values`` is a mask, or None where it is anything else.
+
+    Example:
+        >>> several_integers([np.int8(1), torch.tensor(2)]), several_integers([True, False]), several_integers([0.5])
+        (array([1, 2]), array([ True, False]), None)
+    """
+    if isinstance(values, np.ndarray):
+        return values if values.ndim == 1 and values.dtype.kind in "biu" else None
+    listed = _plain(values)
+    if not isinstance(listed, Sequence) or isinstance(listed, str | bytes | bytearray):
+        return None
+    items = [_plain(each) for each in listed]
+    if items and all(isinstance(each, bool) for each in items):
+        return np.array(items)
+    numbers = [one_integer(each) for each in items]
+    if None in numbers:
+        return None
+    try:
+        return np.array(numbers, np.int64)
+    except OverflowError:
+        return np.array(numbers, object)
+
+
+def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDArray[np.int64], bool] | None:
+    """The positions that ``sequence[asked]`` means in a sequence, as numpy reads them.
+
+    Args:
+        asked: an integer, a slice, several integers, or a mask of ``count`` bools. Negative integers count from the
+            end.
+        count: length of the sequence.
+        one, whole: what it consists of, and its name, for messages.
+
+    Returns:
+        int64[K], and whether one was asked for by an integer; None where ``asked`` is anything else.
+
+    Raises:
+        IndexError: there is no such position, or a mask has another length.
+
+    Example:
+        >>> positions_in([0, -1], 60, "row", "the data set")
+        (array([ 0, 59]), False)
+    """
+    if isinstance(asked, slice):
+        return np.arange(*asked.indices(count), dtype=np.int64), False
+    number = one_integer(asked)
+    # A tuple is the index of several dimensions.
+    numbers = None if isinstance(asked, tuple) else several_integers(asked if number is None else [number])
+    if numbers is None:
+        return None
+    if numbers.dtype == np.bool_:
+        if len(numbers) != count:
+            raise IndexError(f"a mask must have one value for each of {whole}'s {count} {one}s, got {len(numbers)}")
+        return np.flatnonzero(numbers), False
+    outside = (numbers < -count) | (numbers >= count)
+    if outside.any():
+        raise IndexError(f"{one} {numbers[outside][0]} is outside {whole}'s {count} {one}s")
+    positions = numbers.astype(np.int64)
+    return np.where(positions < 0, positions + count, positions), number is not None
+
+
+def shortened(value: Any) -> str:
+    """A value for a message: arrays by type and shape, the rest in a few words."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if getattr(value, "ndim", 0):
+        return f"{value.dtype} of shape {tuple(value.shape)}"
+    return reprlib.repr(value)
+
+
+def _plain(value: Any) -> Any:
+    """An array or tensor, on any device, as Python's own numbers and lists; anything else as it is."""
+    is_array = hasattr(value, "tolist") and hasattr(value, "ndim") and not isinstance(value, type)
+    return value.tolist() if is_array else value
