@@ -5,24 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
-from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
-from videoloader.dataset.known_columns import entries_of
 from videoloader.dataset.labels import in_common_classes
-from videoloader.dataset.missing import without_missing
-from videoloader.dataset.paths import entries_of_paths, path_text
-from videoloader.dataset.reading import read_table
+from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to
 from videoloader.dataset.stores import Store
 from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
-from videoloader.dataset.webdataset import shard_entries
 from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import BuildReport, build_store
@@ -34,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class VideoDataset(Sequence[VideoEntry]):
+class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.
 
     Rows are made when asked for, so a million of them take little more memory than their paths. ``data[3]`` is a
@@ -310,174 +305,6 @@ class VideoDataset(Sequence[VideoEntry]):
         return build_store(
             self.table.path, store, root=root, workers=workers, progress=progress, retry=retry, prune=prune
         )
-
-    @classmethod
-    def from_paths(
-        cls,
-        paths: Iterable[str | os.PathLike[str]],
-        labels: Iterable[SupportsIndex | str | None] | None = None,
-        *,
-        class_names: Sequence[str] | None = None,
-    ) -> VideoDataset:
-        """One entry for each path, in their order.
-
-        Args:
-            paths: of the videos, in any form that ``Video`` takes. They are not opened here.
-            labels: one for each path: all integers from 0 (a list, an array, a tensor), or all names; None or
-                -1 for a video without a label.
-            class_names: the name of each number; for names, unless given, those that occur in natural order.
-                Give it where several splits of one data set must agree.
-
-        Raises:
-            ConfigurationError: there are no paths, not as many labels as paths, or a label has no class name.
-
-        Example:
-            ``VideoDataset.from_paths(sorted(Path("clips").glob("*.mp4")))``
-        """
-        return cls(*entries_of_paths(paths, labels, class_names))
-
-    @classmethod
-    def from_folder(
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        extensions: Collection[str] = VIDEO_EXTENSIONS,
-        class_names: Sequence[str] | None = None,
-    ) -> VideoDataset:
-        """All videos in a folder and the folders in it, in natural order ("clip2" before "clip10").
-
-        With no video directly in ``folder``, each folder in it is a class, with or without videos, so that
-        splits with the same folders agree on the labels. Otherwise there are no labels. Hidden files and
-        folders (with a leading dot) are skipped, links are followed. Unless ``extensions`` are given, a warning
-        tells of files of other endings, and ``left_out`` lists them; lists, notes and subtitles do not count.
-
-        Args:
-            folder: the root.
-            extensions: of the files that are videos, in any case, with or without the dot. ``IMAGE_EXTENSIONS``
-                makes a video of one frame of each image file (ImageNet's ``class/image.jpg``).
-            class_names: unless given, the folders' names in natural order. Another folder is an error.
-
-        Raises:
-            SourceError: a folder cannot be read.
-            ConfigurationError: there is no video, or the folders are not those of ``class_names``.
-
-        Example:
-            ``VideoDataset.from_folder("kinetics/train")`` for ``kinetics/train/archery/….mp4``
-        """
-        return cls(*entries_of_files(path_text("folder", folder), file_endings(extensions), class_names))
-
-    @classmethod
-    def from_frame_folders(
-        cls, folder: str | os.PathLike[str], *, class_names: Sequence[str] | None = None
-    ) -> VideoDataset:
-        """All folders in a folder that hold image files, each a video with one frame a file, in natural order.
-
-        With such a folder (or an image) directly in ``folder``, there are no labels: ``davis/480p/bear/00000.jpg``.
-        Otherwise each folder in it is a class: ``ucf101/Archery/clip1/1.jpg``. Where these only group the videos, as
-        in Vimeo-90K's ``sequences/00001/0001/im1.png``, the labels are the groups' numbers. Hidden folders are
-        skipped, links are followed. The image files are not opened here.
-
-        Frames come at one a second: seconds are frame numbers.
-
-        Args:
-            folder: the root.
-            class_names: unless given, the folders' names in natural order. Another folder is an error.
-
-        Raises:
-            SourceError: a folder cannot be read.
-            ConfigurationError: there is no image file, or the folders are not those of ``class_names``.
-
-        Example:
-            ``VideoDataset.from_frame_folders("vimeo_septuplet/sequences")``
-        """
-        return cls(*entries_of_frame_folders(path_text("folder", folder), class_names))
-
-    @classmethod
-    def from_csv(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        columns: Mapping[str, str] | None = None,
-        root: str | os.PathLike[str] | None = None,
-        class_names: Sequence[str] | None = None,
-        missing: str = "unchecked",
-        header: Sequence[str] | None = None,
-        separator: str | None = None,
-    ) -> VideoDataset:
-        """One entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
-
-        Files whose names end with ``.jsonl`` or ``.ndjson``, and ``.parquet`` or ``.pq``, are read as such, all others
-        as CSV; its separator is the comma, tab or semicolon, whichever is most in the header. Columns are found by
-        name, in any case, the first that is there::
-
-            path            path, video, filename, file, video_path, file_path, filepath, file_name
-            label           label, class, label_name, class_name         numbers in every row, or names
-            start           start_frame                                  frame number
-            stop            end_frame, stop_frame                        frame number, exclusive
-            start_seconds   start, start_time, start_seconds, time_start
-            stop_seconds    end, stop, end_time, stop_time, end_seconds, stop_seconds, time_end
-
-        Seconds are looked at where there are no frame columns. An empty start or stop is that of the video. Other
-        columns travel in ``VideoEntry.columns``: as text from CSV, else with the types that they have in the file.
-        A warning names those of them that look like a label or an end (``class_id``, ``t_start``) where the table has
-        no column above for it.
-
-        Args:
-            path: of the table.
-            columns: the file's names for columns above, e.g. ``{"path": "clip", "start_seconds": "t0"}``.
-            root: folder that relative paths start from; the table's own unless given.
-            class_names: as for ``from_paths``.
-            missing: ``"raise"`` or ``"skip"`` (into ``left_out``) where local files are not there; ``"unchecked"``
-                does not look, and indexing finds out.
-            header: names of the columns of a text table without a header: its first line then is a row.
-            separator: between the values of a text table, one character. A space is any number of spaces and tabs,
-                as in lists for DALI and MMAction2, where the last values of a line may be missing.
-
-        Raises:
-            SourceError: the table cannot be read, or a file is not there.
-            ConfigurationError: the table or a value makes no sense, with the line; a column is missing; or pyarrow
-                is (``pip install 'videoloader[parquet]'``).
-
-        Example:
-            ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``, or for lines ``clips/a.mp4 3 1.5 4.0``::
-
-                VideoDataset.from_csv("train.txt", header=["path", "label", "start", "end"], separator=" ")
-        """
-        source, folder = path_text("path", path), None if root is None else path_text("root", root)
-        rows = read_table(source, header, separator)
-        table, known = entries_of(rows, columns or {}, folder, class_names, headless=header is not None)
-        there, left_out = without_missing(table, missing, source)
-        return cls(there, known, left_out)
-
-    @classmethod
-    def from_tars(
-        cls,
-        shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-        *,
-        extensions: Collection[str] = VIDEO_EXTENSIONS,
-        class_names: Sequence[str] | None = None,
-    ) -> VideoDataset:
-        """All videos in tar archives, in their order there; in the layout of WebDataset or any other.
-
-        Nothing is unpacked: videos are read where they lie. A file with the same path as a video up to the first
-        dot of its name belongs to it: ``key.cls`` is its label, a number or a name, and others of at most 64 KiB
-        are ``VideoEntry.columns`` by extension: ``json`` parsed, ``txt`` as text, else bytes. ``"__key__"`` is
-        the key.
-
-        Args:
-            shards: paths or URLs of the archives, or one of them.
-            extensions: of the files that are videos, in any case, with or without the dot.
-            class_names: as for ``from_paths``.
-
-        Raises:
-            SourceError, IndexingError: an archive cannot be read, or is damaged.
-            UnsupportedError: it is compressed.
-            ConfigurationError: there is no video, or a file beside one is not what its name says.
-
-        Example:
-            ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
-        """
-        return cls(*shard_entries(shards, file_endings(extensions), class_names))
 
 
 def _with_ratios(datasets: object, ratios: object) -> tuple[list[VideoDataset], list[float]]:

@@ -1,0 +1,244 @@
+"""Tables of videos from text files."""
+
+import pytest
+
+from videoloader.dataset import VideoDataset, VideoEntry
+from videoloader.errors import ConfigurationError, SourceError
+
+
+def touch(root, *names):
+    for name in names:
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    return root
+
+
+def table(root, text, name="rows.csv", encoding="utf-8"):
+    file = root / name
+    file.write_bytes(text.encode(encoding))
+    return file
+
+
+class TestFromCsv:
+    @pytest.mark.parametrize("column", ["path", "video", "filename", "file", "Path", " VIDEO "])
+    def test_finds_the_path_column(self, tmp_path, column):
+        data = VideoDataset.from_csv(table(tmp_path, f"id,{column}\n1,a.mp4\n"))
+        assert data[0].path == str(tmp_path / "a.mp4")
+        assert data[0].columns == {"id": "1"}
+        assert (data[0].label, data.class_names) == (None, ())
+
+    @pytest.mark.parametrize("column", ["label", "class"])
+    def test_names_become_numbers_in_natural_order(self, tmp_path, column):
+        data = VideoDataset.from_csv(table(tmp_path, f"path,{column}\na,c10\nb,c2\nc,c10\n"))
+        assert data.class_names == ("c2", "c10")
+        assert [entry.label for entry in data] == [1, 0, 1]
+
+    def test_numbers_stay_as_they_are(self, tmp_path):
+        data = VideoDataset.from_csv(table(tmp_path, "path,label\na,12\nb,3\n"))
+        assert [entry.label for entry in data] == [12, 3]
+        assert data.class_names == ()
+
+    def test_one_name_among_numbers_makes_them_all_names(self, tmp_path):
+        data = VideoDataset.from_csv(table(tmp_path, "path,label\na,12\nb,x\n"))
+        assert data.class_names == ("12", "x")
+
+    def test_class_names_fix_the_numbers_of_names_and_name_numbers(self, tmp_path):
+        file = table(tmp_path, "path,label\na,1\nb,0\n")
+        assert [e.label for e in VideoDataset.from_csv(file, class_names=["x", "y"])] == [1, 0]
+        assert [e.label for e in VideoDataset.from_csv(file, class_names=["1", "0"])] == [0, 1]
+
+    @pytest.mark.parametrize(
+        ("header", "row", "ends"),
+        [
+            ("start_frame,end_frame", "3,9", {"start": 3, "stop": 9}),
+            ("start,end", "1.5,2", {"start_seconds": 1.5, "stop_seconds": 2.0}),
+            ("start_time,end_time", "0,2.25", {"start_seconds": 0.0, "stop_seconds": 2.25}),
+            ("start,stop", ",2", {"stop_seconds": 2.0}),
+            ("start_frame,end_frame", "3,", {"start": 3}),
+        ],
+    )
+    def test_finds_starts_and_stops_in_frames_or_seconds(self, tmp_path, header, row, ends):
+        data = VideoDataset.from_csv(table(tmp_path, f"path,{header}\na.mp4,{row}\n"))
+        assert data[0] == VideoEntry(str(tmp_path / "a.mp4"), **ends)
+
+    def test_frames_win_over_seconds_which_then_travel(self, tmp_path):
+        text = "path,start_time,end_time,start_frame,end_frame\na.mp4,0.12,0.36,3,9\n"
+        (entry,) = VideoDataset.from_csv(table(tmp_path, text))
+        assert (entry.start, entry.stop, entry.start_seconds, entry.stop_seconds) == (3, 9, None, None)
+        assert entry.columns == {"start_time": "0.12", "end_time": "0.36"}
+
+    def test_columns_can_be_named(self, tmp_path):
+        file = table(tmp_path, "path,clip,verb,t0,t1,label\nx,a.mp4,run,1,2,noise\n")
+        names = {"path": "clip", "label": "verb", "start_seconds": "t0", "stop_seconds": "t1"}
+        (entry,) = VideoDataset.from_csv(file, columns=names)
+        assert entry == VideoEntry(
+            str(tmp_path / "a.mp4"),
+            0,
+            start_seconds=1.0,
+            stop_seconds=2.0,
+            columns={"path": "x", "label": "noise"},
+        )
+
+    def test_relative_paths_start_from_the_tables_folder_or_the_root(self, tmp_path):
+        text = "path\nsub/a.mp4\n/data/b.mp4\ns3://bucket/c.mp4\n"
+        (tmp_path / "lists").mkdir()
+        file = table(tmp_path / "lists", text)
+        rest = ["/data/b.mp4", "s3://bucket/c.mp4"]
+        paths = [entry.path for entry in VideoDataset.from_csv(file)]
+        assert paths == [str(tmp_path / "lists/sub/a.mp4"), *rest]
+        paths = [entry.path for entry in VideoDataset.from_csv(file, root=tmp_path)]
+        assert paths == [str(tmp_path / "sub/a.mp4"), *rest]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'path,label,note\na.mp4,run,"slow, but steady"\n',
+            "path\tlabel\tnote\na.mp4\trun\tslow, but steady\n",
+            'path;label;note\r\n"a.mp4";run;slow, but steady\r\n',
+            '\ufeffpath,label,note\n\na.mp4,run,"slow, but steady"\n\n',
+        ],
+        ids=["comma", "tab", "semicolon", "byte order mark and blank lines"],
+    )
+    def test_reads_what_spreadsheets_write(self, tmp_path, text):
+        (entry,) = VideoDataset.from_csv(table(tmp_path, text))
+        assert entry == VideoEntry(str(tmp_path / "a.mp4"), 0, columns={"note": "slow, but steady"})
+
+    def test_an_empty_label_column_is_none(self, tmp_path):
+        data = VideoDataset.from_csv(table(tmp_path, "path,label\na,\nb,\n"))
+        assert [entry.label for entry in data] == [None, None]
+
+    @pytest.mark.parametrize(
+        ("text", "arguments", "message"),
+        [
+            ("", {}, "no rows under a header"),
+            ("path,label\n", {}, "no rows under a header"),
+            ("name,label\na,1\n", {}, r"columns=\{'path': …\}.*\['name', 'label'\]"),
+            ("path,path\na,b\n", {}, r"a name twice: \['path', 'path'\]"),
+            ("path,label\na,1\nb\n", {}, "line 3: 1 values, header of 2"),
+            ("path,label\na,1,2\n", {}, "line 2: 3 values, header of 2"),
+            ("path,label\na,x\nb,\n", {}, "line 3: the label is missing"),
+            ("path,label\na,x\nb,z\n", {"class_names": ["x", "y"]}, "line 3: label 'z' is none of"),
+            ("path,label\na,1\nb,2\n", {"class_names": ["x", "y"]}, "line 3: label 2 is none of"),
+            ("path,label\n ,1\n", {}, "line 2: path must be a non-empty string"),
+            ("path,start_frame\na,1\nb,2.5\n", {}, "line 3: start '2.5' is no whole number"),
+            ("path,end\na,1\nb,late\n", {}, "line 3: stop_seconds 'late' is no number"),
+            ("path,end\na,nan\n", {}, "line 2: .*stop_seconds must be .*, got nan"),
+            ("path,start,end\na,2,1\n", {}, "line 2: .*start_seconds=2.0, stop_seconds=1.0"),
+            ('path,label\n"a\nb",1\nc\n', {}, "line 4: 1 values"),
+            ('path,label\na,1\n"b,2\n', {}, "after line 2: "),
+            ("path,start_frame,end\na,1,2\n", {}, "columns=….*frames or seconds"),
+            ("path\na\n", {"columns": {"path": "clip"}}, r"columns must .*\['path'\], got 'path': 'clip'"),
+            ("path\na\n", {"columns": {"video": "path"}}, "columns must .*, got 'video': 'path'"),
+        ],
+    )
+    def test_nonsense_is_an_error_that_names_file_and_line(self, tmp_path, text, arguments, message):
+        file = table(tmp_path, text)
+        with pytest.raises(ConfigurationError, match=f"^{file}: .*{message}"):
+            VideoDataset.from_csv(file, **arguments)
+
+    @pytest.mark.parametrize(
+        ("header", "unused"),
+        [
+            ("t_start,t_end", {"start_seconds": "t_start", "stop_seconds": "t_end"}),
+            ("labels", {"label": "labels"}),
+            ("class_id,score", {"label": "class_id"}),
+            ("frameStart,frameEnd", {"start": "frameStart", "stop": "frameEnd"}),
+            ("action,start,clip_end", {"label": "action", "stop_seconds": "clip_end"}),
+            ("verb_class,noun_class", {"label": "verb_class"}),
+        ],
+    )
+    def test_a_warning_names_columns_that_look_like_a_label_or_a_time(self, tmp_path, header, unused):
+        file = table(tmp_path, f"path,{header}\na.mp4{',1' * (header.count(',') + 1)}\n")
+        with pytest.warns(UserWarning, match="not taken for a label or a time") as warned:
+            VideoDataset.from_csv(file)
+        (warning,) = warned
+        message = f"not taken for a label or a time: {', '.join(unused.values())}; if they are, give columns={unused}"
+        assert str(warning.message) == f"{file}: {message}"
+        assert warning.filename == __file__
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize(
+        "header",
+        ["label,class_id", "start_frame,end_frame,t_start,t_end", "score,weekend,subclass,transaction,restart,tool"],
+    )
+    def test_other_columns_travel_without_a_word(self, tmp_path, header):
+        file = table(tmp_path, f"path,{header}\na.mp4,{','.join(map(str, range(header.count(',') + 1)))}\n")
+        assert len(VideoDataset.from_csv(file)) == 1
+
+    def test_missing_files_are_left_out_with_a_warning_that_counts_them(self, tmp_path):
+        touch(tmp_path, "a.mp4")
+        file = table(tmp_path, "path\na.mp4\nb.mp4\nc.mp4\n")
+        with pytest.warns(
+            UserWarning, match=rf"^{file}: 2 of 3 rows are left out \(2 not there\); left_out lists them"
+        ):
+            data = VideoDataset.from_csv(file, missing="skip")
+        assert data.left_out == tuple((str(tmp_path / name), "there is no such file") for name in ("b.mp4", "c.mp4"))
+
+    @pytest.mark.parametrize(
+        ("text", "arguments"),
+        [
+            ("a.mp4,run\nb.mp4,walk\n", {"header": ["path", "label"]}),
+            ("a.mp4 run\nb.mp4 walk\n", {"header": ["path", "label"], "separator": " "}),
+            ("  a.mp4  run\n\nb.mp4\twalk", {"header": ("path", "label", "start", "end"), "separator": " "}),
+            ("video class\na.mp4 run\nb.mp4 walk\n", {"separator": " "}),
+            ("path|label\na.mp4|run\nb.mp4|walk\n", {"separator": "|"}),
+            ("run;a.mp4\nwalk;b.mp4\n", {"header": ["verb", "video"], "columns": {"label": "verb"}}),
+        ],
+    )
+    def test_lists_without_a_header_and_of_other_separators_are_read_when_asked_for(self, tmp_path, text, arguments):
+        data = VideoDataset.from_csv(table(tmp_path, text, "list.txt"), **arguments)
+        assert list(data) == [VideoEntry(str(tmp_path / "a.mp4"), 0), VideoEntry(str(tmp_path / "b.mp4"), 1)]
+        assert data.class_names == ("run", "walk")
+
+    @pytest.mark.parametrize(("unit", "first", "second"), [("", 1.5, 4.0), ("_frame", 15, 40)])
+    def test_the_ends_of_a_list_may_be_missing(self, tmp_path, unit, first, second):
+        file = table(tmp_path, f"a.mp4 3 {first} {second}\nb.mp4 0\nc.mp4 1 {first}\n")
+        names = ["path", "label", f"start{unit}", f"end{unit}"]
+        data = VideoDataset.from_csv(file, header=names, separator=" ")
+        ends = ("start", "stop") if unit else ("start_seconds", "stop_seconds")
+        assert [[getattr(entry, end) for end in ends] for entry in data] == [
+            [first, second],
+            [None, None],
+            [first, None],
+        ]
+        assert data.labels.tolist() == [3, 0, 1]
+
+    @pytest.mark.parametrize(
+        ("text", "arguments", "message"),
+        [
+            ("a.mp4 0\nb.mp4 1\n", {}, r"in header \['a.mp4 0'\]; a list without a header: header=\['path', 'label'\]"),
+            ("path 0\n", {"header": ["path", "label"], "separator": " "}, "line 1: 'path' is no path but of a header"),
+            (
+                "a b.mp4 0\n",
+                {"header": ["path", "label"], "separator": " "},
+                "line 1: 3 values, header of 2; a path with",
+            ),
+            ("a.mp4\n", {"header": ["path", "label"]}, "line 1: 1 values, header of 2"),
+            ("a.mp4\n", {"header": "path"}, "header must be a list of names, .* got 'path'"),
+            ("a.mp4\n", {"header": True}, "header must be a list of names, .* got True"),
+            ("a.mp4\n", {"header": []}, r"header must be a list of names, .* got \[\]"),
+            ("a.mp4\n", {"header": ["label"]}, r"no column for it in header \['label'\]"),
+            ("", {"header": ["path"]}, "the table has no rows"),
+            ("a.mp4\n", {"separator": "::"}, "separator must be one character, .* got '::'"),
+        ],
+    )
+    def test_nonsense_about_lists_is_an_error(self, tmp_path, text, arguments, message):
+        file = table(tmp_path, text)
+        with pytest.raises(ConfigurationError, match=f"^{file}: .*{message}"):
+            VideoDataset.from_csv(file, **arguments)
+
+    def test_only_text_has_headers_and_separators(self, tmp_path):
+        file = table(tmp_path, '{"path": "a.mp4"}\n', "rows.jsonl")
+        for arguments in ({"header": ["path"]}, {"separator": " "}):
+            with pytest.raises(ConfigurationError, match="header and separator are for text tables"):
+                VideoDataset.from_csv(file, **arguments)
+
+    def test_text_that_is_not_utf8_is_an_error(self, tmp_path):
+        file = table(tmp_path, "path\ncafé.mp4\n", encoding="latin-1")
+        with pytest.raises(ConfigurationError, match=f"^{file}: .*utf-8"):
+            VideoDataset.from_csv(file)
+
+    def test_a_file_that_is_not_there_is_an_error_that_names_it(self, tmp_path):
+        with pytest.raises(SourceError, match=f"^{tmp_path}/no.csv: .*No such file"):
+            VideoDataset.from_csv(tmp_path / "no.csv")
