@@ -115,10 +115,11 @@ def tell_of_arguments(public: object) -> None:
 def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> str | None:
     parameters = dict(inspect.signature(function).parameters)
     name = function.__qualname__
-    if next(iter(parameters), None) in ("self", "cls"):
-        parameters.pop(next(iter(parameters)))
-        name = type(args[0]).__name__ if function.__name__ == "__init__" else name
-        args = args[1:]
+    if (first := next(iter(parameters), None)) in ("self", "cls"):
+        parameters.pop(first)
+        owner, args = args[0], args[1:]
+        name = (owner if first == "cls" else type(owner)).__name__
+        name += "" if function.__name__ == "__init__" else f".{function.__name__}"
     by_place = [each.name for each in parameters.values() if each.kind is not each.KEYWORD_ONLY]
     by_name = [each for each in parameters if each not in by_place and each not in arguments]
     for given in arguments:
