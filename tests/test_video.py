@@ -159,7 +159,7 @@ def test_frames_come_in_order_when_several_decoders_make_them(name: str, sample:
     video = vl.Video(sample(name), device="cpu")
     alone = torch.stack([video.read([number]).frames[0] for number in range(len(video))])
     monkeypatch.setattr("videoloader.packets.decode_plan.LEAST_PACKETS", 1)
-    monkeypatch.setattr("videoloader.video.suits_threads", lambda index, *runs: False)
+    monkeypatch.setattr("videoloader.reading.video_reader.suits_threads", lambda index, *runs: False)
     assert torch.equal(video[:], alone)
     assert torch.equal(torch.stack(list(video)), alone)
     assert torch.equal(torch.stack(list(video.stream(slice(40, 3, -7)))), alone[[40, 33, 26, 19, 12, 5]])

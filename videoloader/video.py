@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, wait
-from functools import partial
 from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import OutputSpec, fill_color, full_geometry
-from videoloader.decoding import Decode, UnsureError, suits_threads
-from videoloader.device import allocate, hand_over, resolve_device
-from videoloader.errors import ConfigurationError, UnsupportedError, check_choice
-from videoloader.indexing import ByteSource, Openable, VideoIndex, build_index, open_source
-from videoloader.indexing.configurations import decoded_otherwise
-from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
-from videoloader.packets.run_start import WrongIndexError
-from videoloader.reading.cancellation import CancelToken
+from videoloader.convert import OutputSpec, fill_color
+from videoloader.decoding import Decode
+from videoloader.device import resolve_device
+from videoloader.errors import check_choice
+from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.reading.clip import Clip as Clip
-from videoloader.reading.clip_reader import ClipReader, ClipsReport, reader_of_thread
-from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.decode_job import ClipSlots, DecodeJob, frame_times, split_clips, whole_clip, whole_job
-from videoloader.reading.stream import stream_in_threads
-from videoloader.reading.workers import share_of_cores, workers_of_device
+from videoloader.reading.corrupt_frames import OnCorrupt
+from videoloader.reading.decode_job import frame_times
+from videoloader.reading.video_reader import VideoReader
 from videoloader.sampling import AllFrames, FrameMode, clip_frames, clip_rng
 from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
 from videoloader.sampling.exact_time import Time
@@ -50,7 +41,6 @@ class Video:
             a DecodeError instead of giving them out, or ``"ignore"``.
 
     Attributes:
-        index: the table of its packets and frames.
         device: where frames come out.
 
     Raises:
@@ -73,18 +63,15 @@ class Video:
         on_corrupt: OnCorrupt = "warn",
     ) -> None:
         check_choice("on_corrupt", on_corrupt, get_args(OnCorrupt))
-        self._on_corrupt = on_corrupt
-        self._output = OutputSpec(fill_value=fill_color(fill_value))
-        self.device, self._decode = resolve_device(device), decode
-        opened = open_source(source)
-        self.index = build_index(opened) if index is None else index
-        self._opened: ByteSource | None = opened
+        self.device = resolve_device(device)
+        output, opened = OutputSpec(fill_value=fill_color(fill_value)), open_source(source)
+        known = build_index(opened) if index is None else index
+        self._reader = VideoReader(opened, known, self.device, decode, output, on_corrupt)
 
     @property
-    def _source(self) -> ByteSource:
-        if self._opened is None:
-            raise ConfigurationError("is closed: make a new Video to read more of it", self.index.source)
-        return self._opened
+    def index(self) -> VideoIndex:
+        """The table of the video's packets and frames. What decoding teaches of it is entered when frames are read."""
+        return self._reader.index
 
     def close(self) -> None:
         """Let go of the source. What is known of the video stays; reading more of it is a ConfigurationError.
@@ -96,7 +83,7 @@ class Video:
             ...     frame = video[0]
             >>> video.close()
         """
-        self._opened = None
+        self._reader.close()
 
     def __enter__(self) -> Video:
         return self
@@ -182,7 +169,7 @@ class Video:
             (torch.Size([3, 360, 640]), torch.Size([3, 3, 360, 640]))
         """
         numbers, is_one = asked_frames(frames, len(self), self.index.source)
-        made = self._decode_clips([numbers])[0].slots
+        made = self._reader.frames(numbers)
         return made[0] if is_one else made
 
     def read(self, mode: FrameMode | FrameNumbers, *, clip: int = 0, seed: int = 0) -> Clip:
@@ -290,66 +277,12 @@ class Video:
             on_gpu = self.device.type == "cuda"
             memory = torch.cuda.mem_get_info(self.device)[0] // 4 if on_gpu else 1 << 30
         most = max(memory // (3 * height * width), 2)
-        # So that a frame is not given out before those that it may refer to have come undamaged.
-        least = self.index.stream.reorder_depth + 2
-        in_order = self.device.type == "cpu" and least <= most and len(numbers) > 1 and numbers[0] < numbers[-1]
-        if in_order and suits_threads(self.index, *(runs := plan_frames(self.index, numbers).runs)):
-            given = 0
-            try:
-                with share_of_cores() as threads:
-                    ahead = min(max(2 * threads, least), most)
-                    for frame in stream_in_threads(
-                        self._source, self.index, numbers, runs, self._output, threads, ahead
-                    ):
-                        yield frame
-                        given += 1
-                return
-            except WrongIndexError as found:
-                self.index, numbers = found.index, numbers[given:]
-            except (UnsureError, UnsupportedError):
-                numbers = numbers[given:]
-        yield from self._stream_in_parts(numbers, most)
-
-    def _stream_in_parts(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
-        """Frames in order, each part of them by a decoder of its own, from its keyframe on."""
-        parts = _consecutive(split_at_keyframes(self.index, numbers), most // 2)
-        if len(numbers) and numbers[0] > numbers[-1]:
-            parts.reverse()
-        # Parts, and when they are there; frames that are there, but not yet given out.
-        making: deque[tuple[ClipSlots, Future[ClipsReport]]] = deque()
-        made: dict[int, torch.Tensor] = {}
-        damaged: set[int] = set()
-        workers, token = workers_of_device(self.device, self._decode), CancelToken()
-        try:
-            for number in numbers.tolist():
-                while number not in made:
-                    held = len(made) + sum(len(clip.frame_numbers) for clip, _ in making)
-                    while parts and (not making or held + len(parts[0]) <= most):
-                        part = parts.popleft()
-                        job = whole_job(self.index, self._new_clip(part))
-                        decoding = workers.submit(partial(self._decode_job, job, token), job.index, job.plan.packets)
-                        making.append((job.parts[0], decoding))
-                        held += len(part)
-                    token.raise_if_forked()
-                    clip, decoding = making.popleft()
-                    report, part = decoding.result(), clip.frame_numbers
-                    self._accept([report], [clip])
-                    if self._outdated(report, part).any():
-                        parts.appendleft(part)
-                        continue
-                    damaged.update(clip.damaged.tolist())
-                    made.update(zip(part.tolist(), clip.slots.unbind(0), strict=True))
-                if number in damaged:
-                    tell_of_corrupt(self.index.source, np.array(sorted(damaged)), self._on_corrupt)
-                yield made.pop(number)
-        finally:
-            token.cancel()
-            if not token.threads_gone:
-                wait([decoding for _, decoding in making if not decoding.cancel()])
+        yield from self._reader.stream(numbers, most)
 
     def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
         chosen = [clip_frames(mode, AllFrames(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
-        made = self._decode_clips([numbers for numbers, _ in chosen])
+        made = [self._reader._new_clip(numbers) for numbers, _ in chosen]
+        self._reader.read(made, self._reader._output)
         roles = roles_of(mode)
         return [
             Clip(
@@ -363,63 +296,3 @@ class Video:
             )
             for (numbers, mask), clip in zip(chosen, made, strict=True)
         ]
-
-    def _decode_clips(self, chosen: Sequence[npt.NDArray[np.int64]]) -> list[ClipSlots]:
-        """Clips of some frames; several decoders take part where that pays."""
-        clips = [self._new_clip(numbers) for numbers in chosen]
-        rest = clips
-        while rest and (jobs := list(split_clips(self.index, rest))):
-            with share_of_cores() as cores:
-                reports = self._do_jobs(jobs, cores)
-            self._accept(reports, clips)
-            # Frames that some jobs made without what others have found at the same time are made again.
-            made = zip(jobs, reports, strict=True)
-            again = np.concatenate([job.frames[self._outdated(report, job.frames)] for job, report in made])
-            rest = [clip.only(np.isin(clip.frame_numbers, again)) for clip in clips] if len(again) else []
-        if clips:
-            tell_of_corrupt(self.index.source, np.concatenate([clip.damaged for clip in clips]), self._on_corrupt)
-        return clips
-
-    def _do_jobs(self, jobs: Sequence[DecodeJob], cores: int) -> list[ClipsReport]:
-        # Twice as many as cores, since jobs are not of one length.
-        decode = partial(self._decode_job, threads=min(-(-2 * cores // len(jobs)), cores))
-        if len(jobs) == 1:
-            # Handing it to another thread would only take time.
-            return [decode(jobs[0], CancelToken(), reader_of_thread(self.device), self._decode)]
-        workers, token = workers_of_device(self.device, self._decode), CancelToken()
-        futures = [workers.submit(partial(decode, job, token), job.index, job.plan.packets) for job in jobs]
-        try:
-            return [future.result() for future in futures]
-        finally:
-            token.cancel()
-            wait([future for future in futures if not future.cancel()])
-
-    def _outdated(self, report: ClipsReport, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which frames of a job would come otherwise, now that more is known of the index."""
-        if report.index is self.index:
-            return np.zeros(len(frames), np.bool_)
-        return decoded_otherwise(report.index, self.index)[self.index.frame_packet[frames]]
-
-    def _new_clip(self, numbers: npt.NDArray[np.int64]) -> ClipSlots:
-        """A clip of frames as they are, and memory for it."""
-        geometry = full_geometry(self.index.stream)
-        return whole_clip(numbers, geometry, allocate((len(numbers), 3, *geometry.size), torch.uint8, self.device))
-
-    def _decode_job(
-        self, job: DecodeJob, token: CancelToken, reader: ClipReader, decode: Decode, threads: int = 1
-    ) -> ClipsReport:
-        return reader.read(
-            self._source, job.index, job.parts, self._output, decode=decode, token=token, threads=threads, plan=job.plan
-        )
-
-    def _accept(self, reports: Sequence[ClipsReport], clips: Sequence[ClipSlots]) -> None:
-        """Let the caller's CUDA stream wait for clips, and remember what was learned of the index."""
-        ready = [event for report in reports for event in report.ready]
-        hand_over(self.device, ready, [clip.slots for clip in clips])
-        for report in reports:
-            self.index = report.corrected(self.index)
-
-
-def _consecutive(parts: list[npt.NDArray[np.int64]], most: int) -> deque[npt.NDArray[np.int64]]:
-    """The parts, each in order and none with more frames than ``most``."""
-    return deque(some for part in parts for some in np.array_split(np.sort(part), -(-len(part) // most)))
