@@ -9,20 +9,23 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import OutputSpec, fill_color
+from videoloader.batching.options import plan_transforms
+from videoloader.batching.video_clips import make_clips
+from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import resolve_device
 from videoloader.errors import check_choice
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.corrupt_frames import OnCorrupt
-from videoloader.reading.decode_job import frame_times
 from videoloader.reading.video_reader import VideoReader
-from videoloader.sampling import AllFrames, FrameMode, clip_frames, clip_rng
+from videoloader.sampling import FrameMode
 from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
 from videoloader.sampling.exact_time import Time
 from videoloader.sampling.mode import FrameNumbers, mode_of
-from videoloader.sampling.roles import roles_of, target_times
+from videoloader.transforms.compose import Compose
+from videoloader.transforms.normalize import DType
+from videoloader.transforms.planning.pipeline import Transforms
 
 
 class Video:
@@ -64,7 +67,8 @@ class Video:
     ) -> None:
         check_choice("on_corrupt", on_corrupt, get_args(OnCorrupt))
         self.device = resolve_device(device)
-        output, opened = OutputSpec(fill_value=fill_color(fill_value)), open_source(source)
+        self._fill_value = fill_color(fill_value)
+        output, opened = OutputSpec(fill_value=self._fill_value), open_source(source)
         known = build_index(opened) if index is None else index
         self._reader = VideoReader(opened, known, self.device, decode, output, on_corrupt)
 
@@ -172,16 +176,31 @@ class Video:
         made = self._reader.frames(numbers)
         return made[0] if is_one else made
 
-    def read(self, mode: FrameMode | FrameNumbers, *, clip: int = 0, seed: int = 0) -> Clip:
-        """A clip of the frames that a mode chooses.
+    def read(
+        self,
+        mode: FrameMode | FrameNumbers,
+        *,
+        clip: int = 0,
+        seed: int = 0,
+        transforms: Transforms | Compose = (),
+        layout: Layout = "TCHW",
+        dtype: DType | torch.dtype | None = None,
+    ) -> Clip:
+        """A clip of the frames that a mode chooses, transformed and converted as by a loader.
+
+        Its pixels are those of clip number ``clip`` of a ``VideoLoader`` over this video alone, with the same seed, in
+        its first epoch, on the same device.
 
         Args:
             mode: a frame mode, or a list, range, array or tensor of frame numbers (negative ones count from the end).
             clip: number of the clip, for modes that make several of one video.
-            seed: of random modes; the same seed and clip give the same frames.
+            seed: of random modes and transforms; the same seed and clip give the same frames and pixels.
+            transforms, dtype: as of ``VideoLoader``: uint8 of 0 … 255 without transforms. None that makes several views
+                of a clip, or mixes clips.
+            layout: of the frames: ``"TCHW"`` gives [T, C, H, W], ``"CTHW"`` [C, T, H, W], ``"THWC"`` [T, H, W, C].
 
         Raises:
-            ConfigurationError: the mode is neither.
+            ConfigurationError: the mode is neither, or the transforms cannot be applied.
             FrameRangeError: the mode has no such clip, or a listed frame is outside the video.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
@@ -189,8 +208,11 @@ class Video:
             >>> clip = video.read(RandomWindow(16, stride=4, pad="reflect_101"))
             >>> clip.frames.shape, clip.frame_numbers[:3]
             (torch.Size([16, 3, 360, 640]), array([ 8, 12, 16]))
+            >>> clip = video.read(range(16), transforms=[Resize(256), CenterCrop(224), Normalize()], layout="CTHW")
+            >>> clip.frames.shape, clip.frames.dtype
+            (torch.Size([3, 16, 224, 224]), torch.float32)
         """
-        return self._read(mode_of(mode), [clip], seed)[0]
+        return self._make_clips(mode, [clip], seed, transforms, layout, dtype)[0]
 
     def at(self, seconds: Time) -> torch.Tensor:
         """The frame on screen at a time, uint8[3, H, W]: the last whose time is not after it.
@@ -228,15 +250,23 @@ class Video:
         """
         return self.read(frames_between(self.index, start, stop, fps))
 
-    def read_clips(self, mode: FrameMode | FrameNumbers, *, seed: int = 0) -> list[Clip]:
+    def read_clips(
+        self,
+        mode: FrameMode | FrameNumbers,
+        *,
+        seed: int = 0,
+        transforms: Transforms | Compose = (),
+        layout: Layout = "TCHW",
+        dtype: DType | torch.dtype | None = None,
+    ) -> list[Clip]:
         """All clips that a mode makes of the video. A GOP that several of them need is decoded once.
 
         Args:
             mode: a frame mode, or frame numbers, which make one clip.
-            seed: of random modes.
+            seed, transforms, layout, dtype: as of ``read``.
 
         Raises:
-            ConfigurationError: the mode is neither.
+            ConfigurationError: the mode is neither, or the transforms cannot be applied.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
         Example:
@@ -244,8 +274,7 @@ class Video:
             >>> [int(view.frame_numbers[0]) for view in views]
             [0, 64, 128, 192]
         """
-        chosen = mode_of(mode)
-        return self._read(chosen, range(chosen.num_clips(AllFrames(self.index))), seed)
+        return self._make_clips(mode, None, seed, transforms, layout, dtype)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         """All frames in order, each uint8[3, H, W]; see ``stream``."""
@@ -279,20 +308,15 @@ class Video:
         most = max(memory // (3 * height * width), 2)
         yield from self._reader.stream(numbers, most)
 
-    def _read(self, mode: FrameMode, clips: Sequence[int], seed: int) -> list[Clip]:
-        chosen = [clip_frames(mode, AllFrames(self.index), clip, clip_rng(seed, 0, clip)) for clip in clips]
-        made = [self._reader._new_clip(numbers) for numbers, _ in chosen]
-        self._reader.read(made, self._reader._output)
-        roles = roles_of(mode)
-        return [
-            Clip(
-                clip.slots,
-                numbers,
-                frame_times(self.index, numbers),
-                mask,
-                clip.corrupt,
-                roles=roles,
-                _target_times=None if roles is None else target_times(self.index, numbers, roles),
-            )
-            for (numbers, mask), clip in zip(chosen, made, strict=True)
-        ]
+    def _make_clips(
+        self,
+        mode: FrameMode | FrameNumbers,
+        clips: Sequence[int] | None,
+        seed: int,
+        transforms: Transforms | Compose,
+        layout: Layout,
+        dtype: DType | torch.dtype | None,
+    ) -> list[Clip]:
+        mode = mode_of(mode)
+        plan = plan_transforms(transforms, dtype, "rgb", self._fill_value, mode)
+        return make_clips(self._reader, mode, clips, seed, plan, layout, self.device)

@@ -32,14 +32,15 @@ class Indexes(Protocol):
     def state(self, path: str, /) -> SourceState | None: ...
 
 
-class _BuiltIndexes(dict[str, VideoIndex]):
+class BuiltIndexes(dict[str, VideoIndex]):
     """Indexes that were made of the videos themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, *known: VideoIndex) -> None:
+        super().__init__((index.source, index) for index in known)
         self.states: dict[str, SourceState | None] = {}
 
     def state(self, path: str, /) -> SourceState | None:
-        return self.states[path]
+        return self.states.get(path)
 
 
 @dataclass(eq=False, slots=True)
@@ -191,7 +192,7 @@ def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> Entr
 def _index_all(
     dataset: VideoDataset, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]
 ) -> FrameRanges:
-    indexes = _BuiltIndexes()
+    indexes = BuiltIndexes()
 
     def row(entry: VideoEntry) -> tuple[int, int, int] | VideoLoaderError:
         try:

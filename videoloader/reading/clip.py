@@ -18,7 +18,8 @@ class Clip(FramesByRole):
     """Frames of one video.
 
     Attributes:
-        frames: uint8[T, 3, H, W], RGB, as a player shows them (rotated where the file says so).
+        frames: uint8[T, 3, H, W], RGB, as a player shows them (rotated where the file says so), unless other layouts,
+            types or transforms were asked for.
         frame_numbers: int64[T]; -1 for a frame of constant padding.
         timestamps: float64[T], presentation times in seconds; NaN for a frame of constant padding.
         mask: bool[T], False where padding made the frame up.

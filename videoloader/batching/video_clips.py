@@ -1,0 +1,65 @@
+"""Clips of one video, planned, converted and transformed as loaders do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import torch
+
+from videoloader.batching.clip_plan import plan_views
+from videoloader.batching.options import one_view
+from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
+from videoloader.convert import Layout
+from videoloader.dataset import VideoEntry
+from videoloader.errors import check_choice
+from videoloader.order.clip_table import BuiltIndexes, EntryFrames
+from videoloader.reading.clip import Clip
+from videoloader.reading.decode_job import frame_times
+from videoloader.reading.video_reader import VideoReader
+from videoloader.sampling import FrameMode, clip_rng
+from videoloader.sampling.roles import target_times
+from videoloader.transforms.planning.pipeline import TransformPlan
+
+
+def make_clips(
+    reader: VideoReader,
+    mode: FrameMode,
+    clips: Sequence[int] | None,
+    seed: int,
+    transforms: TransformPlan,
+    layout: Layout,
+    device: torch.device,
+) -> list[Clip]:
+    """Clips of all of a video: those that a loader gives in its first epoch, of a data set with nothing else.
+
+    Args:
+        reader: of the video.
+        mode: chooses the frames.
+        clips: numbers of the clips; None for all.
+        seed: of all that is random.
+        transforms, layout: what is done to the frames, and their order of dimensions.
+        device: of the reader.
+
+    Raises:
+        ConfigurationError: the mode or a transform cannot be applied to the video, or makes more than one view.
+        FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as of ``VideoReader.read``.
+    """
+    check_choice("layout", layout, get_args(Layout))
+    transforms, index = one_view(transforms), reader.index
+    video = EntryFrames(VideoEntry(index.source), 0, len(index), BuiltIndexes(index))
+    numbers = range(mode.num_clips(video)) if clips is None else clips
+    planned = [
+        view for clip in numbers for view in plan_views(clip, video, clip, mode, transforms, [clip_rng(seed, 0, clip)])
+    ]
+    rows = list_rows(planned, decoding_memory(transforms, layout, device))
+    reader.read([row.slots for row in rows], transforms.decoded)
+    return [
+        Clip(
+            *(frames, clip.frame_numbers, frame_times(index, clip.frame_numbers), clip.mask, row.slots.corrupt),
+            layout=layout,
+            roles=clip.roles,
+            _target_times=None if clip.roles is None else target_times(index, clip.frame_numbers, clip.roles),
+        )
+        for frames, clip, row in zip(transform_rows(transforms, None, rows, layout), planned, rows, strict=True)
+    ]
