@@ -13,12 +13,20 @@ from videoloader.indexing.images import index_images
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.keyframes import with_sure_keyframes
-from videoloader.indexing.libav import index_by_demuxing
+from videoloader.indexing.libav import best_video_stream, index_by_demuxing
 from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.mpegts import index_mpegts
-from videoloader.indexing.sources import ByteSource, FolderSource, Openable, check_unchanged, open_source
+from videoloader.indexing.sources import (
+    ByteSource,
+    FolderSource,
+    Openable,
+    StreamSource,
+    check_unchanged,
+    choose_stream,
+    open_source,
+)
 from videoloader.indexing.start import without_lost_frames
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
@@ -33,7 +41,7 @@ _LARGEST_PICTURE = 1 << 28
 
 
 @tells_of_arguments
-def build_index(source: Openable) -> VideoIndex:
+def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIndex:
     """Find where every packet and frame of a video is, without decoding it.
 
     mp4, mov and AVI are read from their own tables, in a millisecond or less, Matroska and WebM from the headers
@@ -45,22 +53,28 @@ def build_index(source: Openable) -> VideoIndex:
     Args:
         source: whatever ``open_source`` takes: path of a file or of a folder of image files, URL,
             ``archive::member``, bytes, file object or ByteSource.
+        stream_index: which of several video streams is meant: its number in the file, counted from zero over all kinds
+            of streams, as ffprobe and torchcodec count. A path may say so itself, ``"clip.mkv::stream_index=2"``,
+            wherever one is given. Default: libavformat's best. Pictures that are attached, such as covers, are no
+            video.
 
     Returns:
-        The index of the file's best video stream.
+        The index of that stream.
 
     Raises:
         SourceError: the file is missing, unreadable or empty.
         StaleIndexError: it was written to meanwhile.
         IndexingError: its tables are damaged or it is cut off.
         UnsupportedError: it holds no video, or one that nothing here can decode.
+        ConfigurationError: it has no such video stream; the message lists those it has.
 
     Example:
         >>> index = build_index("clip.mp4")
         >>> len(index), index.average_fps
         (300, 25.0)
     """
-    opened = open_source(source)
+    opened = choose_stream(open_source(source), stream_index)
+    wanted = best_video_stream(opened) if isinstance(opened, StreamSource) else None
     try:
         index = _index_by_tables(opened)
     except VideoLoaderError:
@@ -68,7 +82,7 @@ def build_index(source: Openable) -> VideoIndex:
     except (IndexError, ValueError, OverflowError) as error:
         # A number that no table can hold, or a box too short for what should be in it.
         raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
-    if index is None:
+    if index is None or wanted not in (None, index.stream.stream_number):
         index = index_by_demuxing(opened)
     if index.stream.encrypted:
         warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)

@@ -14,7 +14,7 @@ import av.error
 import av.format
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources import ByteSource, StreamSource
 
 # What libavformat reads at a time. Each read is a call into Python; longer ones cost more than they save at a jump.
 _BUFFER_SIZE = 64 << 10
@@ -41,7 +41,8 @@ class _Input:
     """A source as PyAV reads it. Its name tells no more than the extension, by which libavformat knows some formats."""
 
     def __init__(self, source: ByteSource) -> None:
-        extension = _EXTENSION.fullmatch(source.name[source.name.rfind(".") - 1 :])
+        name = (source.file if isinstance(source, StreamSource) else source).name
+        extension = _EXTENSION.fullmatch(name[name.rfind(".") - 1 :])
         self.name = f"video.{extension[1]}" if extension else "video"
         self._source, self._position = source, 0
 

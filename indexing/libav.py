@@ -17,8 +17,9 @@ import av.packet
 import av.video.stream
 import numpy as np
 import numpy.typing as npt
+from av.stream import Disposition
 
-from videoloader.errors import DecodeError, IndexingError, UnsupportedError
+from videoloader.errors import ConfigurationError, DecodeError, IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.display_order import Places
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
@@ -29,7 +30,7 @@ from videoloader.indexing.demuxer import open_demuxer
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.setups import Setups
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.wrong_times import deepest_reordering, times_are_wrong
 
 # Headers between where libavformat says a packet is and its first byte: an Ogg page header is the longest.
@@ -84,13 +85,16 @@ class _Packets:
 def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer, av.video.stream.VideoStream]]:
     """A libavformat container and its best video stream, set up for one exact, single-threaded decode.
 
+    Of a ``StreamSource`` it is the stream that this names.
+
     Raises:
         IndexingError: libavformat does not recognise the file.
         UnsupportedError: no video stream, no decoder for it, or a list of other files.
+        ConfigurationError: the stream of a ``StreamSource`` is no video.
     """
     try:
         with open_demuxer(source) as container:
-            stream = container.streams.best("video")
+            stream = _named_stream(container, source) or container.streams.best("video")
             if stream is None or stream.codec_context is None:
                 raise UnsupportedError("has no video stream that can be decoded", source.name)
             assert isinstance(stream, av.video.stream.VideoStream)
@@ -100,6 +104,23 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
     except IndexError:
         # PyAV knows only the streams that were there when it opened the file.
         raise IndexingError("libavformat cannot read it: streams begin on the way", source.name) from None
+
+
+def _named_stream(container: av.container.InputContainer, source: ByteSource) -> av.video.stream.VideoStream | None:
+    if not isinstance(source, StreamSource):
+        return None
+    videos = {each.index: each for each in container.streams.video if not each.disposition & Disposition.attached_pic}
+    if source.stream_index not in videos:
+        shown = ", ".join(f"{number} ({_shown(each)})" for number, each in videos.items()) or "none"
+        raise ConfigurationError(
+            f"stream_index={source.stream_index} is no video stream of the file; those are {shown}", source.file.name
+        )
+    return videos[source.stream_index]
+
+
+def _shown(stream: av.video.stream.VideoStream) -> str:
+    context = stream.codec_context
+    return f"{context.name} {context.width}×{context.height}" if context else "of an unknown codec"
 
 
 def read_stream_info(source: ByteSource) -> StreamInfo:
@@ -139,7 +160,7 @@ def checked_by_decoding_head(index: VideoIndex, source: ByteSource) -> VideoInde
 
 
 def best_video_stream(source: ByteSource) -> int:
-    """The number of the stream that libavformat takes for the video, counted from zero."""
+    """The number of the stream that libavformat takes for the video, or of a ``StreamSource``'s; counted from zero."""
     with open_video(source) as (_, stream):
         return stream.index
 

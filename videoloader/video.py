@@ -14,8 +14,9 @@ from videoloader.batching.video_clips import make_clips
 from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import resolve_device
-from videoloader.errors import check_choice
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
+from videoloader.indexing.sources import choose_stream
 from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.video_reader import VideoReader
@@ -38,7 +39,9 @@ class Video:
         device: where frames are wanted: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` to decode by that alone; ``"auto"`` leaves to the CPU what
             NVDEC cannot decode. The pixels are the same.
-        index: of the same file, where it is known already.
+        index: of the same file and stream, where it is known already.
+        stream_index: which of several video streams is meant: its number in the file, counted from zero over all kinds
+            of streams; see ``build_index``. A path may say so itself: ``"clip.mkv::stream_index=2"``.
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255.
         on_corrupt: damaged frames, which ``Clip.corrupt`` marks: ``"warn"`` once for each file and process, ``"raise"``
             a DecodeError instead of giving them out, or ``"ignore"``.
@@ -48,6 +51,7 @@ class Video:
 
     Raises:
         VideoLoaderError: the file cannot be read, or holds no video; the message names it.
+        ConfigurationError: an argument has no such value, or the file no such video stream; the message lists those.
 
     Example:
         >>> video = Video("clip.mp4", device="cpu")
@@ -62,14 +66,17 @@ class Video:
         device: str | torch.device = "auto",
         decode: Decode = "auto",
         index: VideoIndex | None = None,
+        stream_index: int | None = None,
         fill_value: float | Sequence[float] = 0,
         on_corrupt: OnCorrupt = "warn",
     ) -> None:
         check_choice("on_corrupt", on_corrupt, get_args(OnCorrupt))
         self.device = resolve_device(device)
         self._fill_value = fill_color(fill_value)
-        output, opened = OutputSpec(fill_value=self._fill_value), open_source(source)
+        output, opened = OutputSpec(fill_value=self._fill_value), choose_stream(open_source(source), stream_index)
         known = build_index(opened) if index is None else index
+        if stream_index not in (None, known.stream.stream_number):
+            raise ConfigurationError(f"the index is of another stream than stream_index={stream_index}", known.source)
         self._reader = VideoReader(opened, known, self.device, decode, output, on_corrupt)
 
     @property

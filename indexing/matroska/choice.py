@@ -8,7 +8,7 @@ from videoloader.indexing.libav import best_video_stream
 from videoloader.indexing.matroska.blocks import Packets, Walk, read_packets
 from videoloader.indexing.matroska.headers import ATTACHMENTS, Headers
 from videoloader.indexing.matroska.tracks import VIDEO, Track
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 
 # Tracks whose blocks libavformat takes: video, audio, subtitles, metadata.
@@ -23,14 +23,17 @@ _NANOSECONDS = 10**9
 def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Walk] | None:
     """The track that libavformat takes for the video, and the walk for its packets; None if it takes something else.
 
-    It goes by the tracks' flags first. Of equals it takes the one of which it looked at more frames, of equals the
-    first; how far it looked only it knows, so that it is asked where that matters.
+    Of a ``StreamSource`` it is the track that this names. Else it goes by the tracks' flags first. Of equals it takes
+    the one of which it looked at more frames, of equals the first; how far it looked only it knows, so that it is asked
+    where that matters.
 
     Raises:
         MalformedError: as read_packets.
     """
     numbers = {track.number for track in headers.tracks}
     candidates = _best_by_flags(headers.tracks)
+    if isinstance(source, StreamSource):
+        candidates = headers.tracks[source.stream_index :][:1]
     unusual = len(numbers) < len(headers.tracks) or any(track.type not in _TAKEN_TYPES for track in headers.tracks)
     if unusual or not any(track.codec for track in candidates) or len(candidates) > _MOST_CANDIDATES:
         return None

@@ -22,7 +22,7 @@ from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_sample
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
 from videoloader.indexing.reordering import depth_of
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
@@ -56,7 +56,7 @@ class _Track(NamedTuple):
 
 
 def index_mp4(source: ByteSource) -> VideoIndex | None:
-    """The index of the file's best video track, or None where only libavformat can read it.
+    """The index of the file's best video track, or a ``StreamSource``'s, or None where only libavformat can read it.
 
     Raises:
         IndexingError: no moov box, contradicting tables, or samples beyond the end of the file.
@@ -82,6 +82,10 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
     ]
     if not tracks:
         raise UnsupportedError("has no video track", source.name)
+    if isinstance(source, StreamSource):
+        tracks = [track for track in tracks if track.trak.number == source.stream_index]
+        if not tracks:
+            return None
     track = max(tracks, key=_rank) if len(tracks) > 1 else tracks[0]
     description = track.descriptions[0] if track.descriptions else None
     if description is None or not description.codec or not description.width or not description.height:

@@ -10,6 +10,7 @@ from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
+from videoloader.indexing.sources.stream import StreamSource, choose_stream
 
 __all__ = [
     "IMAGE_EXTENSIONS",
@@ -23,7 +24,9 @@ __all__ = [
     "PartSource",
     "RemoteSource",
     "SourceState",
+    "StreamSource",
     "check_unchanged",
+    "choose_stream",
     "open_source",
     "reopen_source",
     "state_of",

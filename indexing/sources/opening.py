@@ -17,6 +17,7 @@ from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.recordio import is_recordio, open_recordio
 from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.sources.stream import NAMED_STREAM, choose_stream
 from videoloader.indexing.sources.tar import open_tar_member
 from videoloader.indexing.sources.tfrecord import is_tfrecord, open_tfrecord
 from videoloader.indexing.sources.zip_member import is_zip, open_zip_member
@@ -50,6 +51,7 @@ def open_source(source: Openable) -> ByteSource:
               ``mxnet.recordio.pack`` writes, ``"a.rec::17/unpacked"``; LMDB (folder or file) and the key (needs
               the extra ``lmdb``). Nothing is unpacked but deflated members of zip files. Directories of archives
               are read once a process.
+            - any of these, and behind it ``::stream_index=2`` for one of several video streams; see ``build_index``.
             - bytes of a file, or a seekable binary file object, which must stay open and be left alone.
             - a ByteSource, which is returned as it is.
 
@@ -87,6 +89,8 @@ def _open_name(name: str) -> ByteSource:
         return FolderSource(name)
     if os.path.exists(name):
         return FileSource(name)
+    if named := NAMED_STREAM.fullmatch(name):
+        return choose_stream(_open_name(named[1]), int(named[2]))
     if zipped := _ZIPPED.match(name):
         return _open_member(open_archive(zipped[2]), zipped[1])
     container, member = (name, "") if _CHAINED.match(name) else _split_member(name)

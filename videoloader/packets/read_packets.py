@@ -188,7 +188,7 @@ def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | m
         return chain.from_iterable(_read_ranges(source, index, run))
     if index.transport:
         return read_transport_packets(source, index, run.packets)
-    return _demux(source, run)
+    return _demux(source, index, run)
 
 
 def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
@@ -288,11 +288,12 @@ def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -
         )
 
 
-def _demux(source: ByteSource, run: Run) -> Iterator[bytes]:
+def _demux(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes]:
     """The payloads where they are no plain ranges: from libavformat, which must walk there from the file's start."""
     needed = run.packets.tolist()
     position = 0
-    with open_video(source) as (container, stream):
+    with open_video(source) as (container, _):
+        stream = container.streams[index.stream.stream_number]
         for number, packet in enumerate(packet for packet in container.demux(stream) if packet.size):
             if number == needed[position]:
                 yield bytes(packet)
