@@ -15,6 +15,8 @@ from videoloader.errors import ArgumentError
 
 DATA = vl.VideoDataset.from_paths(["a.mp4"])
 MODE = vl.RandomWindow(4)
+# Arguments are looked at before the video.
+VIDEO, LOADER = vl.Video.__new__(vl.Video), vl.VideoLoader.__new__(vl.VideoLoader)
 
 
 def loader(**arguments: Any) -> vl.VideoLoader:
@@ -51,6 +53,24 @@ def loader(**arguments: Any) -> vl.VideoLoader:
         (lambda: vl.Normalize(0, 1, 2), "Normalize takes 2 arguments, got 3: 2 is too many"),
         (lambda: vl.Video("a.mp4", "cpu"), "Video takes source by position and all else by name: write device='cpu'"),
         (lambda: vl.VideoDataset.from_folder(), "VideoDataset.from_folder needs the argument folder"),
+        (lambda: VIDEO.read(frames=[0, 3]), "Video.read has no argument frames: write mode"),
+        (lambda: VIDEO.read([0], transform=[]), "Video.read has no argument transform: write transforms"),
+        (lambda: VIDEO.read(), r"Video.read needs the argument mode, such as mode=RandomWindow\(16, stride=4\)"),
+        (lambda: VIDEO.between(1.0), "Video.between needs the argument stop"),
+        (lambda: VIDEO.between(1, 2, 8), "Video.between takes start and stop by position .* write fps=8"),
+        (lambda: VIDEO.stream(mem=3), "Video.stream has no argument mem: write memory"),
+        (lambda: DATA.where(min_width=3), 'VideoDataset.where has no argument min_width: write condition="width >= …"'),
+        (lambda: DATA.split(0.8, 3), "VideoDataset.split takes share by position .* write seed=3"),
+        (lambda: DATA.split(train_size=0.8), "VideoDataset.split has no argument train_size: write share"),
+        (lambda: vl.VideoDataset.mix(weights={}), "VideoDataset.mix has no argument weights: write ratios"),
+        (
+            lambda: vl.VideoDataset.from_csv("a.csv", sep=","),
+            "VideoDataset.from_csv has no argument sep: write sep",
+        ),
+        (
+            lambda: LOADER.set_epoch(),
+            "VideoLoader.set_epoch needs the argument epoch",
+        ),
         (lambda: vl.build_index(), "build_index needs the argument source"),
         (lambda: vl.build_index(path="a.mp4"), "build_index has no argument path: write source"),
     ],
@@ -66,7 +86,9 @@ def test_one_line_names_the_right_argument(call: Callable[[], object], says: str
 def test_every_name_that_is_suggested_is_one_that_somebody_has() -> None:
     public = [getattr(vl, name) for name in vl.__all__]
     called = [each for each in public if callable(each) and not (isinstance(each, type) and issubclass(each, Warning))]
-    known = {name for each in called for name in inspect.signature(each).parameters}
+    methods = [made for kind in (vl.Video, vl.VideoDataset) for _, made in inspect.getmembers(kind, inspect.isroutine)]
+    own = [*called, *(each for each in methods if str(getattr(each, "__module__", "")).startswith("videoloader."))]
+    known = {name for each in own for name in inspect.signature(each).parameters}
     assert {name for names in _ELSEWHERE.values() for name in names.split()} <= known
     assert {name for name, _ in _OTHERWISE.values()} <= known
 

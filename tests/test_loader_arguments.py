@@ -45,7 +45,7 @@ def test_transforms_are_a_list_or_one_or_none_or_a_compose(data: vl.VideoDataset
     assert torch.equal(first(data[:1], transforms=None), first(data[:1], transforms=[]))
     assert first(data, transforms=vl.Compose([SMALL], dtype="float16")).dtype == torch.float16
     assert first(data, transforms=vl.Compose([SMALL], dtype="float16"), dtype="float32").dtype == torch.float32
-    with pytest.raises(vl.ConfigurationError, match="Compose has a layout: give it to the loader"):
+    with pytest.raises(vl.ConfigurationError, match="Compose has a layout: write layout= beside"):
         make(data, transforms=vl.Compose([SMALL], layout="CTHW"))
 
 

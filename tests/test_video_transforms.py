@@ -70,7 +70,7 @@ def test_the_layout_is_the_order_of_the_dimensions(video: vl.Video) -> None:
         ({"transforms": [vl.Normalize()], "dtype": "uint8"}, "uint8"),
         ({"transforms": [vl.FiveCrop(32)]}, "5 views of a clip"),
         ({"transforms": [vl.MixUp(0.8, num_classes=2)]}, "mixed by loaders"),
-        ({"transforms": vl.Compose(FUSED, layout="CTHW")}, "the Compose has a layout: give it"),
+        ({"transforms": vl.Compose(FUSED, layout="CTHW")}, "the Compose has a layout: write layout="),
     ],
 )
 def test_what_one_clip_cannot_have_is_refused(video: vl.Video, settings: dict[str, Any], told: str) -> None:

@@ -24,11 +24,12 @@ _ELSEWHERE: Mapping[str, str] = {
     "ctx": "device",
     "data_format": "layout",
     "dilation": "stride",
+    "delimiter": "separator",
     "device_id": "device",
     "frame_interval": "stride",
     "frame_rate": "fps",
     "frame_step": "stride",
-    "frames": "length count",
+    "frames": "length count mode",
     "frames_per_clip": "length",
     "generator": "seed",
     "gpu": "device",
@@ -51,9 +52,13 @@ _ELSEWHERE: Mapping[str, str] = {
     "rank": "shard_id",
     "sampler": "shuffle",
     "sampling_rate": "stride",
+    "sep": "separator",
     "sequence_length": "length",
     "threads": "num_workers",
+    "timestamp": "seconds",
+    "train_size": "share",
     "transform": "transforms",
+    "weights": "ratios",
     "workers": "num_workers",
     "world_size": "num_shards",
 }
@@ -64,6 +69,7 @@ _OTHERWISE: Mapping[str, tuple[str, str]] = {
     "persistent_workers": ("num_workers", _LEAVE_OUT + "threads live as long as the loader"),
     "multiprocessing_context": ("num_workers", _LEAVE_OUT + "there are threads and no processes"),
     "pin_memory": ("device", _LEAVE_OUT + "frames lie on the device asked for (see Batch.pin_memory)"),
+    "min_width": ("condition", 'write condition="width >= …"'),
     "worker_init_fn": ("seed", _LEAVE_OUT + "all that is random follows from seed"),
 }
 _EXAMPLES: Mapping[str, str] = {
@@ -77,39 +83,51 @@ _EXAMPLES: Mapping[str, str] = {
 }
 
 
-def tells_of_arguments(function: _F) -> _F:
-    """The same function, which names the right arguments where it is called with others.
+def tells_of_arguments(given: _F) -> _F:
+    """The same function, which names the right arguments where it is called with others; of a class all public ones.
+
+    Methods of a class that Python calls by itself, such as ``__getitem__``, stay as they are, and cost no more.
 
     Raises:
         ArgumentError: an argument that there is not, is missing, or is given twice.
     """
+    if isinstance(given, type):
+        tell_of_arguments(given, methods=True)
+        return given
 
-    @wraps(function)
+    @wraps(given)
     def call(*args: Any, **arguments: Any) -> Any:
         try:
-            return function(*args, **arguments)
+            return given(*args, **arguments)
         except TypeError as error:
             # One from inside of the function has a frame of its own.
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise
-            raise ArgumentError(_what_is_wrong(function, args, arguments) or str(error)) from None
+            raise ArgumentError(_what_is_wrong(given, args, arguments) or str(error)) from None
 
     return cast(_F, call)
 
 
-def tell_of_arguments(public: object) -> None:
-    """Let a class's constructors name the right arguments, in place; whatever is no class stays as it is."""
+def tell_of_arguments(public: object, *, methods: bool = False) -> None:
+    """Let a class's constructors name the right arguments, in place; whatever is no class stays as it is.
+
+    Args:
+        public: the class.
+        methods: whether all other public methods do so, too.
+    """
     if not isinstance(public, type):
         return
     for owner in public.__mro__:
         for name, made in list(vars(owner).items()):
-            function = made.__func__ if isinstance(made, classmethod) else made if name == "__init__" else None
+            kind = type(made) if isinstance(made, classmethod | staticmethod) else None
+            function = made if kind is None else made.__func__
             # A protocol's constructor is Python's own.
             if not isinstance(function, FunctionType) or not function.__module__.startswith("videoloader."):
                 continue
-            if not hasattr(function, "__wrapped__"):
-                told = tells_of_arguments(function)
-                setattr(owner, name, classmethod(told) if isinstance(made, classmethod) else told)
+            told = name == "__init__" or kind is classmethod or (methods and not name.startswith("_"))
+            if told and not hasattr(function, "__wrapped__"):
+                wrapped = tells_of_arguments(function)
+                setattr(owner, name, wrapped if kind is None else kind(wrapped))
 
 
 def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 import numpy as np
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
@@ -48,6 +49,7 @@ _CLIPS_AHEAD = 2
 _FOR_BATCH = 1 << 32
 
 
+@tells_of_arguments
 class VideoLoader:
     """Clips of a data set in batches, decoded ahead in worker threads.
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.options import plan_transforms
 from videoloader.batching.video_clips import make_clips
 from videoloader.convert import Layout, OutputSpec, fill_color
@@ -29,6 +30,7 @@ from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 
+@tells_of_arguments
 class Video:
     """A video file, read frame-exactly and in any order.
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.boxes import source_matrix, stack_matrices
 from videoloader.batching.clip_plan import BatchRow
 from videoloader.convert import Layout
@@ -25,6 +26,7 @@ from videoloader.transforms.replay import Coordinates, Kind, Picture, replay
 _Kind = TypeVar("_Kind", bound="Batch")
 
 
+@tells_of_arguments
 @dataclass(frozen=True, eq=False)
 class Batch(FramesByRole):
     """B clips of T frames.

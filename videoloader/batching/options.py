@@ -43,7 +43,7 @@ def plan_transforms(
     """
     if isinstance(transforms, Compose):
         if transforms.layout != "TCHW":
-            raise ConfigurationError("the Compose has a layout: give it beside the transforms instead")
+            raise ConfigurationError("the Compose has a layout: write layout= beside transforms instead")
         dtype, transforms = transforms.dtype if dtype is None else dtype, transforms.transforms
     plan = arrange_transforms(transforms, dtype, color, fill_color(fill_value))
     if roles_of(mode) is not None:

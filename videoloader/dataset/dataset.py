@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.labels import in_common_classes
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@tells_of_arguments
 @dataclass(frozen=True, repr=False)
 class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.

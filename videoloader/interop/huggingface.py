@@ -9,6 +9,7 @@ from hashlib import blake2b
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.columns import Column, join, pack
 from videoloader.dataset.known_columns import entries_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 64
 
 
+@tells_of_arguments
 def from_huggingface(
     rows: datasets.Dataset,
     *,

@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.interop.epoch_loop import EpochLoop
 from videoloader.loader import VideoLoader
 from videoloader.order.ranks import shard_of
 
 
+@tells_of_arguments
 class BatchStream(IterableDataset[Batch]):
     """Batches of a ``VideoLoader`` for a torch DataLoader or torchdata's ``StatefulDataLoader``.
 

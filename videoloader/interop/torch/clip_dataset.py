@@ -35,6 +35,7 @@ _CPU = torch.device("cpu")
 _Kind = TypeVar("_Kind", bound=Batch)
 
 
+@tells_of_arguments
 class ClipDataset(Dataset[dict[str, Any]]):
     """The clips of a data set, numbered, for a torch DataLoader that decodes in worker processes on the CPU.
 
@@ -59,7 +60,6 @@ class ClipDataset(Dataset[dict[str, Any]]):
         ...         train(batch.frames, batch.labels)
     """
 
-    @tells_of_arguments
     def __init__(
         self,
         dataset: VideoDataset,

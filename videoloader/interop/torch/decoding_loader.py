@@ -90,6 +90,7 @@ class _Pending(NamedTuple):
             each.drop()
 
 
+@tells_of_arguments
 class DecodingLoader:
     """Goes through a torch DataLoader and puts frames in the place of every ``ClipRequest`` of its batches.
 
@@ -140,7 +141,6 @@ class DecodingLoader:
         >>> loader = DecodingLoader(torch_loader, replace_with=lambda clips: (clips.frames, clips.timestamps))
     """
 
-    @tells_of_arguments
     def __init__(
         self,
         torch_loader: Iterable[Any],
