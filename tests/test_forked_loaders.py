@@ -152,7 +152,8 @@ from videoloader.interop.torch.video_indexes import VideoIndexes
 from videoloader.indexing.sources import reopening
 
 indexes = VideoIndexes(None)
-indexes.look_up(sys.argv[1:])
+asked = [(entry, None) for entry in data]
+indexes.frames_of(asked)
 held = threading.Event()
 done = threading.Event()
 
@@ -166,8 +167,7 @@ thread.start()
 held.wait()
 
 def reads():
-    indexes.look_up(sys.argv[1:])
-    frames = [indexes.frames_of(entry).stop for entry in data]
+    frames = [video.stop for video in indexes.frames_of(asked)]
     reopening.reopen_source(sys.argv[1])
     return frames == [60, 60]
 

@@ -194,10 +194,33 @@ def test_requests_are_light() -> None:
     assert ClipRequest("a.mp4", np.array([1, 2])).mode == vl.FrameList((1, 2))
 
 
+def test_bytes_travel_with_their_request(paths: list[str]) -> None:
+    first, second = (Path(path).read_bytes() for path in paths[:2])
+    with open(paths[2], "rb") as file:
+        file.seek(9)
+        requests = [
+            ClipRequest(first, torch.tensor([3, 50])),
+            ClipRequest(second, np.array([7, 8])),
+            ClipRequest(file, range(2)),
+            ClipRequest(first, [49, 50]),
+        ]
+    assert requests[0].video == requests[3].video != requests[1].video
+    assert repr(requests[0]).count("\n") == 0
+    assert len(repr(requests[0])) < 300
+    (batch,) = make(DataLoader(requests, batch_size=4, num_workers=1), collate="list", replace_with=lambda made: made)
+    assert batch.paths == [request.video.path for request in requests]
+    for row, (path, numbers) in enumerate(
+        [(paths[0], [3, 50]), (paths[1], [7, 8]), (paths[2], [0, 1]), (paths[0], [49, 50])]
+    ):
+        assert torch.equal(batch.frames[row], vl.Video(path, device="cpu")[numbers])
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings"),
     [
         (("a.mp4", []), {}),
+        ((5, [0]), {}),
+        ((b"", [0]), {}),
         (("a.mp4", [0.5]), {}),
         (("", [0]), {}),
         (("a.mp4", [0]), {"clip": -1}),

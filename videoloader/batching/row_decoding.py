@@ -108,7 +108,7 @@ def decode_rows(
         CancelledError: the read was cancelled.
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
     """
-    source = reopen_source(video.entry.path)
+    source = reopen_source(video.entry.path) if video.source is None else video.source
     with profiler_range("decode", reader.device):
         report = reader.read(
             source,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range, entry_ranges
 from videoloader.dataset.stores import Store
 from videoloader.errors import NotIndexedError, VideoLoaderError
-from videoloader.indexing import IndexStore, VideoIndex, build_index, open_source
+from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.sampling import CountsByLength, FrameMode
@@ -52,6 +52,7 @@ class EntryFrames:
         first, stop: the frames it means.
         indexes: where its index is kept.
         row: its number in the data set; -1 where it is of none.
+        source: its bytes; None where the entry's path leads to them.
     """
 
     entry: VideoEntry
@@ -59,6 +60,7 @@ class EntryFrames:
     stop: int
     indexes: Indexes
     row: int = -1
+    source: ByteSource | None = None
 
     @property
     def columns(self) -> Mapping[str, Any]:

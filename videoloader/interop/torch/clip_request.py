@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from typing import BinaryIO
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoEntry
-from videoloader.errors import ConfigurationError, check_uint64
+from videoloader.errors import ArgumentError, ConfigurationError, check_uint64
+from videoloader.indexing import ByteSource, MemorySource
 from videoloader.sampling import FrameMode
+from videoloader.sampling.integers import shortened
 from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms import Normalize, Transform
 from videoloader.transforms.planning.pipeline import Transforms, list_transforms
@@ -25,16 +28,19 @@ class ClipRequest:
     ``default_collate`` gathers the requests of a batch in a list.
 
     Args:
-        video: its path in any form that ``Video`` takes, or an entry, which may mean a part of a video only.
-        mode: a frame mode, or frame numbers (negative ones count from the end).
+        video: its path in any form that ``Video`` takes; an entry, which may mean a part of a video only; or the bytes
+            of a file, or a binary file object, which is read from its start now. Bytes travel with the request and are
+            indexed whenever they come.
+        mode: a frame mode, or a list, range, array or tensor of frame numbers (negative ones count from the end).
         clip: number of the clip, for modes that make several of one video.
         seed: of random frames and transforms: the frames are those of ``Video(video).read(mode, clip=clip, seed=seed)``
             then. Without one they follow from the loader's seed, the epoch and how many requests came before in it.
         transforms: crops, resizes, flips and padding instead of the loader's. All others are the loader's alone.
 
     Attributes:
-        video: the entry.
+        video: the entry. Its path is a name made of their content where bytes were given.
         mode: the frame mode.
+        source: those bytes, else None.
 
     Raises:
         ConfigurationError: an argument makes no sense.
@@ -52,18 +58,19 @@ class ClipRequest:
     clip: int = 0
     seed: int | None = None
     transforms: tuple[Transform, ...] | None = None
+    source: ByteSource | None = field(default=None, repr=False, compare=False)
 
     @tells_of_arguments
     def __init__(
         self,
-        video: str | os.PathLike[str] | VideoEntry,
+        video: str | os.PathLike[str] | bytes | BinaryIO | VideoEntry,
         mode: FrameMode | FrameNumbers,
         *,
         clip: int = 0,
         seed: int | None = None,
         transforms: Transforms = None,
     ) -> None:
-        entry = video if isinstance(video, VideoEntry) else VideoEntry(os.fspath(video))
+        entry, source = _entry_of(video)
         check_uint64(clip=clip, seed=0 if seed is None else seed)
         listed = list_transforms(transforms)
         if any(isinstance(transform, Normalize) for transform in listed):
@@ -74,9 +81,27 @@ class ClipRequest:
             "clip": int(clip),
             "seed": None if seed is None else int(seed),
             "transforms": None if transforms is None else tuple(listed),
+            "source": source,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def _entry_of(video: object) -> tuple[VideoEntry, ByteSource | None]:
+    if isinstance(video, VideoEntry):
+        return video, None
+    if isinstance(video, str | os.PathLike):
+        return VideoEntry(os.fspath(video)), None
+    if hasattr(video, "read") and hasattr(video, "seek"):
+        video.seek(0)
+        video = video.read()
+    if not isinstance(video, bytes) or not video:
+        raise ArgumentError(
+            f"video must be a path, bytes, a binary file object or a VideoEntry, got {shortened(video)}"
+        )
+    source = MemorySource(video)
+    source.name = f"<bytes {source.fingerprint}>"
+    return VideoEntry(source.name), source
 
 
 def _collate_requests(requests: Sequence[ClipRequest], *, collate_fn_map: object = None) -> list[ClipRequest]:

@@ -38,6 +38,7 @@ from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.video_indexes import VideoIndexes
+from videoloader.order.clip_table import EntryFrames
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.workers import DecodeWorkers
@@ -342,10 +343,13 @@ class DecodingLoader:
 
     def _plan(self, requests: Sequence[ClipRequest], epoch: int, number: int) -> list[PlannedClip]:
         """Plan the clips of some requests. ``number`` is how many requests came before it in the epoch."""
-        self._indexes.look_up(request.video.path for request in requests)
-        return [self._plan_one(request, epoch, number + row) for row, request in enumerate(requests)]
+        videos = self._indexes.frames_of([(request.video, request.source) for request in requests])
+        return [
+            self._plan_one(request, video, epoch, number + row)
+            for row, (request, video) in enumerate(zip(requests, videos, strict=True))
+        ]
 
-    def _plan_one(self, request: ClipRequest, epoch: int, number: int) -> PlannedClip:
+    def _plan_one(self, request: ClipRequest, video: EntryFrames, epoch: int, number: int) -> PlannedClip:
         if request.seed is None:
             rng = clip_rng(self._seed, epoch, number * self._num_shards + self._shard_id)
         else:
@@ -358,7 +362,6 @@ class DecodingLoader:
                     "transforms of a request can only cut, resize, flip and pad", request.video.path
                 )
             transforms = replace(transforms, conversion=one_view(own).conversion)
-        video = self._indexes.frames_of(request.video)
         (planned,) = plan_views(number, video, request.clip, request.mode, transforms, [rng])
         return planned
 

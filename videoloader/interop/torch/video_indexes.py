@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from videoloader.dataset import VideoEntry, entry_range
 from videoloader.device import available_cores
-from videoloader.indexing import IndexStore, VideoIndex, build_index, open_source
+from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
-from videoloader.order.clip_table import EntryFrames
+from videoloader.order.clip_table import BuiltIndexes, EntryFrames, Indexes
 
 # Bytes of indexes kept, some ten thousand videos' of a few hundred frames.
 _CAPACITY = 256 << 20
+
+_Video = TypeVar("_Video")
 
 
 class _Files:
@@ -44,22 +47,25 @@ class VideoIndexes:
     def _start_threads(self) -> None:
         self._threads = ThreadPoolExecutor(available_cores(), "videoloader-index")
 
-    def look_up(self, paths: Iterable[str]) -> None:
-        """Have the indexes of videos at hand, several at a time.
+    def frames_of(self, videos: Sequence[tuple[VideoEntry, ByteSource | None]]) -> list[EntryFrames]:
+        """The frames that entries mean. Several videos are looked up, or indexed, at a time.
+
+        Args:
+            videos: entries, with their bytes where no path leads to them. These are indexed whenever they come.
 
         Raises:
-            VideoLoaderError: a video cannot be indexed.
+            VideoLoaderError: a video cannot be indexed, or the entry's range lies outside it.
             NotIndexedError: a video is not in the store.
         """
-        unknown = [path for path in dict.fromkeys(paths) if path not in self._kept]
-        if len(unknown) > 1:
-            list(self._threads.map(self._kept.__getitem__, unknown))
+        given = [source for _, source in videos if source is not None]
+        unknown = dict.fromkeys(entry.path for entry, source in videos if source is None)
+        self._several(self._kept.__getitem__, [path for path in unknown if path not in self._kept])
+        made = iter(self._several(build_index, given))
+        found: list[EntryFrames] = []
+        for entry, source in videos:
+            indexes: Indexes = self._kept if source is None else BuiltIndexes(next(made))
+            found.append(EntryFrames(entry, *entry_range(entry, indexes[entry.path]), indexes, source))
+        return found
 
-    def frames_of(self, entry: VideoEntry) -> EntryFrames:
-        """The frames that an entry means.
-
-        Raises:
-            VideoLoaderError: the video cannot be indexed, or the entry's range lies outside it.
-            NotIndexedError: the video is not in the store.
-        """
-        return EntryFrames(entry, *entry_range(entry, self._kept[entry.path]), self._kept)
+    def _several(self, make: Callable[[_Video], VideoIndex], videos: Sequence[_Video]) -> list[VideoIndex]:
+        return list(self._threads.map(make, videos) if len(videos) > 1 else map(make, videos))
