@@ -64,7 +64,7 @@ class VideoIndexes:
         found: list[EntryFrames] = []
         for entry, source in videos:
             indexes: Indexes = self._kept if source is None else BuiltIndexes(next(made))
-            found.append(EntryFrames(entry, *entry_range(entry, indexes[entry.path]), indexes, source))
+            found.append(EntryFrames(entry, *entry_range(entry, indexes[entry.path]), indexes, source=source))
         return found
 
     def _several(self, make: Callable[[_Video], VideoIndex], videos: Sequence[_Video]) -> list[VideoIndex]:
