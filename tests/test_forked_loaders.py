@@ -151,7 +151,7 @@ from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.video_indexes import VideoIndexes
 from videoloader.indexing.sources import reopening
 
-indexes = VideoIndexes(None)
+indexes = VideoIndexes(None, 2)
 asked = [(entry, None) for entry in data]
 indexes.frames_of(asked)
 held = threading.Event()

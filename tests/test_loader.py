@@ -301,7 +301,7 @@ def test_frames_of_different_size_are_an_error_that_says_what_to_do(sample: Samp
         {"shard_id": 1},
         {"device": "tpu"},
         {"prefetch": 0},
-        {"num_workers": 0},
+        {"num_workers": -1},
         {"cpu_workers": -1},
         {"decode": "gpu"},
         {"decode": "nvdec", "device": "cpu"},

@@ -72,7 +72,7 @@ def assert_same(one: list[vl.Batch], other: list[vl.Batch]) -> None:
 def threads(data: vl.VideoDataset, **settings: object) -> list[list[vl.Batch]]:
     return [
         load(data, num_workers=workers, prefetch=prefetch, **settings)
-        for workers, prefetch in ((1, 1), (1, 5), (4, 1), (4, 5))
+        for workers, prefetch in ((1, 1), (1, 5), (4, 1), (4, 5), (0, 2))
     ]
 
 

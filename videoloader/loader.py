@@ -92,7 +92,8 @@ class VideoLoader:
         num_workers: threads that feed NVDEC, or decode on the CPU. Default: five for two NVDEC engines, else one
             for each core. On the CPU they share Python's lock: with small videos, of which a frame takes a fraction of
             a millisecond, one process keeps some 8 cores busy. ``interop.torch.ClipDataset`` in the processes of a
-            DataLoader has no such limit.
+            DataLoader has no such limit. With 0 the thread that asks for a batch indexes, plans, decodes and
+            transforms it then, so that a debugger stops in your transforms; the batches are the same.
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` for that engine alone. With ``"auto"`` NVDEC decodes, the
             CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the same. JPEG
             files then go to the GPU's JPEG engines where nvImageCodec is installed.
@@ -100,7 +101,8 @@ class VideoLoader:
             process may use, shared with the other processes of the machine (``LOCAL_WORLD_SIZE``).
         prefetch: batches in the making while one is used. Default: enough for two clips a thread. In the order of the
             data set and with ``ShuffleVideos``, where neighbouring batches show the same videos, twice that: half of
-            them are planned at once, and a GOP that several of those need is decoded once.
+            them are planned at once, and a GOP that several of those need is decoded once. With ``num_workers=0`` there
+            are none, whatever is given.
         gop_cache: bytes of GPU memory for decoded frames that later clips may want too, least recently used GOPs
             leave first. For long videos sampled often; off by default.
         collate: how clips of a batch go together. ``"stack"``: all must have the same number of frames. ``"pad"``:
@@ -195,10 +197,11 @@ class VideoLoader:
         threads = self._workers.num_workers + self._workers.cpu_workers
         enough = max(2, -(-_CLIPS_AHEAD * threads // batch_size))
         keeps_videos = isinstance(order, InOrder | ShuffleVideos)
-        self._prefetch = (2 * enough - 1 if keeps_videos else enough) if prefetch is None else prefetch
+        ahead = (2 * enough - 1 if keeps_videos else enough) if prefetch is None else prefetch
+        check_positive(prefetch=ahead)
+        self._prefetch = ahead if threads else 0
         # Batches planned at once: while they are, the other half is in the making.
-        self._planned_at_once = (self._prefetch + 1) // 2 if keeps_videos else 1
-        check_positive(prefetch=self._prefetch)
+        self._planned_at_once = (self._prefetch + 1) // 2 if keeps_videos and threads else 1
         check_integer("gop_cache", gop_cache, 0)
         self._maker = BatchMaker(
             self._workers,
@@ -210,7 +213,12 @@ class VideoLoader:
             on_corrupt=on_corrupt,
         )
         table = build_clip_table(
-            dataset, mode, index, workers=available_cores(), skip_unreadable=on_error != "raise", on_indexed=on_indexed
+            dataset,
+            mode,
+            index,
+            workers=available_cores() if threads else 0,
+            skip_unreadable=on_error != "raise",
+            on_indexed=on_indexed,
         )
         self.unreadable = list(table.unreadable)
         if not len(table):
@@ -286,11 +294,11 @@ class VideoLoader:
         plan, token = self._epoch, CancelToken()
         self._token = token
         since, given, unwaited = time.perf_counter(), 0, 0
+        asked = since
         with closing(
             batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.drop, token)
         ) as queue:
             for pending in queue:
-                asked = time.perf_counter()
                 ready = sum(each.made.done() for each in pending)
                 unwaited = unwaited + 1 if ready else 0
                 # Batches planned together also finish together. They count as a reserve only if none was waited for
@@ -310,6 +318,7 @@ class VideoLoader:
                 del made
                 if given_out:
                     yield given_out.pop()
+                asked = time.perf_counter()
                 if self._token is not token:
                     raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
         # A rank that gets fewer batches than others, or none.

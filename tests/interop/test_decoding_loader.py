@@ -244,7 +244,7 @@ def test_bad_requests_are_refused_where_they_are_made(arguments: Any, settings: 
         {"prefetch": 0},
         {"gop_cache": -1},
         {"seed": -1},
-        {"num_workers": 0},
+        {"num_workers": -1},
         {"device": "tpu"},
         {"transforms": [vl.Normalize()], "dtype": "uint8"},
     ],

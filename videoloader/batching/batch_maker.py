@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -40,6 +40,7 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
+from videoloader.threads import executor_of
 from videoloader.transforms import Module, Operation
 from videoloader.transforms.operations import BatchFunction
 from videoloader.transforms.planning.pipeline import TransformPlan
@@ -133,7 +134,7 @@ class BatchMaker:
     """Makes batches of planned clips.
 
     Args:
-        workers: the threads that decode.
+        workers: the threads that decode. If there are none, all is done by the thread that begins a batch.
         transforms: the plan of what is done to the frames.
         layout, device: order of dimensions, and place, of the finished frames.
         cache: see ``ClipReader.read``.
@@ -160,16 +161,17 @@ class BatchMaker:
         self._stream = own_stream(self._device, self) if self._device.type == "cuda" else None
 
     def _forget_threads(self) -> None:
-        self._threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor] | None = None
+        self._threads: tuple[Executor, Executor] | None = None
 
-    def _start_threads(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
+    def _start_threads(self) -> tuple[Executor, Executor]:
         """The thread that plans, and the one that finishes batches.
 
         A pool that a Ctrl-C interrupts while it starts its thread starts another one later, and with two threads
         batches would change places. So pools are kept only once their threads have answered.
         """
         if self._threads is None:
-            threads = ThreadPoolExecutor(1, "videoloader-plan"), ThreadPoolExecutor(1, "videoloader-batch")
+            each_has = min(self._workers.num_workers, 1)
+            threads = executor_of(each_has, "videoloader-plan"), executor_of(each_has, "videoloader-batch")
             for each in threads:
                 each.submit(int).result()
             self._threads = threads

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -20,6 +19,7 @@ from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.sampling import CountsByLength, FrameMode
+from videoloader.threads import executor_of
 
 _PATHS_AT_ONCE = 1 << 14
 
@@ -165,7 +165,7 @@ def build_clip_table(
         dataset: the entries.
         mode: says how many clips each has.
         store: the index store that holds the videos, or its path.
-        workers: threads that index without a store.
+        workers: threads that index without a store; 0 for none but the caller's.
         skip_unreadable: leave out what cannot be indexed instead of raising.
         on_indexed: called after each video.
 
@@ -209,7 +209,7 @@ def _index_all(
         finally:
             on_indexed()
 
-    with ThreadPoolExecutor(workers, "videoloader-index") as pool:
+    with executor_of(workers, "videoloader-index") as pool:
         made = list(pool.map(row, dataset))
     errors = {number: each for number, each in enumerate(made) if isinstance(each, VideoLoaderError)}
     numbers = np.array([(0, 0, 0) if isinstance(each, VideoLoaderError) else each for each in made], np.int64)

@@ -17,10 +17,11 @@ import torch
 
 from videoloader.decoding import INEXACT_CODECS, Decode, choose_engine, default_workers
 from videoloader.device import available_cores
-from videoloader.errors import ConfigurationError, check_integer, check_positive
+from videoloader.errors import ConfigurationError, check_integer
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
+from videoloader.threads import executor_of
 
 T = TypeVar("T")
 
@@ -65,15 +66,15 @@ class DecodeWorkers:
         device: where frames are wanted.
         decode: which engines may decode; see ``choose_engine``.
         num_workers: threads that feed NVDEC, or decode where there is no NVDEC. Default: five for two NVDEC
-            engines, or one for each core.
+            engines, or one for each core. With 0 a job is done when it is submitted, by the thread that does.
         cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
-            process may use, divided by the processes of this machine (``LOCAL_WORLD_SIZE``).
+            process may use, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). None beside 0 others.
 
     Attributes:
         num_workers, cpu_workers: as they came out.
 
     Raises:
-        ConfigurationError: no worker, or an engine that the device does not have.
+        ConfigurationError: a number below 0, or an engine that the device does not have.
     """
 
     def __init__(
@@ -93,15 +94,15 @@ class DecodeWorkers:
             num_workers = default_workers(device.index) if uses_nvdec else cores
         if cpu_workers is None:
             cpu_workers = cores // 2 // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        check_positive(num_workers=num_workers)
+        check_integer("num_workers", num_workers, 0)
         check_integer("cpu_workers", cpu_workers, 0)
         self.num_workers = num_workers
-        self.cpu_workers = cpu_workers if uses_nvdec and decode == "auto" else 0
+        self.cpu_workers = cpu_workers if num_workers and uses_nvdec and decode == "auto" else 0
         self._start()
         after_fork(self._start)
 
     def _start(self) -> None:
-        self._main = ThreadPoolExecutor(self.num_workers, "videoloader-decode")
+        self._main = executor_of(self.num_workers, "videoloader-decode")
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
         self._lock = threading.Lock()
         # Threads that may work on ``_waiting``, and do; threads that help. Each ends when it finds nothing to do.
@@ -119,6 +120,8 @@ class DecodeWorkers:
             index: of the video to decode.
             packets: that will be decoded, about.
         """
+        if not self.num_workers:
+            return self._main.submit(lambda: make(reader_of_thread(self._device), self._decode))
         pixels = index.stream.width * index.stream.height
         # Only "auto" leaves a choice. That NVDEC cannot decode a video is the error of the job, not of its caller.
         engine = choose_engine(index, self._device, self._decode) if self._decode == "auto" else self._decode
@@ -165,6 +168,8 @@ class DecodeWorkers:
             ready: batches that the consumer can take at once.
             asked_for: batches ready or in the making, not none.
         """
+        if not self.num_workers:
+            return
         missing = asked_for - ready
         with self._lock:
             self._allowed = max(min(-(-2 * missing * self.num_workers // asked_for), self.num_workers), 1)

@@ -25,7 +25,7 @@ from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
 from videoloader.decoding import Decode, FrameCache
-from videoloader.device import resolve_device
+from videoloader.device import available_cores, resolve_device
 from videoloader.errors import (
     ConfigurationError,
     NotIndexedError,
@@ -113,7 +113,8 @@ class DecodingLoader:
         device, transforms, layout, dtype, color, num_workers, decode, cpu_workers, gop_cache, collate, fill_value: of
             the frames, as for ``VideoLoader``.
         seed: of random frames and transforms of requests that have none.
-        prefetch: batches in the making while one is used. Default: enough for two clips a thread, at least two.
+        prefetch: batches in the making while one is used. Default: enough for two clips a thread, at least two. With
+            ``num_workers=0`` there are none, whatever is given.
         on_error: a video that cannot be read or does not give its clip: ``"raise"``, or ``"skip"`` the whole batch,
             since what belongs to a clip in it cannot be told. With several ranks batches skipped by one only let
             the others wait: raise there.
@@ -185,8 +186,8 @@ class DecodingLoader:
             on_error="raise",
             on_corrupt="warn",
         )
-        self._prefetch = prefetch
-        self._indexes = VideoIndexes(index)
+        self._prefetch = prefetch if self._workers.num_workers else 0
+        self._indexes = VideoIndexes(index, available_cores() if self._workers.num_workers else 0)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
         self._token = CancelToken()

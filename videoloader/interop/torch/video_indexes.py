@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from videoloader.dataset import VideoEntry, entry_range
-from videoloader.device import available_cores
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames, Indexes
+from videoloader.threads import executor_of
 
 # Bytes of indexes kept, some ten thousand videos' of a few hundred frames.
 _CAPACITY = 256 << 20
@@ -34,9 +33,11 @@ class VideoIndexes:
 
     Args:
         store: that the videos are in, or its path; without one they are indexed here.
+        workers: threads that look videos up; 0 for none but the caller's.
     """
 
-    def __init__(self, store: IndexStore | str | os.PathLike[str] | None) -> None:
+    def __init__(self, store: IndexStore | str | os.PathLike[str] | None, workers: int) -> None:
+        self._workers = workers
         opened = IndexStore(store) if isinstance(store, str | os.PathLike) else store
         self._kept = IndexCache(
             _Files() if opened is None else opened, _CAPACITY, compare=opened is None or opened.verify
@@ -45,7 +46,7 @@ class VideoIndexes:
         after_fork(self._start_threads)
 
     def _start_threads(self) -> None:
-        self._threads = ThreadPoolExecutor(available_cores(), "videoloader-index")
+        self._threads = executor_of(self._workers, "videoloader-index")
 
     def frames_of(self, videos: Sequence[tuple[VideoEntry, ByteSource | None]]) -> list[EntryFrames]:
         """The frames that entries mean. Several videos are looked up, or indexed, at a time.
