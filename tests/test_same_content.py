@@ -124,8 +124,9 @@ def test_a_batch_of_which_nothing_is_left_is_passed_over(damaged: vl.VideoDatase
     rows = vl.VideoDataset.from_paths([damaged[number].path for number in (1, 0, 0, 2, 3)])
     loader = vl.VideoLoader(rows, vl.FrameList([30, 40]), batch_size=1, device="cpu", num_workers=2, on_error="skip")
     assert [batch.clips.tolist() for batch in loader] == [[0], [3], [4]]
-    assert len(loader.unreadable) == 2
-    assert (loader.stats().clips, loader.stats().frames) == (3, 6)
+    assert len(loader.unreadable) == 1
+    stats = loader.stats()
+    assert (stats.clips, stats.frames, stats.skipped) == (3, 6, 2)
     loader.set_epoch(0)
     for number, _ in enumerate(loader):
         if number == 1:
@@ -141,7 +142,8 @@ def test_an_epoch_of_which_nothing_is_left_has_no_batch(damaged: vl.VideoDataset
     assert list(loader) == []
     assert list(loader) == []
     assert loader.state_dict()["epoch"] == 2
-    assert len(loader.unreadable) == 6
+    assert len(loader.unreadable) == 1
+    assert loader.stats().skipped == 6
 
 
 def test_where_nothing_can_replace_a_clip_the_error_says_what_was_tried(damaged: vl.VideoDataset) -> None:

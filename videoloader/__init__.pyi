@@ -7,6 +7,7 @@ from videoloader.dataset import VideoDataset as VideoDataset, VideoEntry as Vide
 from videoloader.decoding import set_decoder_memory as set_decoder_memory
 from videoloader.errors import (
     ConfigurationError as ConfigurationError,
+    CorruptFramesError as CorruptFramesError,
     DecodeError as DecodeError,
     FrameRangeError as FrameRangeError,
     IndexingError as IndexingError,

@@ -57,6 +57,10 @@ class DecodeError(VideoLoaderError):
         self.packet = packet
 
 
+class CorruptFramesError(DecodeError):
+    """Wanted frames are damaged, and ``on_corrupt`` says that this is an error."""
+
+
 class FrameRangeError(VideoLoaderError, IndexError):
     """A frame number lies outside the video."""
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
@@ -33,7 +34,7 @@ from videoloader.order.ranks import shard_of
 from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import InOrder, Order, Sampler, ShuffleVideos, order_of
 from videoloader.reading.cancellation import CancelToken
-from videoloader.reading.corrupt_frames import OnCorrupt
+from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.sampling.mode import FrameNumbers, mode_of
@@ -119,14 +120,17 @@ class VideoLoader:
             leaves unreadable files out too, and takes another clip for one that does not decode: with ``"stack"``
             one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with ``"list"``
             any.
-        on_corrupt: damaged frames, which ``batch.corrupt`` marks and ``stats()`` counts: ``"warn"`` once for each file
-            and process, ``"ignore"``, or ``"raise"``: then their clips are what cannot be read, see ``on_error``.
+        on_corrupt: damaged frames: ``"keep"`` them, which ``batch.corrupt`` marks and ``stats()`` counts, and warn once
+            for each file and process (``CorruptFramesWarning``); or ``"raise"``, ``"skip"`` and ``"replace"``: what
+            ``on_error`` does with clips that do not decode, whatever that is.
         index: an ``IndexStore``, or its path, that holds the videos' indexes (``dataset.build_index``). Without one
             all videos are indexed now, by every process, and all indexes are kept in memory.
         on_indexed: called after each video of the data set was indexed, for progress bars.
 
     Attributes:
-        unreadable: (path, error) of every file left out and every clip skipped or replaced so far.
+        unreadable: (path, reason) of what was left out or replaced so far: rows of the data set that cannot be used, of
+            other clips their files, each once with the first reason. A warning counts the rows when the loader is made,
+            and another one the clips at the end of a loop that meets new files; ``stats()`` counts all of them.
 
     Raises:
         ConfigurationError: an argument has no such value, or the data set gives no clips.
@@ -173,7 +177,7 @@ class VideoLoader:
         fill_value: float | Sequence[float] = 0,
         repeats: int = 1,
         on_error: OnError = "raise",
-        on_corrupt: OnCorrupt = "warn",
+        on_corrupt: OnCorrupt = "keep",
         index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
@@ -183,7 +187,7 @@ class VideoLoader:
         plan = plan_transforms(transforms, dtype, color, fill_value, mode)
         check_choice("layout", layout, get_args(Layout))
         check_choice("on_error", on_error, get_args(OnError))
-        check_choice("on_corrupt", on_corrupt, get_args(OnCorrupt))
+        check_on_corrupt(on_corrupt, get_args(OnCorrupt))
         check_choice("decode", decode, get_args(Decode))
         check_choice("collate", collate, get_args(Collate))
         check_positive(batch_size=batch_size, repeats=repeats)
@@ -220,13 +224,13 @@ class VideoLoader:
             skip_unreadable=on_error != "raise",
             on_indexed=on_indexed,
         )
-        self.unreadable = list(table.unreadable)
+        self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
+        self.unreadable = self._account.unreadable
         if not len(table):
             reason = f"; {len(self.unreadable)} cannot be read: {self.unreadable[0][1]}" if self.unreadable else ""
             raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._planner = ClipPlanner(table, mode, plan, seed, repeats)
-        self._stats = LoaderStats()
         self._epoch, self._given = self._epochs.epoch(0), 0
         self._resumed = False
         self._token = CancelToken()
@@ -278,7 +282,7 @@ class VideoLoader:
 
     def stats(self) -> LoaderStats:
         """What the batches given out so far have cost, and where the time went."""
-        return self._stats
+        return self._account.stats
 
     def __iter__(self) -> Iterator[Batch]:
         """The batches of one epoch, or of what is left of it after ``load_state_dict``.
@@ -295,9 +299,8 @@ class VideoLoader:
         self._token = token
         since, given, unwaited = time.perf_counter(), 0, 0
         asked = since
-        with closing(
-            batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.drop, token)
-        ) as queue:
+        ahead = batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.drop, token)
+        with self._account, closing(ahead) as queue:
             for pending in queue:
                 ready = sum(each.made.done() for each in pending)
                 unwaited = unwaited + 1 if ready else 0
@@ -307,10 +310,11 @@ class VideoLoader:
                 try:
                     made = pending[0].result()
                 finally:
-                    self.unreadable += [(clip.video.entry.path, error) for clip, error in pending[0].unreadable]
+                    for clip, error in pending[0].unreadable:
+                        self._account.leave_out(clip.video.entry.path, error)
                 pending.popleft()
                 now, given = time.perf_counter(), given + 1
-                self._stats += made.stats + LoaderStats(seconds=now - since, waiting=now - asked)
+                self._account.add(made.stats + LoaderStats(seconds=now - since, waiting=now - asked))
                 since = now
                 self._advance(plan, given)
                 # Not in a variable, so that a batch is gone when the consumer lets it go.

@@ -15,11 +15,11 @@ from videoloader.batching.video_clips import make_clips
 from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import resolve_device
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.errors import ConfigurationError
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.sources import choose_stream
 from videoloader.reading.clip import Clip as Clip
-from videoloader.reading.corrupt_frames import OnCorrupt
+from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.reading.video_reader import VideoReader
 from videoloader.sampling import FrameMode
 from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
@@ -45,8 +45,8 @@ class Video:
         stream_index: which of several video streams is meant: its number in the file, counted from zero over all kinds
             of streams; see ``build_index``. A path may say so itself: ``"clip.mkv::stream_index=2"``.
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255.
-        on_corrupt: damaged frames, which ``Clip.corrupt`` marks: ``"warn"`` once for each file and process, ``"raise"``
-            a DecodeError instead of giving them out, or ``"ignore"``.
+        on_corrupt: damaged frames, which ``Clip.corrupt`` marks: ``"keep"`` them, and warn once for each file and
+            process (``CorruptFramesWarning``), or ``"raise"`` a CorruptFramesError instead of giving them out.
 
     Attributes:
         device: where frames come out.
@@ -70,9 +70,9 @@ class Video:
         index: VideoIndex | None = None,
         stream_index: int | None = None,
         fill_value: float | Sequence[float] = 0,
-        on_corrupt: OnCorrupt = "warn",
+        on_corrupt: KeepOrRaise = "keep",
     ) -> None:
-        check_choice("on_corrupt", on_corrupt, get_args(OnCorrupt))
+        check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
         self.device = resolve_device(device)
         self._fill_value = fill_color(fill_value)
         output, opened = OutputSpec(fill_value=self._fill_value), choose_stream(open_source(source), stream_index)

@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from pathlib import Path
 
 import pytest
@@ -94,8 +94,9 @@ def test_a_slow_transform_is_told_and_waited_for(data: vl.VideoDataset) -> None:
 
 
 def test_accounts_can_be_added_and_subtracted() -> None:
-    one, other = LoaderStats(*range(1, 11)), LoaderStats(*range(10, 110, 10))
-    assert astuple(one + other) == tuple(range(11, 111, 11))
+    count = len(fields(LoaderStats))
+    one, other = LoaderStats(*range(count)), LoaderStats(*range(0, 10 * count, 10))
+    assert astuple(one + other) == tuple(range(0, 11 * count, 11))
     assert one + other - one == other
 
 
@@ -106,6 +107,9 @@ def test_an_account_reads_well() -> None:
         "thread seconds: planning 0.1, NVDEC 118.9, CPU 0.0, transforming 0.1"
     )
     assert str(LoaderStats(1, 16, corrupt=3)).startswith("1 clips, 16 frames (3 corrupt) in ")
+    assert str(LoaderStats(1, 8, corrupt=3, shown=16, made_up=2, skipped=4, replaced=5)).startswith(
+        "1 clips (4 skipped, 5 replaced), 8 frames (3 corrupt, 12.5% of those shown made up) in "
+    )
     assert str(LoaderStats()).startswith("0 clips, 0 frames in 0.00 s: 0.0 clips/s, 0.0 packets a frame, 0%")
 
 

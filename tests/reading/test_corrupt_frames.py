@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -70,21 +71,15 @@ def test_every_door_of_a_video_warns_once_a_file(damaged: Path, door: str) -> No
 @pytest.mark.parametrize("door", DOORS)
 def test_every_door_of_a_video_may_refuse_them(damaged: Path, door: str) -> None:
     video = vl.Video(damaged, device="cpu", on_corrupt="raise")
-    with pytest.raises(vl.DecodeError, match=r"damaged\.mp4: .* \(first: frame 12\)"):
+    with pytest.raises(vl.CorruptFramesError, match=r"damaged\.mp4: .* \(first: frame 12\)"):
         DOORS[door](video)
     assert not damage_told(lambda: video[:12])
-
-
-@pytest.mark.parametrize("door", DOORS)
-def test_every_door_of_a_video_may_be_silent(damaged: Path, door: str) -> None:
-    video = vl.Video(damaged, device="cpu", on_corrupt="ignore")
-    assert not damage_told(lambda: DOORS[door](video))
 
 
 def test_a_stream_gives_out_what_comes_before(damaged: Path) -> None:
     streamed = vl.Video(damaged, device="cpu", on_corrupt="raise").stream()
     given = [next(streamed) for _ in range(12)]
-    with pytest.raises(vl.DecodeError):
+    with pytest.raises(vl.CorruptFramesError):
         next(streamed)
     assert torch.equal(torch.stack(given), vl.Video(damaged, device="cpu")[:12])
 
@@ -104,16 +99,50 @@ def test_names_of_files_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(corrupt_frames, "_MOST_REMEMBERED", 3)
     for number in range(10):
         with pytest.warns(vl.CorruptFramesWarning):
-            corrupt_frames.tell_of_corrupt(str(number), np.array([1]), "warn")
+            corrupt_frames.tell_of_corrupt(str(number), np.array([1]), "keep")
     assert len(corrupt_frames._warned) == 3
 
 
-@pytest.mark.parametrize("value", ["error", "", None, True])
-def test_other_values_are_refused(damaged: Path, value: object) -> None:
-    with pytest.raises(vl.ConfigurationError, match="on_corrupt"):
-        vl.Video(damaged, device="cpu", on_corrupt=value)
-    with pytest.raises(vl.ConfigurationError, match="on_corrupt"):
-        loader(damaged, damaged, on_corrupt=value)
+def with_video(damaged: Path, value: object) -> None:
+    vl.Video(damaged, device="cpu", on_corrupt=value)
+
+
+def with_loader(damaged: Path, value: object) -> None:
+    loader(damaged, damaged, on_corrupt=value)
+
+
+def with_torch_loader(damaged: Path, value: object) -> None:
+    ClipDataset(vl.VideoDataset.from_paths([damaged]), vl.EveryWindow(4), on_corrupt=value)
+
+
+def with_requests(damaged: Path, value: object) -> None:
+    DecodingLoader([], device="cpu", on_corrupt=value)
+
+
+VALUES = {
+    with_video: {"keep", "raise"},
+    with_loader: {"keep", "raise", "skip", "replace"},
+    with_torch_loader: {"keep", "raise"},
+    with_requests: {"keep", "raise", "skip"},
+}
+
+
+@pytest.mark.parametrize("make", VALUES)
+def test_each_front_end_takes_what_it_can_do(damaged: Path, make: Callable[[Path, object], None]) -> None:
+    for value in ["keep", "raise", "skip", "replace", "error", "", None, True]:
+        if value in VALUES[make]:
+            make(damaged, value)
+        else:
+            with pytest.raises(vl.ConfigurationError, match=f"on_corrupt must be one of keep, raise.*, got {value!r}"):
+                make(damaged, value)
+
+
+@pytest.mark.parametrize("make", VALUES)
+def test_words_of_before_are_answered_with_those_of_now(damaged: Path, make: Callable[[Path, object], None]) -> None:
+    with pytest.raises(vl.ConfigurationError, match=re.escape("no longer 'warn': write \"keep\", which")):
+        make(damaged, "warn")
+    with pytest.raises(vl.ConfigurationError, match=re.escape('"keep", and warnings.simplefilter("ignore"')):
+        make(damaged, "ignore")
 
 
 def loader(damaged: Path, sound: Path, **settings: object) -> vl.VideoLoader:
@@ -140,19 +169,60 @@ def test_a_loader_marks_counts_and_warns_of_them(damaged: Path, sample: Sample) 
     assert not loader(sample("h264_mp4"), sample("h264_mp4")).stats().corrupt
 
 
-def test_a_loader_treats_them_as_unreadable_where_it_should(damaged: Path, sample: Sample) -> None:
-    with pytest.raises(vl.DecodeError, match="damaged frames"):
-        list(loader(damaged, sample("h264_mp4"), on_corrupt="raise"))
-    skipping = loader(damaged, sample("h264_mp4"), on_corrupt="raise", on_error="skip")
-    shown = [clip for batch in skipping for clip in zip(batch.paths, batch.frame_numbers[:, 0].tolist(), strict=True)]
-    assert (str(damaged), 0) in shown
-    assert (str(damaged), 12) not in shown
-    assert (str(damaged), 24) in shown
-    ((path, error),) = skipping.unreadable
-    assert (path, "damaged frames" in error) == (str(damaged), True)
-    replacing = loader(damaged, sample("h264_mp4"), on_corrupt="raise", on_error="replace")
-    assert not any(batch.corrupt.any() for batch in replacing)
-    assert not damage_told(lambda: list(loader(damaged, damaged, on_corrupt="ignore")))
+def firsts(batches: Iterable[vl.Batch]) -> list[tuple[str, int]]:
+    return [
+        (path, int(row[0])) for batch in batches for path, row in zip(batch.paths, batch.frame_numbers, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_does_with_them_what_it_is_told_whatever_it_does_about_errors(
+    damaged: Path, sample: Sample, on_error: str, workers: int
+) -> None:
+    sound, settings = sample("h264_mp4"), {"on_error": on_error, "num_workers": workers}
+    kept = firsts(loader(damaged, sound, **settings))
+    with pytest.raises(vl.CorruptFramesError, match="damaged frames"):
+        list(loader(damaged, sound, on_corrupt="raise", **settings))
+    skipping = loader(damaged, sound, on_corrupt="skip", **settings)
+    assert firsts(skipping) == [each for each in kept if each != (str(damaged), 12)]
+    assert (skipping.stats().skipped, skipping.stats().replaced, skipping.stats().corrupt) == (1, 0, 0)
+    replacing = loader(damaged, sound, on_corrupt="replace", **settings)
+    batches = list(replacing)
+    assert len(firsts(batches)) == len(kept)
+    assert [one == other for one, other in zip(firsts(batches), kept, strict=True)].count(False) == 1
+    assert not any(batch.corrupt.any() for batch in batches)
+    assert (replacing.stats().skipped, replacing.stats().replaced, replacing.stats().corrupt) == (0, 1, 0)
+    for each in (skipping, replacing):
+        ((path, error),) = each.unreadable
+        assert (path, "damaged frames" in error) == (str(damaged), True)
+
+
+def test_a_loader_replaces_damaged_clips_while_files_that_do_not_decode_are_errors(
+    damaged: Path, tmp_path: Path
+) -> None:
+    data = bytearray(damaged.read_bytes())
+    for start in build_index(damaged).packet_offset.tolist()[12:]:
+        data[start : start + 4] = b"\xff\xff\xff\xff"  # the length of a NAL unit
+    (tmp_path / "noise.mp4").write_bytes(data)
+    with pytest.raises(vl.DecodeError, match=r"noise\.mp4"):
+        list(loader(damaged, tmp_path / "noise.mp4", on_corrupt="replace"))
+    skipping = loader(damaged, tmp_path / "noise.mp4", on_corrupt="replace", on_error="skip")
+    assert (str(damaged), 12) not in firsts(skipping)
+    assert (skipping.stats().skipped, skipping.stats().replaced) == (4, 1)
+    assert {Path(path).name for path, _ in skipping.unreadable} == {"damaged.mp4", "noise.mp4"}
+
+
+def test_an_epoch_with_replaced_clips_resumes_exactly(damaged: Path, sample: Sample) -> None:
+    def make() -> vl.VideoLoader:
+        return loader(damaged, sample("h264_mp4"), on_corrupt="replace", shuffle=True, seed=2)
+
+    whole, begun, resumed = firsts(make()), make(), make()
+    for number, _ in enumerate(begun):
+        if number == 1:
+            break
+    resumed.load_state_dict(begun.state_dict())
+    assert firsts(resumed) == whole[4:]
 
 
 def test_the_clips_of_a_torch_loader_are_marked(damaged: Path) -> None:
@@ -170,3 +240,21 @@ def test_what_stands_for_requests_is_marked(damaged: Path) -> None:
     assert len(damage_told(lambda: made.extend(decoding))) == 1
     assert made[0].corrupt.tolist() == [[False, True], [False, True]]
     assert decoding.stats().corrupt == 2
+
+
+def test_clips_of_a_torch_loader_may_be_refused(damaged: Path) -> None:
+    clips = ClipDataset(vl.VideoDataset.from_paths([damaged]), vl.EveryWindow(4, step=12), on_corrupt="raise")
+    assert not clips[0]["corrupt"].any()
+    with pytest.raises(vl.CorruptFramesError):
+        clips[1]
+
+
+def test_batches_of_requests_may_be_refused_or_skipped(damaged: Path) -> None:
+    batches = [[ClipRequest(damaged, [frame])] for frame in (3, 13, 30)]
+    with pytest.raises(vl.CorruptFramesError):
+        list(DecodingLoader(batches, device="cpu", on_corrupt="raise", on_error="skip"))
+    skipping = DecodingLoader(batches, device="cpu", on_corrupt="skip", replace_with=lambda clips: clips)
+    assert firsts(skipping) == [(str(damaged), 3), (str(damaged), 30)]
+    assert skipping.stats().skipped == 1
+    ((path, error),) = skipping.unreadable
+    assert (path, "damaged frame" in error) == (str(damaged), True)

@@ -29,12 +29,12 @@ from videoloader.batching.row_decoding import (
     submit_rows,
 )
 from videoloader.batching.rows import Collate, arrange_rows, decoding_memory, show_instead, transform_rows
-from videoloader.batching.stats import LoaderStats, decoding_stats
+from videoloader.batching.stats import LoaderStats, clip_stats
 from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
-from videoloader.errors import DecodeError
+from videoloader.errors import CorruptFramesError, DecodeError
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
@@ -128,6 +128,7 @@ class _DecodingBatch:
     # Jobs that decode for an earlier batch, too, which accounts for them.
     shared: list[SubmittedJob] = field(default_factory=list)
     seconds: float = 0.0  # that planning took
+    replaced: int = 0  # rows that show another clip than the one planned
 
 
 class BatchMaker:
@@ -261,9 +262,10 @@ class BatchMaker:
                 batch = self._put_together(decoding, rows, reports) if rows else None
             ready = None if self._stream is None else self._stream.record_event()
         times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
+        lost = LoaderStats(skipped=len(decoding.rows) - len(rows), replaced=decoding.replaced)
         shared = {job.report.result() for job in decoding.shared if not job.report.exception()}
         own = [report for report in reports if report not in shared]
-        return MadeBatch(batch, decoding_stats(len(rows), own) + times, ready)
+        return MadeBatch(batch, clip_stats([row.clip.mask for row in rows], own) + times + lost, ready)
 
     def _wait_and_replace(self, decoding: _DecodingBatch) -> list[ClipsReport]:
         """Wait for the decoding jobs; decode the clips of failed jobs again one by one, or clips in their place."""
@@ -274,7 +276,7 @@ class BatchMaker:
         wait([job.report for job in jobs], return_when=FIRST_EXCEPTION)
         for job in jobs:
             # Raised here, an error that is dealt with would hold this frame, and with it the whole batch.
-            if self._on_error == "raise" or not isinstance(job.report.exception(), UNREADABLE):
+            if self._remedy(job.report.exception()) == "raise":
                 reports.append(job.result())
             else:
                 failed += [row for row in job.rows if row not in failed]
@@ -284,14 +286,22 @@ class BatchMaker:
             for event in [event for report in reports for event in report.ready]:
                 event.synchronize()
         for row in failed:
-            make = partial(self._make_replaced, row, decoding)
+            planned, make = row.clip, partial(self._make_replaced, row, decoding)
             again = self._workers.submit(make, row.clip.video.index, 0).result()
             if again is None:
                 row.left_out = True
             else:
                 apply_corrections(row, again)
                 reports.append(again)
+                decoding.replaced += row.clip is not planned
         return reports
+
+    def _remedy(self, error: BaseException | None) -> OnError:
+        """What is done about a clip that ends with an error."""
+        if isinstance(error, CorruptFramesError):
+            assert self._on_corrupt != "keep", "then there is no error"
+            return self._on_corrupt
+        return self._on_error if isinstance(error, UNREADABLE) else "raise"
 
     def _make_replaced(
         self, row: BatchRow, decoding: _DecodingBatch, reader: ClipReader, decode: Decode
@@ -307,8 +317,11 @@ class BatchMaker:
                     video, output, token = clip.video, self._transforms.decoded, decoding.token
                     return decode_rows(job, video, output, self._cache, reader, decode, token, self._on_corrupt)
                 except UNREADABLE as error:
+                    remedy = self._remedy(error)
+                    if remedy == "raise":
+                        raise
                     decoding.unreadable.append((clip, str(error)))
-                    if self._on_error == "skip":
+                    if remedy == "skip" and clip is planned:
                         return None
                     failed += 1
             following = next(others, None) if failed < _MOST_FAILED else None

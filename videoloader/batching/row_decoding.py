@@ -93,7 +93,7 @@ def decode_rows(
     reader: ClipReader,
     decode: Decode,
     token: CancelToken | None = None,
-    on_corrupt: OnCorrupt = "warn",
+    on_corrupt: OnCorrupt = "keep",
 ) -> ClipsReport:
     """Decode frames of one video into the rows of a batch.
 
@@ -102,11 +102,12 @@ def decode_rows(
         video: its video.
         output, cache, decode, token: as for ``ClipReader.read``.
         reader: the calling thread's reader.
-        on_corrupt: what is done about damaged frames besides marking them.
+        on_corrupt: what is done about damaged frames besides marking them; see ``tell_of_corrupt``.
 
     Raises:
         CancelledError: the read was cancelled.
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
+        CorruptFramesError: frames are damaged, and are not to be kept.
     """
     source = reopen_source(video.entry.path) if video.source is None else video.source
     with profiler_range("decode", reader.device):
@@ -132,7 +133,7 @@ def submit_rows(
     output: OutputSpec,
     cache: FrameCache | None,
     token: CancelToken | None = None,
-    on_corrupt: OnCorrupt = "warn",
+    on_corrupt: OnCorrupt = "keep",
 ) -> list[SubmittedJob]:
     """Have the rows of a batch decoded.
 

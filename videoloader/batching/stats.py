@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
+import numpy.typing as npt
+
 from videoloader.reading.clip_reader import ClipsReport
 
 
@@ -26,6 +29,10 @@ class LoaderStats:
         cpu: jobs that the CPU decoded, likewise.
         transforming: transforms after decoding, and putting batches together; one thread.
         corrupt: different frames that are damaged, or refer to damage; see ``Batch.corrupt``.
+        shown: frames of the clips, repeats and padding included.
+        made_up: of these, those that padding made up; see ``Batch.mask``.
+        skipped, replaced: clips that were left out, and that others stand in for, as ``on_error`` and ``on_corrupt``
+            say; see ``unreadable`` of the loader.
 
     Example:
         >>> print(loader.stats())
@@ -43,6 +50,15 @@ class LoaderStats:
     cpu: float = 0.0
     transforming: float = 0.0
     corrupt: int = 0
+    shown: int = 0
+    made_up: int = 0
+    skipped: int = 0
+    replaced: int = 0
+
+    @property
+    def made_up_share(self) -> float:
+        """The fraction of the frames shown that padding made up."""
+        return self.made_up / self.shown if self.shown else 0.0
 
     def __add__(self, more: LoaderStats) -> LoaderStats:
         """Both accounts in one."""
@@ -55,23 +71,35 @@ class LoaderStats:
     def __str__(self) -> str:
         rate = self.clips / self.seconds if self.seconds else 0.0
         cost = self.packets / self.frames if self.frames else 0.0
-        damaged = f" ({self.corrupt} corrupt)" if self.corrupt else ""
+        special = [f"{self.corrupt} corrupt"] if self.corrupt else []
+        special += [f"{self.made_up_share:.1%} of those shown made up"] if self.made_up else []
+        frames = f"{self.frames} frames" + (f" ({', '.join(special)})" if special else "")
+        lost = [f"{count} {what}" for count, what in [(self.skipped, "skipped"), (self.replaced, "replaced")] if count]
+        clips = f"{self.clips} clips" + (f" ({', '.join(lost)})" if lost else "")
         waited = self.waiting / self.seconds if self.seconds else 0.0
         return (
-            f"{self.clips} clips, {self.frames} frames{damaged} in {self.seconds:.2f} s: {rate:.1f} clips/s, "
+            f"{clips}, {frames} in {self.seconds:.2f} s: {rate:.1f} clips/s, "
             f"{cost:.1f} packets a frame, {waited:.0%} of the time waited for\n"
             f"thread seconds: planning {self.planning:.1f}, NVDEC {self.nvdec:.1f}, CPU {self.cpu:.1f}, "
             f"transforming {self.transforming:.1f}"
         )
 
 
-def decoding_stats(clips: int, reports: Sequence[ClipsReport]) -> LoaderStats:
-    """The account of decoding some clips."""
+def clip_stats(masks: Sequence[npt.NDArray[np.bool_]], reports: Sequence[ClipsReport]) -> LoaderStats:
+    """The account of some clips and their decoding.
+
+    Args:
+        masks: of the clips; see ``Batch.mask``.
+        reports: of the jobs that decoded them.
+    """
+    shown = sum(map(len, masks))
     return LoaderStats(
-        clips,
+        len(masks),
         sum(report.frames for report in reports),
         sum(report.packets for report in reports),
         nvdec=sum(report.seconds for report in reports if report.by_gpu),
         cpu=sum(report.seconds for report in reports if not report.by_gpu),
         corrupt=sum(report.corrupt_frames for report in reports),
+        shown=shown,
+        made_up=shown - sum(map(np.count_nonzero, masks)),
     )

@@ -30,6 +30,7 @@ class ClipCost:
     Attributes:
         mode: the frame mode.
         videos, clips: that the figures were computed from.
+        made_up_share: fraction of the clips' frames that padding makes up.
         decoded_per_frame: as the videos are.
         decoded_per_frame_re_encoded: were they encoded again with closed GOPs of ``ADVISED_GOP`` frames and the same
             disposable frames.
@@ -38,6 +39,7 @@ class ClipCost:
     mode: FrameMode
     videos: int
     clips: int
+    made_up_share: float
     decoded_per_frame: float
     decoded_per_frame_re_encoded: float
 
@@ -52,7 +54,7 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
         ConfigurationError: the mode wants a column that is not there.
         NotIndexedError: a video is not in the store.
     """
-    wanted = decoded = decoded_re_encoded = 0.0
+    shown = made_up = wanted = decoded = decoded_re_encoded = 0.0
     used = clips = 0
     for row in permute(np.arange(min(videos, len(table))), len(table), 0, 0).tolist():
         entry = table[row]
@@ -68,14 +70,18 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
         short = with_gops_of(index, ADVISED_GOP) if chosen else index
         used, clips = used + bool(chosen), clips + len(chosen)
         for clip in chosen:
-            frames, _ = clip_frames(mode, video, clip, clip_rng(0, row, clip))
+            frames, mask = clip_frames(mode, video, clip, clip_rng(0, row, clip))
             frames = frames[frames != CONSTANT_FRAME]
             # Each clip stands for all of its video that were not chosen.
             plan, weight = plan_frames(index, frames), count / len(chosen)
+            shown += weight * len(mask)
+            made_up += weight * np.count_nonzero(~mask)
             wanted += weight * plan.frames_wanted
             decoded += weight * plan.packets
             decoded_re_encoded += weight * plan_frames(short, frames).packets
-    return ClipCost(mode, used, clips, decoded / wanted, decoded_re_encoded / wanted) if wanted else None
+    if not wanted:
+        return None
+    return ClipCost(mode, used, clips, made_up / shown, decoded / wanted, decoded_re_encoded / wanted)
 
 
 def with_gops_of(index: VideoIndex, frames: int) -> VideoIndex:

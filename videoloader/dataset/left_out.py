@@ -10,7 +10,9 @@ from collections.abc import Iterable
 _TOLD = 5
 
 
-def tell_left_out(source: str, kinds: Iterable[str], total: int, what: str = "rows", hint: str = "") -> None:
+def tell_left_out(
+    source: str, kinds: Iterable[str], total: int, what: str = "rows", hint: str = "", listed_in: str = "left_out"
+) -> None:
     """Warn, unless nothing was left out, of how much was left out and why.
 
     Args:
@@ -19,13 +21,14 @@ def tell_left_out(source: str, kinds: Iterable[str], total: int, what: str = "ro
         total: of them and all others.
         what: they are.
         hint: what can be done about it.
+        listed_in: what lists them.
     """
     counts = Counter(kinds)
     if counts:
         told = [f"{count} {kind}" for kind, count in counts.most_common(_TOLD)]
         if len(counts) > _TOLD:
             told.append(f"{len(counts) - _TOLD} more kinds")
-        message = f"{counts.total()} of {total} {what} are left out ({', '.join(told)}); left_out lists them{hint}"
+        message = f"{counts.total()} of {total} {what} are left out ({', '.join(told)}); {listed_in} lists them{hint}"
         warn_user(f"{source}: {message}")
 
 

@@ -39,7 +39,8 @@ class DatasetSummary:
         variable_rate: number of videos whose frames do not come at equal times.
         frames_per_keyframe: packets over keyframes, of all videos together.
         longest_gop: packets between keyframes at most: of the median video, of nine in ten, of all.
-        cost: of decoding clips, where a mode was given and the data set has clips of it.
+        cost: of decoding clips, and how much of them is padding; where a mode was given and the data set has clips of
+            it.
     """
 
     rows: int
@@ -69,6 +70,8 @@ class DatasetSummary:
                 f"1 wanted frame costs {self.cost.decoded_per_frame:.1f} decoded; "
                 f"re-encode with GOP {ADVISED_GOP}: {self.cost.decoded_per_frame_re_encoded:.1f}"
             )
+            if self.cost.made_up_share:
+                lines["padding"] = f"{100 * self.cost.made_up_share:.3g} % of the frames of clips are made up"
             lines[""] = f"({self.cost.clips} clips of {self.cost.videos} videos, {self.cost.mode})"
         return "\n".join(f"{name:<13}{line}" for name, line in lines.items())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -13,8 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range, entry_ranges
+from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.stores import Store
-from videoloader.errors import NotIndexedError, VideoLoaderError
+from videoloader.errors import (
+    DecodeError,
+    FrameRangeError,
+    IndexingError,
+    NotIndexedError,
+    SourceError,
+    StaleIndexError,
+    UnsupportedError,
+    VideoLoaderError,
+)
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
@@ -22,6 +32,15 @@ from videoloader.sampling import CountsByLength, FrameMode
 from videoloader.threads import executor_of
 
 _PATHS_AT_ONCE = 1 << 14
+# The first that fits an error.
+_REASONS: Mapping[type[VideoLoaderError], str] = {
+    StaleIndexError: "changed since they were indexed",
+    SourceError: "cannot be opened",
+    FrameRangeError: "outside of their video",
+    UnsupportedError: "cannot be decoded",
+    DecodeError: "cannot be decoded",
+    IndexingError: "damaged",
+}
 
 
 class Indexes(Protocol):
@@ -158,6 +177,7 @@ def build_clip_table(
     workers: int,
     skip_unreadable: bool,
     on_indexed: Callable[[], object] = lambda: None,
+    listed_in: str = "unreadable",
 ) -> ClipTable:
     """Index all videos of a data set, or take them from a store, and number their clips.
 
@@ -166,18 +186,20 @@ def build_clip_table(
         mode: says how many clips each has.
         store: the index store that holds the videos, or its path.
         workers: threads that index without a store; 0 for none but the caller's.
-        skip_unreadable: leave out what cannot be indexed instead of raising.
+        skip_unreadable: leave out what cannot be indexed instead of raising, with a warning.
         on_indexed: called after each video.
+        listed_in: what tells the user of that, for the warning.
 
     Raises:
         VideoLoaderError: a video cannot be indexed, or its entry's range lies outside it.
         NotIndexedError: a video is not in the store.
     """
     if store is None:
-        ranges = _index_all(dataset, workers, skip_unreadable, on_indexed)
+        ranges, errors = _index_all(dataset, workers, skip_unreadable, on_indexed)
     else:
         opened = store if isinstance(store, IndexStore) else IndexStore(store)
-        ranges = _look_up_all(dataset, opened, skip_unreadable, on_indexed)
+        ranges, errors = _look_up_all(dataset, opened, skip_unreadable, on_indexed)
+    tell_left_out("the data set", map(_reason, errors), len(dataset), listed_in=listed_in)
     clips = mode.clips_by_length(ranges.stop - ranges.first) if isinstance(mode, CountsByLength) else None
     if clips is None:
         videos = (entry_frames(dataset, ranges, video) for video in range(len(ranges.rows)))
@@ -193,7 +215,7 @@ def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> Entr
 
 def _index_all(
     dataset: VideoDataset, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]
-) -> FrameRanges:
+) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
     indexes = BuiltIndexes()
 
     def row(entry: VideoEntry) -> tuple[int, int, int] | VideoLoaderError:
@@ -213,12 +235,12 @@ def _index_all(
         made = list(pool.map(row, dataset))
     errors = {number: each for number, each in enumerate(made) if isinstance(each, VideoLoaderError)}
     numbers = np.array([(0, 0, 0) if isinstance(each, VideoLoaderError) else each for each in made], np.int64)
-    return _usable(dataset, numbers.T, indexes, errors)
+    return _usable(dataset, numbers.T, indexes, errors), errors.values()
 
 
 def _look_up_all(
     dataset: VideoDataset, store: IndexStore, skip_unreadable: bool, on_indexed: Callable[[], object]
-) -> FrameRanges:
+) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
     frames, errors = store.frame_counts(list(dataset.table.path))
     # The files were compared with the store just now, and are again when a clip is read.
     indexes = IndexCache(store.unverified(), compare=store.verify)
@@ -229,7 +251,12 @@ def _look_up_all(
             raise error
     for _ in range(len(dataset)):
         on_indexed()
-    return _usable(dataset, np.stack([first, stop, frames]), indexes, errors)
+    return _usable(dataset, np.stack([first, stop, frames]), indexes, errors), errors.values()
+
+
+def _reason(error: VideoLoaderError) -> str:
+    """Why a row is left out, in few words."""
+    return next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), "unreadable")
 
 
 def _usable(

@@ -21,7 +21,7 @@ from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import WrongIndexError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, reader_of_thread
-from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
+from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
 from videoloader.reading.decode_job import ClipSlots, DecodeJob, split_clips, whole_clip, whole_job
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import share_of_cores, workers_of_device
@@ -46,7 +46,7 @@ class VideoReader:
         device: torch.device,
         decode: Decode,
         output: OutputSpec,
-        on_corrupt: OnCorrupt,
+        on_corrupt: KeepOrRaise,
     ) -> None:
         self.index = index
         self._opened: ByteSource | None = source

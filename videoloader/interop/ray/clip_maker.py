@@ -17,11 +17,13 @@ import torch
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchMaker, BatchPlan
 from videoloader.batching.clip_plan import ClipPlanner
+from videoloader.batching.options import RaiseOrSkip
 from videoloader.convert import Layout
 from videoloader.device import resolve_device
 from videoloader.errors import DecodeError
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.corrupt_frames import KeepRaiseOrSkip
 from videoloader.reading.workers import DecodeWorkers
 
 # A video that kills its decoder does so every time.
@@ -51,7 +53,7 @@ class ClipMaker:
     Args:
         recipe: of the clips.
         cores: that may be used.
-        skip_unreadable: leave clips out that cannot be made, instead of raising.
+        on_error, on_corrupt: see ``read_clips``.
         skipped: where these are put down; without one they are told of in warnings.
         attempts: the actor ``Attempts``, which counts those at each call.
     """
@@ -60,7 +62,8 @@ class ClipMaker:
         self,
         recipe: ray.ObjectRef[ClipRecipe],
         cores: int,
-        skip_unreadable: bool,
+        on_error: RaiseOrSkip,
+        on_corrupt: KeepRaiseOrSkip,
         skipped: SkippedClips | None,
         attempts: Any,
     ) -> None:
@@ -77,8 +80,8 @@ class ClipMaker:
             self._recipe.layout,
             device,
             cache=None,
-            on_error="skip" if skip_unreadable else "raise",
-            on_corrupt="warn",
+            on_error=on_error,
+            on_corrupt=on_corrupt,
         )
 
     def __call__(self, batch: dict[str, Column]) -> Iterator[dict[str, Column]]:

@@ -24,6 +24,7 @@ from videoloader.interop.ray.attempts import Attempts
 from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.order.clip_table import build_clip_table
+from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
 from videoloader.sampling import FrameMode
 from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.sampling.roles import roles_of
@@ -56,6 +57,7 @@ def read_clips(
     num_cpus: float = 1,
     num_gpus: float = 0,
     on_error: RaiseOrSkip = "raise",
+    on_corrupt: KeepRaiseOrSkip = "keep",
     skipped: SkippedClips | None = None,
     index: IndexStore | str | os.PathLike[str] | None = None,
     on_indexed: Callable[[], object] = lambda: None,
@@ -86,6 +88,8 @@ def read_clips(
         num_cpus: cores of each actor, which decode where it has no GPU.
         num_gpus: of each actor. Above 0 it decodes by NVDEC; rows lie in the memory of the CPU in any case.
         on_error: a video that cannot be read: ``"raise"`` ends the job, ``"skip"`` leaves its clips out.
+        on_corrupt: damaged frames: ``"keep"`` them, which ``corrupt`` marks, or ``"raise"`` and ``"skip"``: what
+            ``on_error`` does, whatever that is.
         skipped: where clips left out are put down. Without one the workers warn of each.
         index: an ``IndexStore``, or its path, that holds the videos' indexes (``build_index``). Without one the
             driver indexes all videos now, and sends all indexes to each node.
@@ -111,16 +115,22 @@ def read_clips(
     if plan.output.dtype == torch.bfloat16:
         raise ConfigurationError("dtype is bfloat16, which NumPy does not have, and so neither Ray Data")
     check_choice("layout", layout, get_args(Layout))
-    check_choice("on_error", on_error, ("raise", "skip"))
+    check_choice("on_error", on_error, get_args(RaiseOrSkip))
+    check_on_corrupt(on_corrupt, get_args(KeepRaiseOrSkip))
     check_positive(batch_size=batch_size)
     if num_cpus < 0 or num_gpus < 0:
         raise ConfigurationError(f"num_cpus and num_gpus must be at least 0, got {num_cpus} and {num_gpus}")
     columns = _COLUMNS if roles_of(mode) is None else _COLUMNS + _ROLES
     if taken := sorted(set(columns) & set(dataset.table.columns)):
         raise ConfigurationError(f"the data set's columns {', '.join(taken)} have names of columns that clips have")
-    skip_unreadable = on_error == "skip"
     table = build_clip_table(
-        dataset, mode, index, workers=available_cores(), skip_unreadable=skip_unreadable, on_indexed=on_indexed
+        dataset,
+        mode,
+        index,
+        workers=available_cores(),
+        skip_unreadable=on_error == "skip",
+        on_indexed=on_indexed,
+        listed_in="SkippedClips, given as skipped=,",
     )
     if not len(table):
         reason = f"; {len(table.unreadable)} cannot be read: {table.unreadable[0][1]}" if table.unreadable else ""
@@ -150,7 +160,8 @@ def read_clips(
         fn_constructor_kwargs={
             "recipe": ray.put(recipe),  # once for a node, not for each actor
             "cores": max(int(num_cpus), 1),
-            "skip_unreadable": skip_unreadable,
+            "on_error": on_error,
+            "on_corrupt": on_corrupt,
             "skipped": skipped,
             "attempts": ray.remote(num_cpus=0)(Attempts).remote(),
         },

@@ -24,6 +24,7 @@ from videoloader.errors import FrameRangeError, check_choice
 from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
+from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
@@ -46,6 +47,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
     Args:
         dataset, mode, transforms, layout, dtype, color, seed, fill_value, index, on_indexed: as for ``VideoLoader``.
             With many videos give an ``index``: without one all their indexes travel to every worker that is spawned.
+        on_corrupt: damaged frames: ``"keep"`` or ``"raise"``, as for ``Video``.
 
     Raises:
         ConfigurationError: an argument has no such value.
@@ -71,14 +73,16 @@ class ClipDataset(Dataset[dict[str, Any]]):
         color: Color = "rgb",
         seed: int = 0,
         fill_value: float | Sequence[float] = 0,
+        on_corrupt: KeepOrRaise = "keep",
         index: IndexStore | str | os.PathLike[str] | None = None,
         on_indexed: Callable[[], object] = lambda: None,
     ) -> None:
         check_choice("layout", layout, get_args(Layout))
+        check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
         check_dataset(dataset)
         mode = mode_of(mode)
         plan = one_view(plan_transforms(transforms, dtype, color, fill_value, mode))
-        self._layout, self._transforms = layout, plan
+        self._layout, self._transforms, self._on_corrupt = layout, plan, on_corrupt
         self._memory = decoding_memory(plan, layout, _CPU)
         table = build_clip_table(
             dataset, mode, index, workers=available_cores(), skip_unreadable=False, on_indexed=on_indexed
@@ -120,7 +124,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
         same_shape = len({clip.shape for clip in planned}) == 1
         _, rows = arrange_rows(planned, "stack" if same_shape else "list", self._memory)
         for job, (row, *_) in group_into_jobs(rows):
-            report = decode_rows(job, row.clip.video, self._transforms.decoded, None, reader_of_thread(_CPU), "cpu")
+            video, output, reader = row.clip.video, self._transforms.decoded, reader_of_thread(_CPU)
+            report = decode_rows(job, video, output, None, reader, "cpu", on_corrupt=self._on_corrupt)
             apply_corrections(row, report)
         return [self._sample(row) for row in rows]
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, get_args
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
 from videoloader.batching.clip_plan import PlannedClip, plan_views
@@ -28,6 +29,7 @@ from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
 from videoloader.errors import (
     ConfigurationError,
+    CorruptFramesError,
     NotIndexedError,
     VideoLoaderError,
     check_choice,
@@ -41,6 +43,7 @@ from videoloader.interop.torch.video_indexes import VideoIndexes
 from videoloader.order.clip_table import EntryFrames
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import clip_rng
 from videoloader.transforms.compose import Compose
@@ -118,6 +121,8 @@ class DecodingLoader:
         on_error: a video that cannot be read or does not give its clip: ``"raise"``, or ``"skip"`` the whole batch,
             since what belongs to a clip in it cannot be told. With several ranks batches skipped by one only let
             the others wait: raise there.
+        on_corrupt: damaged frames: ``"keep"`` them, and warn once for each file and process, or ``"raise"`` and
+            ``"skip"``: what ``on_error`` does, whatever that is.
         index: an ``IndexStore``, or its path, that holds the videos' indexes. Without one they are made when a video
             is first asked for, and those used last are kept.
         replace_with: gives what stands in the place of requests: called with a ``Batch`` for a list, a ``Clip`` for
@@ -125,7 +130,8 @@ class DecodingLoader:
 
     Attributes:
         device: where frames come out.
-        unreadable: (path, error) of what made batches be skipped so far.
+        unreadable: (path, reason) of the files that made batches be skipped so far, each once with the first reason. A
+            warning counts the clips at the end of a loop that meets new ones.
 
     Raises:
         ConfigurationError: an argument has no such value.
@@ -161,19 +167,21 @@ class DecodingLoader:
         collate: Collate = "stack",
         fill_value: float | Sequence[float] = 0,
         on_error: RaiseOrSkip = "raise",
+        on_corrupt: KeepRaiseOrSkip = "keep",
         index: IndexStore | str | os.PathLike[str] | None = None,
         replace_with: Callable[[Any], Any] = attrgetter("frames"),
     ) -> None:
         self.device = resolve_device(device)
         check_choice("layout", layout, get_args(Layout))
         check_choice("on_error", on_error, get_args(RaiseOrSkip))
+        check_on_corrupt(on_corrupt, get_args(KeepRaiseOrSkip))
         check_choice("decode", decode, get_args(Decode))
         check_choice("collate", collate, get_args(Collate))
         check_positive_or_none(prefetch=prefetch)
         check_integer("gop_cache", gop_cache, 0)
         self._loader, self._collate = torch_loader, collate
         self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
-        self._seed, self._on_error, self._replace_with = seed, on_error, replace_with
+        self._seed, self._on_error, self._on_corrupt, self._replace_with = seed, on_error, on_corrupt, replace_with
         self._shard_id, self._num_shards = shard_of_environment()
         clip_rng(seed, 0, 0)  # says now what is wrong with a seed
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
@@ -184,15 +192,15 @@ class DecodingLoader:
             self.device,
             cache=FrameCache(gop_cache) if gop_cache else None,
             on_error="raise",
-            on_corrupt="warn",
+            on_corrupt="keep" if on_corrupt == "keep" else "raise",
         )
         self._prefetch = prefetch if self._workers.num_workers else 0
         self._indexes = VideoIndexes(index, available_cores() if self._workers.num_workers else 0)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
         self._token = CancelToken()
-        self._stats = LoaderStats()
-        self.unreadable: list[tuple[str, str]] = []
+        self._account = LoaderAccount(expects_padding=collate == "pad")
+        self.unreadable = self._account.unreadable
 
     def __len__(self) -> int:
         """Batches of an epoch: the torch loader's."""
@@ -253,7 +261,7 @@ class DecodingLoader:
 
         The torch loader runs while the consumer waits: its time is in ``waiting``.
         """
-        return self._stats
+        return self._account.stats
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of one epoch, or of what is left of it after ``load_state_dict``.
@@ -280,9 +288,8 @@ class DecodingLoader:
         self._progress = start._replace(loader=self._loader_state())
         end: list[_Progress | Exception] = []
         try:
-            with closing(
-                batches_ahead(self._start_batches(batches, end, token), self._has_room, _Pending.drop, token)
-            ) as queue:
+            ahead = batches_ahead(self._start_batches(batches, end, token), self._has_room, _Pending.drop, token)
+            with self._account, closing(ahead) as queue:
                 asked = since
                 for pending in queue:
                     given_out = self._finish(pending[0])
@@ -291,7 +298,7 @@ class DecodingLoader:
                     self._progress = last if isinstance(last, _Progress) else then
                     self._begun, self._resumed = self._progress is then, False
                     now = time.perf_counter()
-                    self._stats += LoaderStats(seconds=now - since, waiting=now - asked)
+                    self._account.add(LoaderStats(seconds=now - since, waiting=now - asked))
                     since = now
                     if given_out:
                         # Not in a variable, so that a batch is gone when the consumer lets it go.
@@ -373,13 +380,14 @@ class DecodingLoader:
         except (ConfigurationError, NotIndexedError):
             raise
         except VideoLoaderError as error:
-            if self._on_error == "raise":
+            if (self._on_corrupt if isinstance(error, CorruptFramesError) else self._on_error) == "raise":
                 raise
-            self.unreadable.append((error.source or "", str(error)))
+            self._account.leave_out(error.source or "", str(error))
+            self._account.add(LoaderStats(skipped=pending.clips))
             pending.drop()
             return []
         for each in made:
-            self._stats += each.stats
+            self._account.add(each.stats)
         shown = (self._shown(asked, each.hand_over()) for asked, each in zip(pending.requests, made, strict=True))
         return [replace_requests(pending.batch, lambda asked: next(shown))]
 

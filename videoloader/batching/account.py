@@ -1,0 +1,78 @@
+"""What a loader tells of its work: the statistics, what it could not read, and a warning where much is lost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from videoloader.batching.stats import LoaderStats
+from videoloader.dataset.left_out import warn_user
+
+# Of the files that a loader meets; more are counted, but not listed.
+_MOST_LISTED = 65536
+# Above this share of made-up frames there is a warning, at the end of a loop or after so many clips.
+_MUCH_PADDING = 0.25
+_ENOUGH_CLIPS = 256
+
+
+class LoaderAccount:
+    """The account of one loader, over all its loops, each of which is a ``with`` block.
+
+    Args:
+        left_out: (path, reason) of rows that cannot be used.
+        expects_padding: whether made-up frames are what is asked for, as where clips are padded to the longest.
+
+    Attributes:
+        stats: of what was given out.
+        unreadable: (path, reason) of what was left out or replaced: rows, and files of clips with their first reason.
+    """
+
+    def __init__(self, left_out: Iterable[tuple[str, str]] = (), *, expects_padding: bool = False) -> None:
+        self.stats = LoaderStats()
+        self.unreadable = list(dict.fromkeys(left_out))
+        self._listed = {path for path, _ in self.unreadable}
+        self._padding_told = expects_padding
+        self._begin_loop()
+
+    def _begin_loop(self) -> None:
+        self._before, self._known = self.stats, len(self.unreadable)
+
+    def __enter__(self) -> None:
+        self._begin_loop()
+
+    def __exit__(self, *error: object) -> None:
+        if not sys.is_finalizing():
+            self._end_loop()
+
+    def leave_out(self, path: str, reason: str) -> None:
+        """Put down the file of a clip that cannot be made."""
+        if path not in self._listed and len(self._listed) < _MOST_LISTED:
+            self._listed.add(path)
+            self.unreadable.append((path, reason))
+
+    def add(self, stats: LoaderStats) -> None:
+        """Put down what a batch has cost."""
+        self.stats += stats
+        if self.stats.clips >= _ENOUGH_CLIPS:
+            self._tell_of_padding()
+
+    def _end_loop(self) -> None:
+        """Warn of what a loop could not read, unless all of it was known before."""
+        new, loop = self.unreadable[self._known :], self.stats - self._before
+        if new:
+            path, reason = new[0]
+            warn_user(
+                f"clips of {len(new)} file{'s' * (len(new) > 1)} cannot be made: {loop.skipped} are left out, "
+                f"{loop.replaced} replaced, {loop.clips} given out; unreadable lists the files "
+                f"(the first: {path}: {reason.removeprefix(path + ': ')})"
+            )
+        self._tell_of_padding()
+
+    def _tell_of_padding(self) -> None:
+        stats = self.stats
+        if not self._padding_told and stats.made_up > _MUCH_PADDING * stats.shown:
+            self._padding_told = True
+            warn_user(
+                f"{stats.made_up_share:.0%} of the frames of {stats.clips} clips are made up by padding (mask False): "
+                "take a smaller length or stride, another pad, or leave short videos out by data.where(min_frames=…)"
+            )
