@@ -28,12 +28,13 @@ from videoloader.batching.row_decoding import (
     group_into_jobs,
     submit_rows,
 )
-from videoloader.batching.rows import Collate, arrange_rows, decoding_memory, show_instead, transform_rows
+from videoloader.batching.rows import Collate, about, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.batching.stats import LoaderStats, clip_stats
 from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
+from videoloader.error_notes import noted
 from videoloader.errors import CorruptFramesError, DecodeError
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.cancellation import CancelToken
@@ -42,7 +43,7 @@ from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.threads import executor_of
 from videoloader.transforms import Module, Operation
-from videoloader.transforms.operations import BatchFunction
+from videoloader.transforms.operations import IN_TRANSFORM, BatchFunction
 from videoloader.transforms.planning.pipeline import TransformPlan
 
 OnError = Literal["raise", "skip", "replace"]
@@ -348,7 +349,8 @@ class BatchMaker:
         assert isinstance(frames, torch.Tensor), "a list is refused"
         assert decoding.plan.rng is not None, "mixing draws"
         rng = decoding.plan.rng(decoding.rows[0].clip.number)
-        frames, labels = self._transforms.mixing.mix(frames, row_labels(rows), self._layout, rng)
+        with about(rows), noted(IN_TRANSFORM, self._transforms.mixing):
+            frames, labels = self._transforms.mixing.mix(frames, row_labels(rows), self._layout, rng)
         return replace(batch, frames=frames, labels=labels)
 
 

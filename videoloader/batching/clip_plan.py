@@ -5,17 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.error_notes import noted
 from videoloader.order.clip_table import ClipTable, EntryFrames
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 from videoloader.transforms.time import check_roles_kept
+
+
+class ClipName(NamedTuple):
+    """What a clip is called in notes on errors. The text is made only there.
+
+    Attributes:
+        number: the clip's number in the data set.
+        path: of its video.
+        frame_numbers: int64[T]; None while they are not chosen.
+    """
+
+    number: int
+    path: str
+    frame_numbers: npt.NDArray[np.int64] | None = None
+
+    def __repr__(self) -> str:
+        frames = "" if self.frame_numbers is None else f", frames {np.array2string(self.frame_numbers, threshold=8)}"
+        return f"clip {self.number} ({self.path}{frames})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +66,11 @@ class PlannedClip:
         """(frames, height, width) as decoded."""
         return len(self.frame_numbers), *self.drawn.geometry.output_size
 
+    @property
+    def name(self) -> ClipName:
+        """For notes on errors."""
+        return ClipName(self.number, self.video.entry.path, self.frame_numbers)
+
 
 def plan_views(
     number: int,
@@ -69,21 +94,23 @@ def plan_views(
         FrameRangeError: the video has no such clip.
         ConfigurationError: the mode or a transform cannot be applied to the video.
     """
-    roles = roles_of(mode)
-    if roles is not None and transforms.time:
-        check_roles_kept(mode, transforms.time)
-        frame_numbers, mask = clip_frames(mode, video, clip, rngs[0], partial(_shown_in_span, transforms, rngs[0]))
-    else:
-        frame_numbers, mask = clip_frames(mode, video, clip, rngs[0])
-    length, entry, display_size = len(frame_numbers), video.entry, video.index.stream.display_size
-    if transforms.time and length and roles is None:
-        shown = transforms.positions(rngs[0], length)
-        frame_numbers, mask = frame_numbers[shown], mask[shown]
-    views = [
-        view
-        for rng in rngs
-        for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
-    ]
+    entry, roles = video.entry, roles_of(mode)
+    with noted("for {}", ClipName(number, entry.path)):
+        if roles is not None and transforms.time:
+            check_roles_kept(mode, transforms.time)
+            frame_numbers, mask = clip_frames(mode, video, clip, rngs[0], partial(_shown_in_span, transforms, rngs[0]))
+        else:
+            frame_numbers, mask = clip_frames(mode, video, clip, rngs[0])
+        length, display_size = len(frame_numbers), video.index.stream.display_size
+    with noted("for {}", ClipName(number, entry.path, frame_numbers)):
+        if transforms.time and length and roles is None:
+            shown = transforms.positions(rngs[0], length)
+            frame_numbers, mask = frame_numbers[shown], mask[shown]
+        views = [
+            view
+            for rng in rngs
+            for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
+        ]
     return [PlannedClip(number, video, frame_numbers, mask, view, at, roles=roles) for at, view in enumerate(views)]
 
 

@@ -12,6 +12,7 @@ import torch
 from videoloader.batching.clip_plan import BatchRow, PlannedClip
 from videoloader.convert import Layout
 from videoloader.device import HostMemory, allocate
+from videoloader.error_notes import of_rows
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.decode_job import whole_clip
@@ -88,8 +89,18 @@ def transform_rows(
         layout: of what is given out.
     """
     if stacked is not None:
-        return transforms.apply(stacked, [row.clip.drawn for row in rows], layout)
-    return [transforms.apply(row.frames[None], [row.clip.drawn], layout)[0] for row in rows]
+        with about(rows):
+            return transforms.apply(stacked, [row.clip.drawn for row in rows], layout)
+    frames = []
+    for row in rows:
+        with about([row]):
+            frames.append(transforms.apply(row.frames[None], [row.clip.drawn], layout)[0])
+    return frames
+
+
+def about(rows: Sequence[BatchRow]) -> of_rows:
+    """A block in which errors are about the clips of these rows, and say so."""
+    return of_rows(range(len(rows)), lambda row: rows[row].clip.name)
 
 
 def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch.Tensor, list[BatchRow]]:

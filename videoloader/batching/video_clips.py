@@ -12,12 +12,14 @@ from videoloader.batching.options import one_view
 from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
 from videoloader.convert import Layout
 from videoloader.dataset import VideoEntry
+from videoloader.error_notes import noted
 from videoloader.errors import check_choice
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames
 from videoloader.reading.clip import Clip
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.video_reader import VideoReader
 from videoloader.sampling import FrameMode, clip_rng
+from videoloader.sampling.mode import count_clips
 from videoloader.sampling.roles import target_times
 from videoloader.transforms.planning.pipeline import TransformPlan
 
@@ -48,7 +50,8 @@ def make_clips(
     check_choice("layout", layout, get_args(Layout))
     transforms, index = one_view(transforms), reader.index
     video = EntryFrames(VideoEntry(index.source), 0, len(index), BuiltIndexes(index))
-    numbers = range(mode.num_clips(video)) if clips is None else clips
+    with noted("for {}", index.source):
+        numbers = range(count_clips(mode, video)) if clips is None else clips
     planned = [
         view for clip in numbers for view in plan_views(clip, video, clip, mode, transforms, [clip_rng(seed, 0, clip)])
     ]

@@ -8,12 +8,14 @@ import numpy as np
 
 from videoloader.dataset.ranges import entry_range
 from videoloader.dataset.table import EntryTable
+from videoloader.error_notes import noted
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.permutation import permute
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
+from videoloader.sampling.mode import count_clips
 from videoloader.sampling.sampled_video import VideoPart
 
 # Costs little to store, and few frames are decoded for nothing: what is advised to re-encode with.
@@ -65,12 +67,14 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
             raise
         except VideoLoaderError:
             continue  # the loader reports it
-        count = mode.num_clips(video)
+        with noted("for {}", entry.path):
+            count = count_clips(mode, video)
         chosen = permute(np.arange(min(count, _CLIPS_OF_A_VIDEO)), count, 0, row).tolist() if count else []
         short = with_gops_of(index, ADVISED_GOP) if chosen else index
         used, clips = used + bool(chosen), clips + len(chosen)
         for clip in chosen:
-            frames, mask = clip_frames(mode, video, clip, clip_rng(0, row, clip))
+            with noted("for {}", entry.path):
+                frames, mask = clip_frames(mode, video, clip, clip_rng(0, row, clip))
             frames = frames[frames != CONSTANT_FRAME]
             # Each clip stands for all of its video that were not chosen.
             plan, weight = plan_frames(index, frames), count / len(chosen)

@@ -20,6 +20,7 @@ from videoloader.dataset.stores import Store
 from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.where import conditions_in_sql, rows_where
+from videoloader.error_notes import noted
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import BuildReport, build_store
 from videoloader.sampling import FrameMode
@@ -166,7 +167,11 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         Example:
             ``data.filter(lambda entry: entry.columns["split"] == "val")``
         """
-        return self._take(np.flatnonzero([bool(keep(entry)) for entry in self]))
+        kept: list[bool] = []
+        for row, entry in enumerate(self):
+            with noted("in filter, for row {}: {}", row, entry):
+                kept.append(bool(keep(entry)))
+        return self._take(np.flatnonzero(kept))
 
     def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:
         """Two data sets, of a share of the videos and of all others, chosen at random and the same every time.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range, entry_ranges
 from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.stores import Store
+from videoloader.error_notes import noted
 from videoloader.errors import (
     DecodeError,
     FrameRangeError,
@@ -29,6 +30,7 @@ from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.sampling import CountsByLength, FrameMode
+from videoloader.sampling.mode import IN_MODE, count_clips
 from videoloader.threads import executor_of
 
 _PATHS_AT_ONCE = 1 << 14
@@ -200,11 +202,17 @@ def build_clip_table(
         opened = store if isinstance(store, IndexStore) else IndexStore(store)
         ranges, errors = _look_up_all(dataset, opened, skip_unreadable, on_indexed)
     tell_left_out("the data set", map(_reason, errors), len(dataset), listed_in=listed_in)
-    clips = mode.clips_by_length(ranges.stop - ranges.first) if isinstance(mode, CountsByLength) else None
+    with noted(IN_MODE, mode):
+        clips = mode.clips_by_length(ranges.stop - ranges.first) if isinstance(mode, CountsByLength) else None
     if clips is None:
         videos = (entry_frames(dataset, ranges, video) for video in range(len(ranges.rows)))
-        clips = np.fromiter(map(mode.num_clips, videos), np.int64, len(ranges.rows))
+        clips = np.fromiter((_count(mode, video) for video in videos), np.int64, len(ranges.rows))
     return ClipTable(dataset, ranges, np.cumsum(clips, dtype=np.int64))
+
+
+def _count(mode: FrameMode, video: EntryFrames) -> int:
+    with noted("for {}", video.entry.path):
+        return count_clips(mode, video)
 
 
 def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> EntryFrames:
@@ -229,7 +237,8 @@ def _index_all(
                 raise
             return error
         finally:
-            on_indexed()
+            with noted("in on_indexed, after {}", entry.path):
+                on_indexed()
 
     with executor_of(workers, "videoloader-index") as pool:
         made = list(pool.map(row, dataset))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
+from videoloader.error_notes import noted
 from videoloader.errors import ArgumentError, FrameRangeError, check_uint64
 from videoloader.sampling.columns import Pad, pad_of
 from videoloader.sampling.frame_list import FrameList
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # What stands for several frames of a video wherever they are asked for.
 FrameNumbers: TypeAlias = "Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor"
+# The note on errors of a frame mode.
+IN_MODE = "in the frame mode {}"
 
 
 @runtime_checkable
@@ -96,6 +99,12 @@ class CountsByLength(Protocol):
         """int64[V]: clips of videos with so many frames; None where they depend on more than that."""
 
 
+def count_clips(mode: FrameMode, video: SampledVideo) -> int:
+    """``mode.num_clips(video)``, whose errors name the mode."""
+    with noted(IN_MODE, mode):
+        return mode.num_clips(video)
+
+
 def clip_frames(
     mode: FrameMode,
     video: SampledVideo,
@@ -123,13 +132,17 @@ def clip_frames(
         >>> clip_frames(RandomWindow(4, pad="wrap"), three_frames, 0, clip_rng(0, 0, 0))
         (array([0, 1, 2, 0]), array([ True,  True,  True, False]))
     """
-    clips = mode.num_clips(video)
+    clips = count_clips(mode, video)
     if not 0 <= clip < clips:
         raise FrameRangeError(
             f"clip {clip} of {mode} does not exist: frames {video.first} to {video.stop} give {clips} clips",
             video.index.source,
         )
-    return padding.pad(change(mode.frame_numbers(video, clip, rng)), video.first, video.stop, pad_of(mode.pad, video))
+    with noted(IN_MODE, mode):
+        chosen = mode.frame_numbers(video, clip, rng)
+    shown = change(chosen)
+    with noted(IN_MODE, mode):
+        return padding.pad(shown, video.first, video.stop, pad_of(mode.pad, video))
 
 
 def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Generator:

@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from videoloader.error_notes import noted
 from videoloader.errors import ConfigurationError, check_probability
-from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp
+from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, Operation, PixelTransform, Warp
 from videoloader.transforms.planning.composing import group_geometric
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step
 
@@ -25,7 +26,8 @@ def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInf
     """What transforms that follow each other draw; each is told the size that the one before leaves behind."""
     operations: list[Operation] = []
     for transform in group_geometric(transforms):
-        drawn = transform.draw(rng, clip)
+        with noted(IN_TRANSFORM, transform):
+            drawn = transform.draw(rng, clip)
         for operation in drawn:
             if isinstance(operation, Warp):
                 clip = clip._replace(height=operation.size[0], width=operation.size[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.error_notes import of_rows
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
@@ -108,13 +109,17 @@ class Module(PixelTransform):
 
     def _in_view(self, frames: torch.Tensor, seeds: npt.NDArray[np.int64]) -> torch.Tensor:
         if self.view == "clip":
-            return torch.stack([self._call(clip, int(seed)) for clip, seed in zip(frames, seeds, strict=True)])
+            return torch.stack([self._call_for(row, clip, int(seeds[row])) for row, clip in enumerate(frames)])
         if self.view == "batch":
             return self._call(frames, _common_seed(seeds))
         result = self._call(frames.flatten(0, 1), _common_seed(seeds))
         if len(result) != frames.shape[0] * frames.shape[1]:
             return result
         return result.reshape(*frames.shape[:2], *result.shape[1:])
+
+    def _call_for(self, row: int, frames: torch.Tensor, seed: int) -> torch.Tensor:
+        with of_rows([row]):
+            return self._call(frames, seed)
 
     def _call(self, frames: torch.Tensor, seed: int) -> torch.Tensor:
         with _seeded(seed, frames.device):
@@ -175,13 +180,14 @@ class PythonFunction(PixelTransform):
         if frames.device.type == "cuda":
             self._through_host(frames, parts, seeds)
         else:
-            for part, seed in zip(parts, seeds, strict=True):
-                self._call(part.numpy(), seed)
+            for number, part in enumerate(parts):
+                self._call(part.numpy(), seeds, number)
         return frames
 
-    def _call(self, frames: Frames, seed: int) -> None:
-        """Write over frames what the function makes of them."""
-        result = np.asarray(self.function(frames, np.random.default_rng(seed)))
+    def _call(self, frames: Frames, seeds: Sequence[int], part: int) -> None:
+        """Write over the frames of a part what the function makes of them."""
+        with of_rows([part]) if self.per == "clip" else nullcontext():
+            result = np.asarray(self.function(frames, np.random.default_rng(seeds[part])))
         if result.shape != frames.shape or result.dtype != np.uint8:
             name = getattr(self.function, "__name__", type(self.function).__name__)
             raise ConfigurationError(
@@ -202,9 +208,9 @@ class PythonFunction(PixelTransform):
             for part, copy in zip(parts, copies, strict=True):
                 copy.copy_(part, non_blocking=True)
                 arrived.append(down.record_event())
-        for part, copy, event, seed in zip(parts, copies, arrived, seeds, strict=True):
+        for number, (part, copy, event) in enumerate(zip(parts, copies, arrived, strict=True)):
             event.synchronize()
-            self._call(copy.numpy(), seed)
+            self._call(copy.numpy(), seeds, number)
             with torch.cuda.stream(up):
                 part.copy_(copy, non_blocking=True)
         current.wait_stream(up)

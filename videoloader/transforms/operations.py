@@ -186,6 +186,10 @@ ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
 }
 
 
+# The note on errors of a transform.
+IN_TRANSFORM = "in the transform {}"
+
+
 # Not an ABC: whether an object is one of these is asked for each clip, and ABCMeta takes six times as long.
 class Transform:
     """What is done to clips on their way into the batch: the base of all kinds of transforms.

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
+from videoloader.error_notes import noted
 from videoloader.errors import ConfigurationError, check_integer, check_probability
-from videoloader.transforms.operations import Transform, checked
+from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 
 Positions = npt.NDArray[np.int64]
 
@@ -55,7 +56,8 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
     """
     shown = np.arange(length, dtype=np.int64)
     for transform in transforms:
-        shown = shown[transform.positions(rng, length)]
+        with noted(IN_TRANSFORM, transform):
+            shown = shown[transform.positions(rng, length)]
     return shown
 
 

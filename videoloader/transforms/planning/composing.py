@@ -9,10 +9,11 @@ from itertools import groupby
 import numpy as np
 
 from videoloader.convert import Geometry
+from videoloader.error_notes import noted
 from videoloader.errors import ConfigurationError
 from videoloader.padding import check_mode
 from videoloader.transforms.geometry.resampling import Resampling, Size, compose, of_geometry
-from videoloader.transforms.operations import ClipInfo, PixelTransform, Transform, Warp
+from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, PixelTransform, Transform, Warp
 from videoloader.transforms.planning.conversion_plan import steps_with_border
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, WarpStep, single_steps
 
@@ -47,7 +48,8 @@ class GeometricGroup(PixelTransform):
         steps: list[Resampling] = []
         size = clip.height, clip.width
         for transform in self.transforms:
-            size = _draw(transform, rng, clip, size, steps)
+            with noted(IN_TRANSFORM, transform):
+                size = _draw(transform, rng, clip, size, steps)
         return compose(steps, (clip.height, clip.width))
 
 
@@ -91,7 +93,8 @@ def output_size(transforms: Iterable[Step], size: Size) -> Size:
             size = output_size(transform.transforms, size)
         elif isinstance(transform, GeometryStep):
             # What is drawn moves a crop but does not change its size.
-            size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
+            with noted(IN_TRANSFORM, transform):
+                size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
     return size
 
 
@@ -100,7 +103,8 @@ def _draw(transform: Step, rng: np.random.Generator, clip: ClipInfo, size: Size,
     clip = clip._replace(height=size[0], width=size[1])
     if isinstance(transform, Choice):
         for each in transform.choose(rng, clip):
-            size = _draw(each, rng, clip, size, steps)
+            with noted(IN_TRANSFORM, each):
+                size = _draw(each, rng, clip, size, steps)
     elif isinstance(transform, GeometryStep):
         steps.append(of_geometry(transform.plan(_whole(size), rng), size))
         size = steps[-1].size

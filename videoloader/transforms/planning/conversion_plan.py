@@ -8,11 +8,12 @@ from typing import TypeAlias
 import numpy as np
 
 from videoloader.convert import Geometry
+from videoloader.error_notes import noted
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import RandomCrop
 from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
-from videoloader.transforms.operations import ClipInfo, Transform
+from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, Transform
 from videoloader.transforms.planning.steps import (
     Choice,
     ConversionStep,
@@ -48,10 +49,11 @@ def plan_geometries(
     """
     geometries = [Geometry((0, 0, *display_size), display_size)]
     for transform in transforms:
-        if isinstance(transform, ViewStep):
-            geometries = [view for geometry in geometries for view in transform.plan_views(geometry, rng)]
-        else:
-            geometries = [_planned(transform, geometry, rng, clip or ClipInfo(0, 0, 0)) for geometry in geometries]
+        with noted(IN_TRANSFORM, transform):
+            if isinstance(transform, ViewStep):
+                geometries = [view for geometry in geometries for view in transform.plan_views(geometry, rng)]
+            else:
+                geometries = [_planned(transform, geometry, rng, clip or ClipInfo(0, 0, 0)) for geometry in geometries]
     return geometries
 
 
@@ -61,7 +63,8 @@ def _planned(transform: Transform, geometry: Geometry, rng: np.random.Generator,
     height, width = geometry.output_size
     if is_axis_aligned(transform) and isinstance(transform, Choice):
         for each in transform.choose(rng, clip._replace(height=height, width=width)):
-            geometry = _planned(each, geometry, rng, clip)
+            with noted(IN_TRANSFORM, each):
+                geometry = _planned(each, geometry, rng, clip)
         return geometry
     raise ConfigurationError(f"{type(transform).__name__} cannot be a part of conversion")
 

@@ -11,12 +11,13 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
+from videoloader.error_notes import noted
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.modules import Module
 from videoloader.transforms.normalize import DType, Normalize, ToFloat, output_dtype
-from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Transform
+from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, Operation, PixelTransform, Transform
 from videoloader.transforms.planning.composing import group_geometric, output_size
 from videoloader.transforms.planning.conversion_plan import plan_geometries, split_conversion
 from videoloader.transforms.planning.steps import ConversionStep, GeometryStep, Step, ViewStep
@@ -113,7 +114,8 @@ class TransformPlan:
         drawn: list[Operation] = []
         for number, transform in enumerate(self.pixels):
             height, width = self._output_size(number, clip.height, clip.width)
-            drawn += transform.draw(rng, clip)
+            with noted(IN_TRANSFORM, transform):
+                drawn += transform.draw(rng, clip)
             clip = clip._replace(height=height, width=width)
         return tuple(drawn)
 
@@ -138,7 +140,8 @@ class TransformPlan:
     def apply_modules(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
         """Carry out what comes after the operations."""
         for number, module in enumerate(self.modules):
-            frames = module.in_layout(frames, layout, np.array([view.seeds[number] for view in drawn], np.int64))
+            with noted(IN_TRANSFORM, module):
+                frames = module.in_layout(frames, layout, np.array([view.seeds[number] for view in drawn], np.int64))
         return frames
 
 

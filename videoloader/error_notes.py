@@ -1,0 +1,92 @@
+"""Notes on errors that come out of a user's own code: in which transform, for which clip, of which file.
+
+The errors stay what they are, with their own traceback, which shows the notes below the message (PEP 678).
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Sequence
+
+from videoloader.errors import VideoLoaderError
+
+_short = reprlib.Repr()
+_short.maxother = _short.maxstring = 300
+# Of the clips that an error may be about.
+_MOST_NAMED = 4
+
+
+class noted:
+    """A block in which errors get a note. It costs next to nothing where there is none: the note is made then.
+
+    Errors that name their source already get none, and no error gets two of one kind: the innermost says most.
+
+    Args:
+        template: of the note, for ``str.format``. What stands before its first field is its kind.
+        facts: its fields: text as it is, of all else a short ``repr``.
+
+    Example:
+        >>> with noted("in the transform {}", Resize(64)):
+        ...     half = 64 // 2
+    """
+
+    __slots__ = ("_facts", "_template")
+
+    def __init__(self, template: str, *facts: object) -> None:
+        self._template, self._facts = template, facts
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not isinstance(error, Exception) or (isinstance(error, VideoLoaderError) and error.source):
+            return
+        notes, start = _notes_of(error), self._template.partition("{")[0]
+        if not any(note.startswith(start) for note in notes):
+            facts = [fact if isinstance(fact, str) else _short.repr(fact) for fact in self._facts]
+            notes.append(self._template.format(*facts))
+
+
+class _RowsNote(str):
+    """A note on which rows of a call an error is about. Who knows more of the rows puts another one in its place."""
+
+    rows: Sequence[int]
+
+
+class of_rows:
+    """A block in which errors are about rows of a batch.
+
+    Args:
+        rows: the rows; a block of this kind within this one tells which of these.
+        name: says what a row is; without it that is left to a block around this one.
+    """
+
+    __slots__ = ("_name", "_rows")
+
+    def __init__(self, rows: Sequence[int], name: Callable[[int], object] | None = None) -> None:
+        self._rows, self._name = rows, name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not isinstance(error, Exception):
+            return
+        notes, rows = _notes_of(error), self._rows
+        for note in [note for note in notes if isinstance(note, _RowsNote)]:
+            notes.remove(note)
+            rows = [rows[row] for row in note.rows]
+        named = [f"row {row}" if self._name is None else str(self._name(row)) for row in rows[:_MOST_NAMED]]
+        more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
+        told = f"for {'; '.join(named)}{more}"
+        if self._name is None:
+            told = _RowsNote(told)
+            told.rows = rows
+        notes.append(told)
+
+
+def _notes_of(error: BaseException) -> list[str]:
+    """The notes of an error, to be changed. Python knows of them from 3.11 on, other tools with any version."""
+    if not hasattr(error, "__notes__"):
+        error.__notes__ = []
+    return error.__notes__
