@@ -18,6 +18,7 @@ from PIL import Image
 
 from videoloader import (
     DecodeError,
+    EveryWindow,
     FrameTuples,
     Normalize,
     RandomHorizontalFlip,
@@ -29,6 +30,7 @@ from videoloader import (
     VideoEntry,
     VideoLoader,
     WholeVideo,
+    build_index,
     build_store,
 )
 from videoloader.errors import ConfigurationError, VideoLoaderError
@@ -209,6 +211,25 @@ def test_what_is_skipped_is_put_down(damaged: VideoDataset) -> None:
         assert all("gone.mp4" in error for _, error in others)
 
 
+def test_clips_with_damaged_frames_may_be_skipped(data: VideoDataset, tmp_path: Path) -> None:
+    from videoloader.interop.ray import SkippedClips, read_clips
+
+    path, index = tmp_path / "damaged.mp4", build_index(data[0].path)
+    content = bytearray(Path(data[0].path).read_bytes())
+    second = int(np.flatnonzero(index.packet_key)[1])
+    offset, size = int(index.packet_offset[second]), int(index.packet_size[second])
+    content[offset + size // 2 : offset + size] = bytes(size - size // 2)
+    path.write_bytes(content)
+    skipped = SkippedClips()
+    damaged, mode = VideoDataset.from_paths([path]), EveryWindow(4, step=12)
+    clips = read_clips(damaged, mode, batch_size=5, concurrency=1, on_corrupt="skip", skipped=skipped)
+    rows = clips.take_all()
+    assert sorted(row["clip"] for row in rows) == [0, 2, 3, 4]
+    assert not any(row["corrupt"].any() for row in rows)
+    ((named, error),) = skipped.entries()
+    assert (named, "damaged frames" in error) == (str(path), True)
+
+
 @pytest.mark.parametrize(("hidden", "devices"), [(True, ["cuda:0", "cuda:0"]), (False, ["cuda:0", "cuda:1"])])
 def test_workers_take_the_gpu_that_ray_gave_them(hidden: bool, devices: list[str]) -> None:
     """Not the one that a launcher gave the driver, and also where Ray does not hide the GPUs of others."""
@@ -247,6 +268,8 @@ def test_wrong_arguments_are_refused(data: VideoDataset) -> None:
         read_clips(data, MODE, dtype="bfloat16")
     with pytest.raises(ConfigurationError, match="on_error must be one of raise, skip, got 'replace'"):
         read_clips(data, MODE, on_error="replace")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="on_corrupt must be one of keep, raise, skip, got 'replace'"):
+        read_clips(data, MODE, on_corrupt="replace")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="batch_size must be a positive integer, got 0"):
         read_clips(data, MODE, batch_size=0)
     named = VideoDataset([VideoEntry(data[0].path, columns={"clip": 7})])
