@@ -6,15 +6,19 @@ import zlib
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import FrameRangeError
+from videoloader.errors import FrameRangeError, check_choice
 from videoloader.indexing.clock import rising_clock
 
 DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES = 0, 1, 2
+
+# What seconds count from: the file's start, or zero of its own timestamps.
+Times = Literal["start", "pts"]
+_LARGEST_ZERO = 2**62
 
 
 @dataclass(frozen=True)
@@ -127,10 +131,13 @@ class VideoIndex:
         stream: facts of the stream.
         transport: of packets cut into the packets of a transport stream; ``packet_offset`` is then where the
             first byte of each stands, and ``packet_size`` counts its own bytes only.
-        start_time: microseconds, when the earliest stream of the file begins, as libavformat's ``start_time``.
+        start_time: microseconds, when the earliest stream of the file begins, as libavformat's ``start_time``; 0 where
+            that is unknown (elementary streams, folders of images).
         keys_from: what says that decoding can start at the packets of ``packet_key``: the packets' own ``"headers"``,
             a ``"decoder"`` that was asked, or only the ``"container"``, whose word is checked when a clip is read.
         other_starts: (packet, where decoding starts for it), where that is elsewhere than the times say.
+        times: what seconds count from wherever this index takes or gives them: ``"start"``, the file's start, as
+            players count; or ``"pts"``, the container's own timestamps. Stores do not keep it; see ``with_times``.
     """
 
     source: str
@@ -150,6 +157,7 @@ class VideoIndex:
     start_time: int = 0
     keys_from: Literal["headers", "decoder", "container"] = "container"
     other_starts: tuple[tuple[int, int], ...] = ()
+    times: Times = "start"
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -161,13 +169,27 @@ class VideoIndex:
 
     @cached_property
     def timestamps(self) -> npt.NDArray[np.float64]:
-        """float64[N]: presentation time of each frame, seconds: its own, also where they fall (see ``clock``)."""
-        base = self.stream.time_base
-        return self.frame_pts * base.numerator / base.denominator
+        """float64[N]: when each frame is shown, in seconds from the file's start, by ``clock``: they never fall.
+
+        With ``times="pts"`` the frames' own timestamps, ``frame_pts``, which fall where a stream starts anew.
+        """
+        base, units = self.stream.time_base, self.frame_pts if self.times == "pts" else self.clock - self.zero
+        return units * base.numerator / base.denominator
+
+    @cached_property
+    def zero(self) -> int:
+        """Where ``clock`` is when seconds are 0: at the file's start, to one unit; 0 with ``times="pts"``."""
+        if self.times == "pts":
+            return 0
+        units = self.start_time / (1_000_000 * self.stream.time_base)
+        # The start is rounded to microseconds. Where that is what the first frame's time is rounded to, it is meant.
+        first = int(self.clock[0]) if len(self) else 0
+        near = abs(first - units) * self.stream.time_base * 1_000_000 < 1
+        return first if near else min(max(round(units), -_LARGEST_ZERO), _LARGEST_ZERO)
 
     @cached_property
     def clock(self) -> npt.NDArray[np.int64]:
-        """int64[N]: times that never fall, in ``stream.time_base`` units; what frames are looked up by.
+        """int64[N]: pts that never fall, in ``stream.time_base`` units; what frames are looked up by.
 
         Those of ``frame_pts`` wherever these never fall. Where the stream starts anew (files that were put one after
         the other, a clock that was set back) what follows is moved up, so that its first frame comes one usual
@@ -199,11 +221,10 @@ class VideoIndex:
     def frame_at(self, seconds: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """The frame on screen at each time: the last whose time is not after it.
 
-        Times are those of ``clock``. They are the frames' own timestamps, but where a stream starts anew they go on
-        from the frame before, so that each time means one frame and the parts follow each other.
-
         Args:
-            seconds: any shape; times before the first frame give frame 0.
+            seconds: any shape, counted as ``timestamps`` are, from the file's start. With ``times="pts"`` the frames'
+                own timestamps; where a stream starts anew they go on from the frame before, as ``clock`` does. Times
+                before the first frame give frame 0.
 
         Returns:
             int64, the shape of ``seconds``.
@@ -212,9 +233,32 @@ class VideoIndex:
         # Slack, so that a time rounded to milliseconds finds its frame; less where frames are closer than that.
         steps = np.diff(self.clock)
         slack = min(0.00051 / base, np.min(steps, where=steps > 0, initial=2**62) / 2)
-        units = np.asarray(seconds, np.float64) / base + slack
+        units = np.asarray(seconds, np.float64) / base + slack + self.zero
         frames: npt.NDArray[np.int64] = np.searchsorted(self.clock, np.floor(units), "right") - 1
         return np.maximum(frames, 0)
+
+    def with_times(self, times: Times) -> VideoIndex:
+        """The same index with seconds that count from elsewhere.
+
+        Args:
+            times: ``"start"``, the file's start, or ``"pts"``, the container's own timestamps.
+
+        Raises:
+            ConfigurationError: it is neither.
+
+        Example:
+            >>> raw = index.with_times("pts").timestamps
+            >>> float(raw[0] - index.timestamps[0]) == index.start_time / 1e6
+            True
+        """
+        if times == self.times:
+            return self
+        check_choice("times", times, get_args(Times))
+        return self._with_other_times
+
+    @cached_property
+    def _with_other_times(self) -> VideoIndex:
+        return replace(self, times="pts" if self.times == "start" else "start")
 
     @cached_property
     def content(self) -> int:

@@ -12,7 +12,8 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.reading import TABLE_ENDINGS
 from videoloader.errors import SourceError, VideoLoaderError
 from videoloader.indexing import BuildReport, IndexStore, VideoIndex, build_index, build_store
-from videoloader.sampling import RandomWindow
+from videoloader.sampling import AllFrames, RandomWindow
+from videoloader.sampling.screen_time import told_span
 from videoloader.verification.verify_source import verify as verify_videos
 
 try:
@@ -205,6 +206,7 @@ def _print_video(video: VideoIndex) -> None:
         "picture": f"{stream.width}×{stream.height}{turned}, {stream.chroma or '?'} {stream.bit_depth or '?'} bit",
         "frames": f"{len(video)} in {video.duration:.3f} s, {video.average_fps:.3f} a second"
         + (" (variable rate)" if video.is_vfr else ""),
+        "shown": told_span(AllFrames(video)),
         "packets": f"{len(video.packet_size)}, {int(video.packet_key.sum())} keyframes",
         "index": video.method + ("" if video.byte_ranges else ", packets must be demuxed"),
     }.items():

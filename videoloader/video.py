@@ -15,8 +15,9 @@ from videoloader.batching.video_clips import make_clips
 from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import resolve_device
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
+from videoloader.indexing.index import Times
 from videoloader.indexing.sources import choose_stream
 from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
@@ -44,6 +45,10 @@ class Video:
         index: of the same file and stream, where it is known already.
         stream_index: which of several video streams is meant: its number in the file, counted from zero over all kinds
             of streams; see ``build_index``. A path may say so itself: ``"clip.mkv::stream_index=2"``.
+        times: ``"start"``: seconds count from the file's start, the earliest start of its streams, as in players: all
+            that methods and modes take and give, here and in ``Clip.timestamps``. Where the sound begins first, the
+            first frame is at more than 0. ``"pts"``: they are the container's own timestamps. A file that does not
+            tell its start (elementary streams, folders of images) starts at 0.
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255.
         on_corrupt: damaged frames, which ``Clip.corrupt`` marks: ``"keep"`` them, and warn once for each file and
             process (``CorruptFramesWarning``), or ``"raise"`` a CorruptFramesError instead of giving them out.
@@ -69,17 +74,19 @@ class Video:
         decode: Decode = "auto",
         index: VideoIndex | None = None,
         stream_index: int | None = None,
+        times: Times = "start",
         fill_value: float | Sequence[float] = 0,
         on_corrupt: KeepOrRaise = "keep",
     ) -> None:
         check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
+        check_choice("times", times, get_args(Times))
         self.device = resolve_device(device)
         self._fill_value = fill_color(fill_value)
         output, opened = OutputSpec(fill_value=self._fill_value), choose_stream(open_source(source), stream_index)
         known = build_index(opened) if index is None else index
         if stream_index not in (None, known.stream.stream_number):
             raise ConfigurationError(f"the index is of another stream than stream_index={stream_index}", known.source)
-        self._reader = VideoReader(opened, known, self.device, decode, output, on_corrupt)
+        self._reader = VideoReader(opened, known.with_times(times), self.device, decode, output, on_corrupt)
 
     @property
     def index(self) -> VideoIndex:
@@ -117,7 +124,7 @@ class Video:
 
     @property
     def timestamps(self) -> npt.NDArray[np.float64]:
-        """float64[N]: presentation time of each frame in seconds, edit list applied, not shifted to zero."""
+        """float64[N]: when each frame is shown, in seconds from the file's start (``times``), edit list applied."""
         return self.index.timestamps
 
     @property
@@ -132,7 +139,7 @@ class Video:
 
     @property
     def start_time(self) -> float:
-        """Seconds: when the file's earliest stream begins, which may be its audio, as libavformat's ``start_time``."""
+        """Seconds of pts: when the file's earliest stream begins, maybe its audio, as libavformat's ``start_time``."""
         return self.index.start_time / 1_000_000
 
     @property

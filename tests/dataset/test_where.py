@@ -106,8 +106,8 @@ def test_frames_are_counted_in_the_rows_part_of_the_video(folder: Path) -> None:
     assert list(kept) == [rows[1], rows[2], rows[5], rows[7]]
     reasons = [reason for _, reason in kept.left_out]
     assert [reasons[place] for place in (0, 1, 3)] == ["9 frames, fewer than min_frames=10"] * 3
-    assert reasons[2].startswith("no frames [55, 70) among 60")
-    assert reasons[4].startswith("no frames [60, 60) among 60")
+    assert reasons[2].startswith("no frames for start=55, stop=70; the video lasts 0–2.4 s, 60 frames")
+    assert reasons[4].startswith("no frames for start_seconds=9.0; the video lasts 0–2.4 s, 60 frames")
 
 
 def test_errors_say_what_to_do(folder: Path, sample: Callable[[str], Path]) -> None:

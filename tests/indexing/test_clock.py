@@ -70,10 +70,13 @@ def test_a_clock_without_a_step_counts_the_usual_duration():
     assert rising_clock(np.array([900] * 20 + [0] * 20), 40).tolist() == [900] * 20 + [940] * 20
 
 
-def test_look_ups_go_by_the_clock_and_timestamps_stay_the_frames_own():
+def test_seconds_go_by_the_clock_and_pts_stay_the_frames_own():
     index = video([*range(0, 30 * 512, 512), *range(0, 30 * 512, 512)])
-    assert index.timestamps[30] == 0
+    assert index.frame_pts[30] == 0
+    assert index.with_times("pts").timestamps[30] == 0
     assert index.clock.tolist() == list(range(0, 60 * 512, 512))
-    assert index.frame_at(index.clock / 12800).tolist() == list(range(60))
+    assert index.timestamps.tolist() == (index.clock / 12800).tolist()
+    for counted in (index, index.with_times("pts")):
+        assert counted.frame_at(index.timestamps).tolist() == list(range(60))
     assert index.average_fps == 25
     assert not index.is_vfr

@@ -53,7 +53,7 @@ def test_frames_of_a_program_stream_keep_their_own_times(program_stream, tmp_pat
 def test_rows_in_seconds_count_on(program_stream, tmp_path):
     path = twice(program_stream, tmp_path / "twice.vob")
     index = build_index(path)
-    begin = index.clock[0] / 90000
+    begin = index.timestamps[0]
     entry = VideoEntry(str(path), start_seconds=begin + 1.6, stop_seconds=begin + 2.4)
     assert entry_range(entry, index) == (40, 60)
 

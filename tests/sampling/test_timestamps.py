@@ -11,7 +11,7 @@ from sampled_videos import counts_agree, mask_of, only_clip, video
 from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.sampling import Timestamps
-from videoloader.sampling.at_rate import screen_time
+from videoloader.sampling.screen_time import screen_time
 
 bases = st.builds(Fraction, st.integers(1, 1001), st.sampled_from([24, 25, 30, 1000, 12800, 30000, 90000]))
 ordered_pts = st.lists(st.integers(-50, 300), min_size=1, max_size=30).map(sorted)
@@ -109,7 +109,7 @@ def test_a_time_outside_of_the_video_finds_no_frame(at, time):
     assert only_clip(padded, video(10)) == [0, 0 if time < 0 else 9]
     assert mask_of(padded, video(10)) == [True, False]
     assert only_clip(Timestamps([time], at=at, pad="constant"), video(10)) == [CONSTANT_FRAME]
-    with pytest.raises(FrameRangeError, match=r"no frame of 0 to 9 is at or .* s: they are shown from 0.0 to 0.4 s"):
+    with pytest.raises(FrameRangeError, match=r"no frame of 0 to 9 is at or .* s: they last 0–0.4 s"):
         only_clip(Timestamps([time], at=at), video(10))
 
 

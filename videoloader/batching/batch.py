@@ -36,7 +36,8 @@ class Batch(FramesByRole):
         labels: int64[B] on the same device; -1 where an entry has none. Clips that were mixed have soft labels,
             float32[B, classes].
         frame_numbers: int64[B, T]; -1 for a frame of constant padding.
-        timestamps: float64[B, T], presentation times in seconds; NaN for a frame of constant padding.
+        timestamps: float64[B, T], presentation times in seconds from the file's start (``times`` of ``VideoEntry``);
+            NaN for a frame of constant padding.
         mask: bool[B, T], False where padding made the frame up.
         corrupt: bool[B, T], True where the decoder found the frame damaged, or what it refers to; see ``Clip``.
         paths: of the B videos.

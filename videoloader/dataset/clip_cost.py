@@ -61,7 +61,7 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
     for row in permute(np.arange(min(videos, len(table))), len(table), 0, 0).tolist():
         entry = table[row]
         try:
-            index = store.get(entry.path)
+            index = store.get(entry.path).with_times(entry.times)
             video = VideoPart(*entry_range(entry, index), index, entry.columns)
         except NotIndexedError:
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -23,6 +23,7 @@ from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.error_notes import noted
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import BuildReport, build_store
+from videoloader.indexing.index import Times
 from videoloader.sampling import FrameMode
 from videoloader.sampling.mode import FrameNumbers
 
@@ -157,6 +158,21 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         sql, parameters = conditions_in_sql(condition, min_height, codec, fps)
         rows, left_out = rows_where(self.table, store, sql, parameters, min_frames)
         return self._take(rows, left_out)
+
+    def with_times(self, times: Times) -> VideoDataset:
+        """The same rows, whose seconds count from elsewhere: their ends, modes' times, and what clips and batches tell.
+
+        Args:
+            times: ``"start"``, the file's start as in players, which is what all readers take seconds for; or
+                ``"pts"``, the container's own timestamps, as ffprobe tells them.
+
+        Raises:
+            ConfigurationError: it is neither.
+
+        Example:
+            ``VideoDataset.from_csv("shots_by_ffprobe.csv").with_times("pts")``
+        """
+        return replace(self, entries=self.table.with_times(times))
 
     def filter(self, keep: Callable[[VideoEntry], object]) -> VideoDataset:
         """The rows of which ``keep`` says so.

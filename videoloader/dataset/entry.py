@@ -8,13 +8,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, get_args
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
+from videoloader.indexing.index import Times
 
 ENDS = ("start", "stop", "start_seconds", "stop_seconds")
 # Labels travel as int64, and tables keep the lowest of these for "no label".
 _LARGEST = 2**63 - 1
+_TIMES = get_args(Times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,10 @@ class VideoEntry:
         path: string or ``Path``, the video in any form that ``Video`` takes.
         label: number of its class, from 0; any kind of integer. None and -1 are no label.
         start, stop: frame numbers, stop exclusive.
-        start_seconds, stop_seconds: presentation times; the frames from the first to before the second.
+        start_seconds, stop_seconds: seconds from the file's start; the frames from the first to before the second.
         columns: anything else known about it; travels with the clips.
+        times: what all seconds of the row count from, also those of modes and of what clips give: ``"start"``, the
+            file's start as in players, or ``"pts"``, the container's own timestamps; see ``Video``.
 
     Raises:
         ConfigurationError: an argument has the wrong type, an end is given twice, or the part is empty.
@@ -43,6 +47,7 @@ class VideoEntry:
     start_seconds: float | None = None
     stop_seconds: float | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    times: Times = "start"
 
     if TYPE_CHECKING:  # which may be given is more than what is kept
 
@@ -56,6 +61,7 @@ class VideoEntry:
             start_seconds: float | None = None,
             stop_seconds: float | None = None,
             columns: Mapping[str, Any] = ...,
+            times: Times = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -83,6 +89,8 @@ class VideoEntry:
         no_frames = first < 0 or (self.stop is not None and self.stop <= first)
         if no_frames or (begin is not None and end is not None and begin >= end):
             raise ConfigurationError(f"start must be at least 0 and less than stop, got {self._ends()}", self.path)
+        if self.times not in _TIMES:
+            check_choice("times", self.times, _TIMES)
 
     def _ends(self) -> str:
         return ", ".join(f"{name}={getattr(self, name)}" for name in ENDS)

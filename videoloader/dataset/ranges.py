@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset.entry import VideoEntry
+from videoloader.dataset.entry import ENDS, VideoEntry
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import FrameRangeError, VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.store.cache import IndexCache
+from videoloader.sampling import AllFrames
+from videoloader.sampling.exact_time import first_at_or_after
+from videoloader.sampling.screen_time import told_span
 
 Integers = npt.NDArray[np.int64]
+_ROUNDING = Fraction(1, 2000)
 
 
 def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
     """The frames ``[first, stop)`` of a video that an entry means.
 
-    Seconds choose the frames whose times (``VideoIndex.clock``) lie in ``[start_seconds, stop_seconds)``, to half a
-    millisecond or half a unit of the video's time base, whichever is less: parts that touch share no frame and lose
-    none. Seconds may reach beyond the video; frame numbers may not.
+    Seconds choose the frames whose times lie in ``[start_seconds, stop_seconds)``, to half a millisecond or half a unit
+    of the video's time base, whichever is less: parts that touch share no frame and lose none. They count as the entry
+    says (``times``). Seconds may reach beyond the video; frame numbers may not.
 
     Raises:
         FrameRangeError: there is no such frame, or a frame number lies outside the video.
@@ -29,13 +35,16 @@ def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
     Example:
         At 25 frames a second, ``start_seconds=1, stop_seconds=2`` are the frames ``(25, 50)``.
     """
+    index = index.with_times(entry.times)
     first, stop = entry.start or 0, len(index) if entry.stop is None else entry.stop
     if entry.start_seconds is not None:
         first = _first_frame_from(entry.start_seconds, index)
     if entry.stop_seconds is not None:
         stop = _first_frame_from(entry.stop_seconds, index)
     if not first < stop <= len(index):
-        raise FrameRangeError(f"no frames [{first}, {stop}) among {len(index)} for {entry}", index.source)
+        asked = ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(entry, name)) is not None)
+        lasts = f"the video lasts {told_span(AllFrames(index))}, {len(index)} frames"
+        raise FrameRangeError(f"no frames for {asked}; {lasts}", index.source)
     return int(first), int(stop)
 
 
@@ -69,5 +78,6 @@ def entry_ranges(
 
 def _first_frame_from(seconds: float, index: VideoIndex) -> int:
     # Slack, so that a time which was rounded (to a float, to the container's milliseconds) finds its frame.
-    base = float(index.stream.time_base)
-    return int(np.searchsorted(index.clock, np.ceil((seconds - min(base / 2, 0.0005)) / base)))
+    base = index.stream.time_base
+    units = ceil((Fraction(float(seconds)) - min(base / 2, _ROUNDING)) / base)
+    return int(first_at_or_after(index, [units + index.zero])[0])

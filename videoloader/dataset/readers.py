@@ -134,8 +134,9 @@ class DatasetReaders:
             start_seconds   start, start_time, start_seconds, time_start
             stop_seconds    end, stop, end_time, stop_time, end_seconds, stop_seconds, time_end
 
-        Seconds are looked at where there are no frame columns. An empty start or stop is that of the video. Other
-        columns travel in ``VideoEntry.columns``: as text from CSV, else with the types that they have in the file.
+        Seconds count from the file's start, as in players; see ``with_times``. They are looked at where there are no
+        frame columns. An empty start or stop is that of the video. Other columns travel in ``VideoEntry.columns``: as
+        text from CSV, else with the types that they have in the file.
         A warning names those of them that look like a label or an end (``class_id``, ``t_start``) where the table has
         no column above for it.
 

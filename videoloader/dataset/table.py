@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from operator import eq
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,8 @@ from videoloader.dataset.columns import (
     take,
 )
 from videoloader.dataset.entry import VideoEntry
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_choice
+from videoloader.indexing.index import Times
 
 _MADE_AT_ONCE = 1024
 # Stands in integer columns where a row has no value; in seconds it is NaN.
@@ -37,6 +38,7 @@ _NONE: dict[str, int | float] = {
     "start_seconds": math.nan,
     "stop_seconds": math.nan,
 }
+_ARRAYS = (*_NONE, "in_pts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,7 @@ class EntryTable(Sequence[VideoEntry]):
         label: int64[N], ``NONE`` where there is none.
         start, stop: int64[N], ``NONE`` where there is none.
         start_seconds, stop_seconds: float64[N], NaN where there is none.
+        in_pts: bool[N], whether seconds are the container's own timestamps.
         columns: of the rows that have them; ``ABSENT`` in the others.
     """
 
@@ -57,6 +60,7 @@ class EntryTable(Sequence[VideoEntry]):
     stop: npt.NDArray[np.int64]
     start_seconds: npt.NDArray[np.float64]
     stop_seconds: npt.NDArray[np.float64]
+    in_pts: npt.NDArray[np.bool_]
     columns: Mapping[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -94,6 +98,7 @@ class EntryTable(Sequence[VideoEntry]):
         ]
         columns = [plain(column[part]) for column in self.columns.values()]
         cells = zip(*columns, strict=True) if columns else repeat(())
+        in_pts = self.in_pts[part].tolist()
         return [
             VideoEntry(
                 path,
@@ -103,8 +108,11 @@ class EntryTable(Sequence[VideoEntry]):
                 start_seconds=begin,
                 stop_seconds=end,
                 columns={name: value for name, value in zip(self.columns, row, strict=True) if value is not ABSENT},
+                times="pts" if raw else "start",
             )
-            for path, label, start, stop, begin, end, row in zip(self.path[part], *numbers, cells, strict=False)
+            for path, label, start, stop, begin, end, raw, row in zip(
+                self.path[part], *numbers, in_pts, cells, strict=False
+            )
         ]
 
     def column(self, name: str) -> list[Any]:
@@ -121,15 +129,24 @@ class EntryTable(Sequence[VideoEntry]):
                 raise ConfigurationError(f"has no column {name!r}", self.path[row])
         return values
 
+    def with_times(self, times: Times) -> EntryTable:
+        """The same rows, whose seconds all count from there; see ``VideoEntry.times``.
+
+        Raises:
+            ConfigurationError: there is no such place.
+        """
+        check_choice("times", times, get_args(Times))
+        return replace(self, in_pts=constant(times == "pts", len(self)))
+
     def take(self, rows: Rows) -> EntryTable:
         """The rows of these numbers, in their order, repeats allowed."""
-        fields: dict[str, Any] = {name: take(getattr(self, name), rows) for name in ("path", *_NONE)}
+        fields: dict[str, Any] = {name: take(getattr(self, name), rows) for name in ("path", *_ARRAYS)}
         return EntryTable(**fields, columns={name: take(column, rows) for name, column in self.columns.items()})
 
     @staticmethod
     def join(tables: Sequence[EntryTable]) -> EntryTable:
         """The rows of all tables, one after the other; a column that one of them lacks is absent in its rows."""
-        fields: dict[str, Any] = {name: join([getattr(table, name) for table in tables]) for name in ("path", *_NONE)}
+        fields: dict[str, Any] = {name: join([getattr(table, name) for table in tables]) for name in ("path", *_ARRAYS)}
         names = dict.fromkeys(name for table in tables for name in table.columns)
         columns = {
             name: join([table.columns[name] if name in table.columns else [ABSENT] * len(table) for table in tables])
@@ -145,6 +162,7 @@ class EntryTable(Sequence[VideoEntry]):
         return EntryTable(
             PackedStrings(row.path for row in rows),
             **{name: array_of(name, (getattr(row, name) for row in rows)) for name in _NONE},
+            in_pts=np.array([row.times == "pts" for row in rows], np.bool_),
             columns={name: pack([row.columns.get(name, ABSENT) for row in rows]) for name in names},
         )
 
@@ -190,7 +208,7 @@ def make_table(
         ConfigurationError: as for ``VideoEntry``, of the first row that makes no sense.
     """
     rest = {name: constant(none, len(path)) for name, none in _NONE.items() if name not in fields}
-    table = EntryTable(path, **fields, **rest, columns=columns)
+    table = EntryTable(path, **fields, **rest, in_pts=constant(False, len(path)), columns=columns)
     for row in np.flatnonzero(_suspect(table)).tolist():
         try:
             table[row]

@@ -91,11 +91,11 @@ class EntryFrames:
     @property
     def index(self) -> VideoIndex:
         """Of the whole video. May be replaced by one that is known better; the frames it tells of stay the same."""
-        return self.indexes[self.entry.path]
+        return self.indexes[self.entry.path].with_times(self.entry.times)
 
     @index.setter
     def index(self, known: VideoIndex) -> None:
-        self.indexes[self.entry.path] = known
+        self.indexes[self.entry.path] = known.with_times("start")
 
     @property
     def state(self) -> SourceState | None:
@@ -168,6 +168,8 @@ class ClipTable:
             digest.update("\0".join([*some, ""]).encode(errors="surrogatepass"))
         for numbers in (self.ranges.first, self.ranges.stop, self.ranges.frames, self.clip_ends):
             digest.update(numbers.astype("<i8").tobytes())
+        if self.dataset.table.in_pts.any():
+            digest.update(np.packbits(self.dataset.table.in_pts).tobytes())
         return digest.digest()
 
 

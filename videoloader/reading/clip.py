@@ -21,7 +21,8 @@ class Clip(FramesByRole):
         frames: uint8[T, 3, H, W], RGB, as a player shows them (rotated where the file says so), unless other layouts,
             types or transforms were asked for.
         frame_numbers: int64[T]; -1 for a frame of constant padding.
-        timestamps: float64[T], presentation times in seconds; NaN for a frame of constant padding.
+        timestamps: float64[T], presentation times in seconds from the file's start (``times`` of ``Video``); NaN for
+            a frame of constant padding.
         mask: bool[T], False where padding made the frame up.
         corrupt: bool[T], True where the decoder found the frame damaged, or what it refers to. NVDEC does not tell
             of all damage: decode with the CPU, or ``verify`` the file, where that matters.

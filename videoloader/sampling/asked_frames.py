@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.indexing.index import VideoIndex
-from videoloader.sampling.at_rate import AtRate, screen_time
-from videoloader.sampling.exact_time import Time, as_times, exact_rate, first_at_or_after, in_units, last_at_or_before
+from videoloader.sampling.at_rate import AtRate
+from videoloader.sampling.exact_time import Time, as_times, exact_rate, first_at_or_after, last_at_or_before, on_clock
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import positions_in, shortened
 from videoloader.sampling.mode import FrameMode
 from videoloader.sampling.sampled_video import AllFrames
+from videoloader.sampling.screen_time import screen_time, told_span
 
 
 def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.int64], bool]:
@@ -62,7 +63,7 @@ def frame_on_screen(index: VideoIndex, seconds: Time) -> int:
         >>> frame_on_screen(index, 1.5)
         37
     """
-    return int(last_at_or_before(index, [floor(_units_on_screen(index, "seconds", seconds))])[0])
+    return int(last_at_or_before(index, [floor(_units_on_screen(index, "seconds", seconds, f"{seconds} s"))])[0])
 
 
 def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None = None) -> FrameMode:
@@ -76,7 +77,9 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
         >>> frames_between(index, 2.0, 4.0, fps=8)
         AtRate(fps=8, length=16, start=Fraction(2, 1), pad='edge')
     """
-    begin, end = _units_on_screen(index, "start", start), _units_on_screen(index, "stop", stop, is_end=True)
+    asked = f"{start}–{stop} s"
+    begin = _units_on_screen(index, "start", start, asked)
+    end = _units_on_screen(index, "stop", stop, asked, is_end=True)
     if begin >= end:
         raise ConfigurationError(f"stop must be after start, got start={start!r}, stop={stop!r}")
     if fps is not None:
@@ -90,13 +93,10 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
     return FrameList(range(first, after))
 
 
-def _units_on_screen(index: VideoIndex, name: str, seconds: Time, *, is_end: bool = False) -> Fraction:
+def _units_on_screen(index: VideoIndex, name: str, seconds: Time, asked: str, *, is_end: bool = False) -> Fraction:
     """A time in units of the clock; of an end also the very end of the video, or what a float makes of that."""
-    base = index.stream.time_base
-    units = in_units(as_times(name, [seconds])[0], base)
-    first, stop = screen_time(AllFrames(index)) if len(index) else (0, 0)
+    units = on_clock(index, as_times(name, [seconds])[0])
+    first, stop = screen_time(AllFrames(index))
     if first <= units < stop or (is_end and stop <= units <= stop + 1):
         return min(units, Fraction(stop))
-    raise FrameRangeError(
-        f"{name}={seconds}: the video is shown from {float(first * base)} to {float(stop * base)} s", index.source
-    )
+    raise FrameRangeError(f"asked {asked}; the video lasts {told_span(AllFrames(index))}", index.source)

@@ -15,6 +15,7 @@ from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
 from videoloader.sampling.exact_time import Time, as_times, exact_rate, in_units, last_at_or_before
 from videoloader.sampling.sampled_video import SampledVideo
+from videoloader.sampling.screen_time import screen_time
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,9 @@ class AtRate:
             29.97, 59.94 and their like mean NTSC's rates (29.97 is 30000/1001): where the float is one of these rates
             rounded to two decimals or more.
         length: frames in a clip.
-        start: seconds after the range's first frame, or ``"random"``: drawn uniformly, in units of the video's
-            timestamps, from the starts with which the clip fits. A video that is too short is padded at its end; with
-            ``pad="none"`` it gives no clip.
+        start: seconds after the range's first frame (a distance, not a time of the video), or ``"random"``: drawn
+            uniformly, in units of the video's timestamps, from the starts with which the clip fits. A video that is
+            too short is padded at its end; with ``pad="none"`` it gives no clip.
         pad: padding mode, or a ``PadColumn``.
 
     Raises:
@@ -100,21 +101,6 @@ class AtRate:
     def _span(self, video: SampledVideo) -> Fraction:
         """From the first output time to the last, in units of the video's timestamps."""
         return (self.length - 1) / exact_rate("fps", self.fps) / video.index.stream.time_base
-
-
-def screen_time(video: SampledVideo) -> tuple[int, int]:
-    """When the range's first frame appears and when its last one disappears, on the clock in units of the time base."""
-    index = video.index
-    pts = index.clock
-    start = int(pts[video.first])
-    if video.stop < len(index):
-        return start, max(int(pts[video.stop]), start + 1)
-    if len(index) > 1:
-        shown = round(Fraction(int(pts[-1] - pts[0]), len(index) - 1))
-    else:
-        rate = index.stream.frame_rate
-        shown = round(1 / rate / index.stream.time_base) if rate else 1
-    return start, int(pts[-1]) + max(shown, 1)
 
 
 def _continued(video: SampledVideo, time: Fraction, start: int, stop: int) -> int:

@@ -106,6 +106,11 @@ def in_units(time: Time, base: Fraction) -> Fraction:
     return units
 
 
+def on_clock(index: VideoIndex, time: Time) -> Fraction:
+    """Where ``VideoIndex.clock`` is at a time that counts as the index counts seconds, exactly; see ``in_units``."""
+    return in_units(time, index.stream.time_base) + index.zero
+
+
 def last_at_or_before(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:
     """int64[T]: the last frame whose time on the video's clock is not after each of these; -1 before the first."""
     return np.searchsorted(index.clock, _clipped(units), "right").astype(np.int64) - 1

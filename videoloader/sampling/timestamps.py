@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import FrameRangeError, check_choice
-from videoloader.sampling.at_rate import screen_time
 from videoloader.sampling.columns import Pad, check_pad, pad_of, times_of
 from videoloader.sampling.counting import OneClip
-from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, in_units, last_at_or_before
+from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, last_at_or_before, on_clock
 from videoloader.sampling.sampled_video import SampledVideo
+from videoloader.sampling.screen_time import screen_time, told_span
 
 At = Literal["nearest", "before", "after"]
 
@@ -25,10 +25,10 @@ At = Literal["nearest", "before", "after"]
 class Timestamps(OneClip):
     """One clip with the frames at these presentation times, in any order, repeats allowed.
 
-    Times are those that ``Video.timestamps`` tells, also where a data set's row means a part of the video: they are not
-    counted from its start. (Where a stream starts anew they go on from the frame before, as ``VideoIndex.clock`` has
-    them.) They are compared exactly, as integers in the video's own units. A float means the decimal it prints as
-    (0.12 is 3/25), or the frame's timestamp that is this very float.
+    Times are those that ``Video.timestamps`` tells, which count from the file's start, also where a data set's row
+    means a part of the video. (With ``times="pts"`` they are its raw timestamps; where a stream starts anew these go on
+    from the frame before, as ``VideoIndex.clock`` has them.) They are compared exactly, as integers in the video's own
+    units. A float means the decimal it prints as (0.12 is 3/25), or the frame's timestamp that is this very float.
 
     Args:
         seconds: the times, as floats, integers or fractions. Or the name of a column of the data set where each row
@@ -69,7 +69,7 @@ class Timestamps(OneClip):
         """
         index, first, stop = video.index, video.first, video.stop
         listed = times_of(video, self.seconds) if isinstance(self.seconds, str) else self.seconds
-        units = [in_units(time, index.stream.time_base) for time in listed]
+        units = [on_clock(index, time) for time in listed]
         before = last_at_or_before(index, map(floor, units)).clip(first - 1, stop - 1)
         if self.at == "before":
             frames = before
@@ -87,10 +87,8 @@ class Timestamps(OneClip):
         if outside.any() and pad_of(self.pad, video) == "none":
             missing = float(listed[int(outside.argmax())])
             where = "near" if self.at == "nearest" else self.at
-            shown = [float(round(each * index.stream.time_base, 3)) for each in (begin, end)]
             raise FrameRangeError(
-                f"no frame of {first} to {stop - 1} is at or {where} {missing} s: "
-                f"they are shown from {shown[0]} to {shown[1]} s",
+                f"no frame of {first} to {stop - 1} is at or {where} {missing} s: they last {told_span(video)}",
                 index.source,
             )
         return frames

@@ -1,0 +1,38 @@
+"""When the frames of a range are on screen."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from videoloader.indexing.index import VideoIndex
+from videoloader.sampling.sampled_video import SampledVideo
+
+
+def screen_time(video: SampledVideo) -> tuple[int, int]:
+    """When the range's first frame appears and when its last one disappears, on the clock in units of the time base."""
+    index = video.index
+    pts = index.clock
+    start = int(pts[video.first])
+    if video.stop < len(index):
+        return start, max(int(pts[video.stop]), start + 1)
+    if len(index) > 1:
+        shown = round(Fraction(int(pts[-1] - pts[0]), len(index) - 1))
+    else:
+        rate = index.stream.frame_rate
+        shown = round(1 / rate / index.stream.time_base) if rate else 1
+    return start, int(pts[-1]) + max(shown, 1)
+
+
+def told_span(video: SampledVideo) -> str:
+    """When the range is on screen, for messages: ``0–2.4 s (pts 1.4–3.8)``, with pts where they are others."""
+    index = video.index
+    begin, end = screen_time(video)
+    zeros = [index.with_times(times).zero for times in ("start", "pts")]
+    start, pts = [f"{_told(index, begin - zero)}–{_told(index, end - zero)}" for zero in zeros]
+    if start == pts:
+        return f"{start} s"
+    return f"{start} s (pts {pts})" if index.times == "start" else f"{pts} s of pts ({start} s from the file's start)"
+
+
+def _told(index: VideoIndex, units: int) -> str:
+    return f"{float(units * index.stream.time_base):.3f}".rstrip("0").rstrip(".")
