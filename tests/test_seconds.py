@@ -131,6 +131,24 @@ def test_frames_are_shown_when_players_show_them(container, starts):
         assert video.at(middle).float().mean().item() == pytest.approx(brightness[number], abs=2)
 
 
+@pytest.mark.parametrize("times", ["start", "pts"])
+def test_a_span_may_begin_with_the_sound(times):
+    video = vl.Video(film("mkv", STARTS["sound first"]), device="cpu", times=times)
+    zero, first = video.start_time if times == "pts" else 0, Fraction(str(video.timestamps[0]))
+    assert video.timestamps[0] - zero > 0.35
+    assert video.between(zero, first + Fraction(8, 100)).frame_numbers.tolist() == [0, 1]
+    clip = video.between(first - Fraction(1, 10), first + Fraction(1, 10), fps=20)
+    assert clip.frame_numbers.tolist() == [0, 0, 0, 1]
+    assert clip.mask.tolist() == [False, False, True, True]
+    for wrong in (
+        lambda: video.at(zero),
+        lambda: video.between(zero - 0.01, 3),
+        lambda: video.between(zero, zero + 0.1),
+    ):
+        with pytest.raises(vl.FrameRangeError, match=r"asked .* s; the video lasts"):
+            wrong()
+
+
 @pytest.mark.parametrize("first", [0, 1000, 2000])
 def test_the_same_seconds_are_the_same_frame_in_every_container(first):
     seconds = [0.0, 0.039, 0.04, 0.5, 1.16, 1.199]

@@ -251,7 +251,9 @@ class Video:
         """The frames whose times lie in ``[start, stop)``, or at a constant rate the frames on screen in that time.
 
         Args:
-            start, stop: times as ``timestamps`` tells them, compared exactly; see ``Timestamps``.
+            start, stop: times as ``timestamps`` tells them, compared exactly; see ``Timestamps``. The start may be any
+                since the file's start: where its sound begins before the first frame, that one stands for the times
+                before it at a constant rate, with ``mask`` False.
             fps: output frames a second; see ``AtRate``. Frame k is the one on screen at ``start + k / fps``. Default:
                 each frame once.
 

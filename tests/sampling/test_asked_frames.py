@@ -102,7 +102,7 @@ def test_a_time_is_a_finite_number(seconds: object) -> None:
 
 @pytest.mark.parametrize(
     ("start", "stop", "frames"),
-    [(1, 1.3, [0, 1, 2, 3, 4]), (1.04, 1.2, [1, 2]), (1.05, 1.24, [2, 3]), (1.2, 1.21, [3])],
+    [(1, 1.3, [0, 1, 2, 3, 4]), (0, 1.04, [0]), (1.04, 1.2, [1, 2]), (1.05, 1.24, [2, 3]), (1.2, 1.21, [3])],
 )
 def test_frames_between_two_times_are_those_whose_times_lie_there(start: float, stop: float, frames: list[int]) -> None:
     assert frames_between(INDEX, start, stop) == FrameList(frames)
@@ -121,7 +121,7 @@ def test_the_end_may_be_what_floats_make_of_it() -> None:
 @pytest.mark.parametrize(
     ("start", "stop", "told"),
     [
-        (0.5, 1.2, "asked 0.5–1.2 s; the video lasts 1–1.3 s"),
+        (-0.5, 1.2, "asked -0.5–1.2 s; the video lasts 1–1.3 s"),
         (1.0, 1.5, "asked 1.0–1.5 s; the video lasts 1–1.3 s"),
         (1.13, 1.19, "no frame's time lies in"),
     ],

@@ -78,7 +78,8 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
         AtRate(fps=8, length=16, start=Fraction(2, 1), pad='edge')
     """
     asked = f"{start}–{stop} s"
-    begin = _units_on_screen(index, "start", start, asked)
+    # Sound may begin before the first frame.
+    begin = _units_on_screen(index, "start", start, asked, earliest=index.with_times("start").zero)
     end = _units_on_screen(index, "stop", stop, asked, is_end=True)
     if begin >= end:
         raise ConfigurationError(f"stop must be after start, got start={start!r}, stop={stop!r}")
@@ -93,10 +94,15 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
     return FrameList(range(first, after))
 
 
-def _units_on_screen(index: VideoIndex, name: str, seconds: Time, asked: str, *, is_end: bool = False) -> Fraction:
-    """A time in units of the clock; of an end also the very end of the video, or what a float makes of that."""
+def _units_on_screen(
+    index: VideoIndex, name: str, seconds: Time, asked: str, *, earliest: int | None = None, is_end: bool = False
+) -> Fraction:
+    """A time in units of the clock, which may be ``earliest`` or when a frame is on screen.
+
+    Of an end also the very end of the video, or what a float makes of that.
+    """
     units = on_clock(index, as_times(name, [seconds])[0])
     first, stop = screen_time(AllFrames(index))
-    if first <= units < stop or (is_end and stop <= units <= stop + 1):
+    if min(first, first if earliest is None else earliest) <= units < stop or (is_end and stop <= units <= stop + 1):
         return min(units, Fraction(stop))
     raise FrameRangeError(f"asked {asked}; the video lasts {told_span(AllFrames(index))}", index.source)
