@@ -49,7 +49,7 @@ def make_clips(
     """
     check_choice("layout", layout, get_args(Layout))
     transforms, index = one_view(transforms), reader.index
-    video = EntryFrames(VideoEntry(index.source), 0, len(index), BuiltIndexes(index))
+    video = EntryFrames(VideoEntry(index.source, times=index.times), 0, len(index), BuiltIndexes(index))
     with noted("for {}", index.source):
         numbers = range(count_clips(mode, video)) if clips is None else clips
     planned = [
