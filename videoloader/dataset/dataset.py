@@ -278,7 +278,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     def describe(
         self, mode: FrameMode | FrameNumbers | None = None, *, store: Store | None = None, videos: int = 64
     ) -> DatasetSummary:
-        """What the data set holds: videos, hours, codecs, sizes, rates, GOPs, and what clips of it cost to decode.
+        """What the data set holds: videos, hours, codecs, sizes, rates, GOPs; of clips, decode cost and made-up frames.
 
         It is a record of figures; ``print`` it for a table.
 

@@ -125,7 +125,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         _, rows = arrange_rows(planned, "stack" if same_shape else "list", self._memory)
         for job, (row, *_) in group_into_jobs(rows):
             video, output, reader = row.clip.video, self._transforms.decoded, reader_of_thread(_CPU)
-            report = decode_rows(job, video, output, None, reader, "cpu", on_corrupt=self._on_corrupt)
+            report = decode_rows(job, video, output, None, reader, "cpu", None, self._on_corrupt)
             apply_corrections(row, report)
         return [self._sample(row) for row in rows]
 
