@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, get_args
@@ -51,7 +51,7 @@ class StreamInfo:
     """
 
     codec: str
-    codec_configs: tuple[bytes, ...]
+    codec_configs: tuple[bytes, ...] = field(repr=False)
     time_base: Fraction
     width: int
     height: int
@@ -71,7 +71,7 @@ class StreamInfo:
     codec_tag: str = ""
     pixel_format: str = ""
     bits_per_coded_sample: int = 0
-    palettes: tuple[bytes, ...] = ()
+    palettes: tuple[bytes, ...] = field(default=(), repr=False)
     container_size: tuple[int, int] = (0, 0)
     stream_number: int = 0
 
@@ -162,6 +162,13 @@ class VideoIndex:
     def __post_init__(self) -> None:
         for name in _ARRAYS:
             getattr(self, name).setflags(write=False)
+
+    def __repr__(self) -> str:
+        stream, frames = self.stream, f"{len(self)} frames in {len(self.packet_size)} packets"
+        return (
+            f"VideoIndex({self.source!r}, {self.container}, {frames}, {stream.codec} {stream.width}×{stream.height}, "
+            f"method={self.method!r})"
+        )
 
     def __len__(self) -> int:
         """Number of frames."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import videoloader as vl
+from videoloader.interop.torch import BatchStream, ClipDataset, ClipRequest, DecodingLoader
 
 Sample = Callable[[str], Path]
 NAMES = ["h264_mp4", "h264_mp4_vfr", "h264_mkv", "h264_ts", "hevc_mp4", "vp9_webm", "av1_mp4", "mpeg4_avi"]
@@ -62,3 +63,22 @@ def test_a_batch_is_told_in_one_line(sample: Sample) -> None:
     assert repr(next(iter(loader))) == (
         "ListBatch(2 clips of 20 to 30 frames, labels=int64[2] on cpu, made_up=0, corrupt=0)"
     )
+
+
+def test_loaders_and_tables_are_told_in_one_line(sample: Sample) -> None:
+    path = str(sample("h264_mp4"))
+    data, mode = vl.VideoDataset.from_paths([path, path]), vl.EveryWindow(20)
+    loader = vl.VideoLoader(data, mode, batch_size=4, device="cpu", num_workers=1, shard_id=1, num_shards=2)
+    shown = "EveryWindow(length=20, stride=1, step=None, pad='none')"
+    assert repr(loader) == f"VideoLoader(1 batches of 4, 6 clips of 2 rows, {shown}, shard 1 of 2, on cpu)"
+    assert repr(ClipDataset(data, mode)) == f"ClipDataset(6 clips of 2 rows, {shown})"
+    assert repr(DecodingLoader([[ClipRequest(path, [0])]], device="cpu")) == "DecodingLoader(list, epoch 0, on cpu)"
+    assert repr(BatchStream(lambda: loader, shard_id=1, num_shards=2)) == "BatchStream(shard 1 of 2, epoch 0)"
+    assert len(repr(vl.VideoLoader(data, range(60), batch_size=1, device="cpu", num_workers=1))) < 200
+    index = vl.build_index(path)
+    assert repr(index) == f"VideoIndex({path!r}, mp4, 60 frames in 60 packets, h264 160×128, method='tables')"
+    assert (
+        repr(vl.plan_frames(index, [0, 30]))
+        == f"DecodePlan(2 runs, {vl.plan_frames(index, [0, 30]).packets} packets, 2 frames wanted)"
+    )
+    assert "\\x" not in repr(index.stream)

@@ -235,6 +235,13 @@ class VideoLoader:
         self._resumed = False
         self._token = CancelToken()
 
+    def __repr__(self) -> str:
+        epochs, rows = self._epochs, len(self._epochs.table.dataset)
+        return (
+            f"VideoLoader({len(self)} batches of {epochs.batch_size}, {self.num_clips} clips of {rows} rows, "
+            f"{self._planner.mode!r:.80}, shard {epochs.rank} of {epochs.ranks}, on {self.device})"
+        )
+
     def __len__(self) -> int:
         """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""
         return len(self._epoch)

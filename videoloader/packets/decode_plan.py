@@ -70,6 +70,9 @@ class DecodePlan:
     runs: tuple[Run, ...]
     frames_wanted: int
 
+    def __repr__(self) -> str:
+        return f"DecodePlan({len(self.runs)} runs, {self.packets} packets, {self.frames_wanted} frames wanted)"
+
     @property
     def packets(self) -> int:
         """Packets to read, and at most to decode: the cost. More may turn out disposable when read."""

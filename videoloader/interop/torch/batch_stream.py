@@ -51,6 +51,10 @@ class BatchStream(IterableDataset[Batch]):
         # Shared, so that worker processes hear of it. Negative: each loader goes on from epoch to epoch by itself.
         self._epoch = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
+    def __repr__(self) -> str:
+        shard, shards = self._shard
+        return f"BatchStream(shard {shard} of {shards}, epoch {max(int(self._epoch), 0)})"
+
     def set_epoch(self, epoch: int) -> None:
         """Begin with this epoch next. Needed with workers that do not stay from epoch to epoch, which know of none."""
         self._epoch.fill_(epoch)

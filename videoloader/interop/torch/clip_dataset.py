@@ -92,6 +92,10 @@ class ClipDataset(Dataset[dict[str, Any]]):
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self.set_epoch(0)
 
+    def __repr__(self) -> str:
+        planner = self._planner
+        return f"ClipDataset({len(self)} clips of {len(planner.table.dataset)} rows, {planner.mode!r:.80})"
+
     def __len__(self) -> int:
         """Number of clips."""
         return len(self._planner.table)

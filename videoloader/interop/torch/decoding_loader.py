@@ -203,6 +203,9 @@ class DecodingLoader:
         self._account = LoaderAccount(expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable
 
+    def __repr__(self) -> str:
+        return f"DecodingLoader({type(self._loader).__name__}, epoch {self._progress.epoch}, on {self.device})"
+
     def __len__(self) -> int:
         """Batches of an epoch: the torch loader's."""
         return len(self._loader)  # type: ignore[arg-type]
