@@ -8,7 +8,7 @@ import resource
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -30,8 +30,9 @@ class _OpenFile(io.FileIO):
 _open_files: OrderedDict[object, _OpenFile] = OrderedDict()
 
 
+@cache
 def _most_open_files() -> int:
-    """A quarter of what the process may open: the rest is for all else that it does."""
+    """A quarter of what the process may open: the rest is for all else that it does. Asked once, at the first file."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(soft // 4, 1) if 0 <= soft < 1 << 14 else 1 << 12
 
