@@ -93,6 +93,15 @@ def nearest_pixels(source: int, target: int) -> npt.NDArray[np.int64]:
     return np.minimum(pixels.astype(np.int64), source - 1)
 
 
+def central_pixels(source: int, target: int) -> npt.NDArray[np.int64]:
+    """int64[target]: the source pixel in which the centre of each target pixel lies along one axis.
+
+    That is PyTorch's ``"nearest-exact"``, and where interpolated pictures have their pixels.
+    """
+    centers: npt.NDArray[np.int64] = (2 * np.arange(target) + 1) * source // (2 * target)
+    return centers
+
+
 @lru_cache(4096)
 def needed_part(
     crop: Box, size: tuple[int, int], window: Box, interpolation: Interpolation

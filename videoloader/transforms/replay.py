@@ -2,6 +2,12 @@
 
 Everything is given in the size in which a player shows the video, before conversion, and comes out in the size of the
 clip's frames. Nothing is drawn: the same geometry and operations give the same result as often as one likes.
+
+A point (x, y) is counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5): pixel i of a
+row covers x from i to i + 1. Points and boxes come out where ``Batch.source_matrix`` says. Frames are interpolated
+there, flow too. A mask has, for each pixel of the output, the value of the pixel in which its centre lies: each step
+that resamples is off by half a pixel of its input at most. Frames that are resized by "nearest" show PyTorch's pixels,
+up to half a pixel of the output and half one of the input before the centre; their masks show the same pixels.
 """
 
 from __future__ import annotations

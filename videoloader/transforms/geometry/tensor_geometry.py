@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from videoloader.convert import Geometry, Interpolation, extend_picture, fill_border
-from videoloader.convert.resize import filter_weights, nearest_pixels
+from videoloader.convert.resize import central_pixels, filter_weights, nearest_pixels
 from videoloader.errors import ConfigurationError
 
 
@@ -22,7 +22,8 @@ def apply_geometry(
     Args:
         frames: [T, C, H, W] of any number type, in the size in which a player shows the video.
         geometry: of the conversion.
-        interpolation: in place of the geometry's.
+        interpolation: in place of the geometry's. ``"nearest"`` takes the pixels that the geometry's own nearest shows,
+            or, where frames are interpolated, those in which the centres of the output's pixels lie.
         fill: one value for each channel, or one for all, in place of the colour of the geometry's border.
 
     Returns:
@@ -66,8 +67,10 @@ def _resized(picture: torch.Tensor, geometry: Geometry, interpolation: Interpola
     top, left, height, width = geometry.window or (0, 0, *geometry.size)
     spans = slice(top, top + height), slice(left, left + width)
     if interpolation == "nearest":
+        # A picture resized by "nearest" shows PyTorch's pixels, up to half a pixel of the output before the centre.
+        pixels = nearest_pixels if geometry.interpolation == "nearest" else central_pixels
         rows, columns = (
-            torch.from_numpy(nearest_pixels(*side)[span]).to(picture.device)
+            torch.from_numpy(pixels(*side)[span]).to(picture.device)
             for side, span in zip(sides, spans, strict=True)
         )
         return picture[:, :, rows[:, None], columns]
