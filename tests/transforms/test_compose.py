@@ -44,7 +44,7 @@ def test_clips_come_out_as_from_a_loader(
     dtype = "float16" if isinstance(transforms[-1], vl.ToFloat) else "float32"
     (batch,) = vl.VideoLoader(data, mode, batch_size=2, device="cpu", transforms=transforms, dtype=dtype, seed=7)
     decoded = torch.stack([vl.Video(path, device="cpu").read(mode).frames for path in paths])
-    composed, _ = vl.Compose(transforms, dtype=getattr(torch, dtype))(decoded, seed=7)
+    composed = vl.Compose(transforms, dtype=getattr(torch, dtype))(decoded, seed=7)
     assert composed.dtype == batch.frames.dtype
     difference = (composed.float() - batch.frames.float()).abs()
     # Conversion resizes before it rounds to eight bits.
@@ -55,9 +55,8 @@ def test_clips_come_out_as_from_a_loader(
 def test_the_same_seed_draws_the_same_and_clips_draw_by_themselves() -> None:
     compose = vl.Compose([*GEOMETRY, vl.RandAugment()])
     frames = clips()
-    one, _ = compose(frames, seed=1)
-    again, _ = compose(frames[:2].clone(), seed=1)
-    other, _ = compose(frames, seed=2)
+    one, other = compose(frames, seed=1), compose(frames, seed=2)
+    again = compose(frames[:2].clone(), seed=1)
     assert torch.equal(one[:2], again)
     assert not torch.equal(one, other)
     assert torch.equal(frames, clips()), "what came in is not changed"
@@ -111,10 +110,85 @@ def test_a_batch_replays_what_was_drawn_for_it(sample: Callable[[str], Path]) ->
         batch.replay(0, plain, "video")  # type: ignore[arg-type]
 
 
+def test_a_single_clip_comes_out_as_one() -> None:
+    compose, frames = vl.Compose([*GEOMETRY, vl.RandAugment()]), clips()
+    masks, points = frames[:, :, 0], torch.tensor([[9.0, 20.0]])
+    several, of_several = compose(frames[:1], seed=1, apply_to={"mask": masks[:1], "points": points[None]})
+    one, of_one = compose(frames[0], seed=1, apply_to={"mask": masks[0], "points": points})
+    assert torch.equal(one, several[0])
+    assert torch.equal(of_one["mask"], of_several["mask"][0])
+    for given, expected in zip(of_one["points"], of_several["points"], strict=True):
+        assert torch.equal(given, expected[0])
+
+
+@pytest.mark.parametrize("layout", ["TCHW", "CTHW", "THWC"])
+def test_a_clip_may_lie_in_memory_in_any_order(layout: Any) -> None:
+    frames = clips().permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
+    compose = vl.Compose(GEOMETRY, layout=layout)
+    assert torch.equal(compose(frames, seed=3), compose(clips(), seed=3))
+
+
+def test_without_a_seed_pytorch_draws_one() -> None:
+    compose, frames = vl.Compose([*GEOMETRY, vl.RandAugment()]), clips()
+    torch.manual_seed(5)
+    first, second = compose(frames), compose(frames)
+    assert not torch.equal(first, second)
+    torch.manual_seed(5)
+    assert torch.equal(compose(frames), first)
+
+
+@pytest.mark.parametrize("given", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_floats_come_out_as_floats(given: torch.dtype) -> None:
+    pixels = clips() // 2 * 2 if given == torch.bfloat16 else clips()
+    floats = (pixels.double() / 255).to(given)
+    compose = vl.Compose([*GEOMETRY, vl.RandAugment()])
+    result = compose(floats, seed=4)
+    assert result.dtype == (torch.float32 if given == torch.float64 else given)
+    expected = vl.Compose(compose.transforms, dtype=result.dtype)(floats, seed=4)
+    assert torch.equal(result, expected)
+    if given != torch.bfloat16:
+        assert torch.equal((result.float() * 255).round().byte(), compose(pixels, seed=4))
+    assert vl.Compose(compose.transforms, dtype="uint8")(floats, seed=4).dtype == torch.uint8
+    assert vl.Compose([vl.Normalize()])(floats).dtype == torch.float32
+
+
+def test_labels_and_columns_are_one_for_each_clip() -> None:
+    frames = clips()
+    inverted = vl.Compose([vl.When(lambda clip: clip.label == 1, [vl.Invert()])])
+    result = inverted(frames, labels=[0, 1, 0])
+    assert torch.equal(result[1], 255 - frames[1])
+    assert torch.equal(result[0], frames[0])
+    assert torch.equal(inverted(frames[0], labels=1), 255 - frames[0])
+    boxes = [{"box": (number, 10, number + 30, 40)} for number in range(3)]
+    cropped = vl.Compose([vl.CropToBox()])(frames, columns=boxes)
+    for number in range(3):
+        assert torch.equal(cropped[number], frames[number, ..., 10:40, number : number + 30])
+    assert torch.equal(vl.Compose([vl.CropToBox()])(frames[1], columns=boxes[1]), cropped[1])
+    with pytest.raises(vl.ConfigurationError, match="labels must be one for each of 3 clips, got"):
+        inverted(frames, labels=[0, 1])
+    with pytest.raises(vl.ConfigurationError, match="columns must be one for each of 3 clips, got"):
+        inverted(frames, columns=boxes[0])
+    with pytest.raises(vl.ConfigurationError, match=r"come out as .*: add a Resize"):
+        vl.Compose([vl.CropToBox()])(frames, columns=[*boxes[:2], {"box": (0, 0, 9, 9)}])
+
+
 def test_what_cannot_be_composed_is_refused() -> None:
     with pytest.raises(vl.ConfigurationError, match="no views, no mixing"):
         vl.Compose([vl.ThreeCrop(8)])
     with pytest.raises(vl.ConfigurationError, match="no views, no mixing"):
         vl.Compose([vl.MixUp(1.0, num_classes=2)])
-    with pytest.raises(vl.ConfigurationError, match="frames are"):
-        vl.Compose([])(torch.zeros(3, 8, 8, dtype=torch.uint8), seed=0)
+    compose = vl.Compose([])
+    for frames in (
+        torch.zeros(3, 8, 8, dtype=torch.uint8),
+        torch.zeros(4, 8, 8, 3, dtype=torch.uint8),
+        torch.zeros(4, 3, 8, 8, dtype=torch.int64),
+        torch.zeros(0, 4, 3, 8, 8),
+    ):
+        with pytest.raises(vl.ConfigurationError, match=r"frames are torch.*, not uint8 or floats \[T, 3, H, W\] or"):
+            compose(frames)
+    with pytest.raises(vl.ConfigurationError, match=r"must lie in \[0, 1\], got 0 … 200: divide by 255"):
+        compose(torch.tensor([0.0, 200.0, 9.0]).view(1, 3, 1, 1))
+    with pytest.raises(vl.ConfigurationError, match=r"frames must be a tensor, got ndarray: torch\.from_numpy"):
+        compose(np.zeros((4, 3, 8, 8), np.uint8))  # type: ignore[call-overload]
+    with pytest.raises(vl.ConfigurationError, match=r"mask of apply_to is \[4, 8, 8\], not \[2, ...\]: one a clip"):
+        compose(torch.zeros(2, 4, 3, 8, 8), apply_to={"mask": torch.zeros(4, 8, 8)})

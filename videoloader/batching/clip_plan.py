@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.error_notes import noted
+from videoloader.errors import ConfigurationError
 from videoloader.order.clip_table import ClipTable, EntryFrames
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.sampling import FrameMode, clip_frames, clip_rng
@@ -150,7 +151,12 @@ class ClipPlanner:
         """The views of a clip of the table; see ``plan_views`` and ``PlannedClip.repeated``."""
         video, number = self.table[clip]
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
-        views = plan_views(clip, video, number, self.mode, self.transforms, rngs)
+        try:
+            views = plan_views(clip, video, number, self.mode, self.transforms, rngs)
+        except ConfigurationError as error:
+            if error.source is not None:
+                raise
+            raise type(error)(f"row {video.row} of the data set: {error.message}", video.entry.path) from error
         return [replace(view, repeated=True) for view in views] if repeated else views
 
 

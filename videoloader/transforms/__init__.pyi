@@ -25,6 +25,7 @@ from videoloader.transforms.color import (
 from videoloader.transforms.color_spaces import ConvertColor as ConvertColor
 from videoloader.transforms.compose import Compose as Compose
 from videoloader.transforms.compression import JpegCompression as JpegCompression
+from videoloader.transforms.crop_to_box import CropToBox as CropToBox
 from videoloader.transforms.crops import (
     CenterCrop as CenterCrop,
     RandomCrop as RandomCrop,

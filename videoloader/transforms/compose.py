@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any, get_args, overload
 
 import torch
 
-from videoloader.convert import Layout
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.convert import Layout, OutputSpec
+from videoloader.errors import ArgumentError, ConfigurationError, check_choice
 from videoloader.sampling import clip_rng
 from videoloader.transforms.engines.engine import apply_operations
-from videoloader.transforms.geometry.tensor_geometry import apply_geometry
+from videoloader.transforms.geometry.tensor_geometry import apply_geometry, round_to
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import DrawnView, Transforms, arrange_transforms, list_transforms
 from videoloader.transforms.replay import Kind, replay
 
 
 class Compose:
-    """The transforms of a ``VideoLoader`` for clips that are there already.
+    """The transforms of a ``VideoLoader`` for clips that are there already. Loaders take it in place of the list.
 
     Args:
         transforms: see ``arrange_transforms``; none that makes several views of a clip, or mixes clips.
         dtype: of the result: ``"uint8"`` (0 … 255), or a float type (0 … 1, or normalised), by name or PyTorch's own.
-            Default: float32 with ``Normalize``, that of ``ToFloat`` with it, else uint8.
+            Default: float32 with ``Normalize``, that of ``ToFloat`` with it, else that of the frames that it is given:
+            of a loader's uint8.
         layout: of the result.
 
     Attributes:
@@ -34,6 +36,9 @@ class Compose:
 
     Example:
         >>> augment = Compose([RandomResizedCrop(112), RandAugment(), Normalize()], dtype=torch.float16)
+        >>> clip = torch.zeros(4, 3, 240, 320, dtype=torch.uint8)
+        >>> augment(clip).shape
+        torch.Size([4, 3, 112, 112])
         >>> frames, masks = torch.zeros(2, 4, 3, 240, 320, dtype=torch.uint8), torch.zeros(2, 4, 240, 320)
         >>> frames, others = augment(frames, seed=1, apply_to={"mask": masks})
         >>> frames.shape, others["mask"].shape
@@ -49,53 +54,134 @@ class Compose:
         if self._plan.views > 1 or self._plan.mixing is not None:
             raise ConfigurationError("Compose gives one clip for each: no views, no mixing")
 
+    @overload
     def __call__(
         self,
         frames: torch.Tensor,
-        seed: int,
+        seed: int | None = None,
         *,
-        labels: Sequence[int] | None = None,
+        labels: int | Sequence[int] | None = None,
+        columns: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        apply_to: None = None,
+    ) -> torch.Tensor: ...
+
+    @overload
+    def __call__(
+        self,
+        frames: torch.Tensor,
+        seed: int | None = None,
+        *,
+        labels: int | Sequence[int] | None = None,
+        columns: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        apply_to: Mapping[Kind, torch.Tensor],
+    ) -> tuple[torch.Tensor, dict[Kind, Any]]: ...
+
+    def __call__(
+        self,
+        frames: torch.Tensor,
+        seed: int | None = None,
+        *,
+        labels: int | Sequence[int] | None = None,
+        columns: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         apply_to: Mapping[Kind, torch.Tensor] | None = None,
-    ) -> tuple[torch.Tensor, dict[Kind, Any]]:
-        """Transform clips, each by draws of its own.
+    ) -> Any:
+        """Transform a clip, or several, each by draws of its own.
 
         Args:
-            frames: uint8[B, T, 3, H, W], contiguous, on any device; they are not changed.
-            seed: of the draws; clip b has the generator ``clip_rng(seed, 0, b)``.
-            labels: of the B clips, for ``When``.
-            apply_to: what is to be moved along: for each kind of ``Batch.replay`` the tensors of all clips, [B, ...].
+            frames: [T, 3, H, W] of one clip or [B, T, 3, H, W], on any device; they are not changed. uint8, or floats
+                in [0, 1], which are rounded to 8 bits as a loader's are.
+            seed: integer of at least 0, None: of the draws; clip b is drawn with ``clip_rng(seed, 0, b)``, as clip b of
+                a loader's first epoch is. None draws a seed from PyTorch's generator: ``torch.manual_seed`` repeats it,
+                and each worker of a DataLoader has its own.
+            labels: of the B clips, or of the one, for ``When``; -1 and None are no label.
+            columns: what a data set's rows would hold beside, of the B clips, or of the one, for ``CropToBox``.
+            apply_to: what is to be moved along: for each kind of ``Batch.replay`` the tensors of all clips, [B, ...],
+                or of the one clip.
 
         Returns:
-            The frames in the layout and dtype asked for, and what became of ``apply_to``, stacked. Points and boxes are
-            (moved, shown).
+            The frames in the layout and dtype asked for, with the dimension B if they came with it. With ``apply_to``
+            (frames, what became of its tensors); points and boxes are (moved, shown).
 
         Raises:
-            ConfigurationError: frames or tensors have another shape or type.
+            ConfigurationError: frames or tensors have another shape or type, floats lie outside [0, 1], the clips come
+                out in several sizes, or labels or columns are not one for each clip.
         """
-        if frames.ndim != 5 or frames.shape[2] != 3 or frames.dtype != torch.uint8:
-            raise ConfigurationError(f"frames are {frames.dtype} {list(frames.shape)}, not torch.uint8 [B, T, 3, H, W]")
-        clips, length, _, height, width = frames.shape
+        pixels, output = self._checked(frames)
+        single = frames.ndim == 4
+        seed = int(torch.randint(1 << 62, ())) if seed is None else seed
+        clips, length, _, height, width = pixels.shape
+        all_labels = _one_each("labels", labels, clips, single)
+        all_columns = _one_each("columns", columns, clips, single)
         drawn: list[DrawnView] = []
         shown: list[torch.Tensor] = []
         for clip in range(clips):
             rng = clip_rng(seed, 0, clip)
             shown.append(torch.from_numpy(self._plan.positions(rng, length)) if length else torch.arange(0))
-            label = None if labels is None else int(labels[clip])
-            drawn += self._plan.draw((height, width), length, rng, label=label)
+            label = None if all_labels[clip] in (None, -1) else int(all_labels[clip])
+            drawn += self._plan.draw((height, width), length, rng, label=label, columns=all_columns[clip])
+        sizes = {view.geometry.output_size for view in drawn}
+        if len(sizes) > 1:
+            raise ConfigurationError(f"the clips come out as (height, width) {sorted(sizes)}: add a Resize to one size")
         moved = torch.stack(
             [
                 apply_geometry(each[at.to(each.device)], view.geometry)
-                for each, at, view in zip(frames, shown, drawn, strict=True)
+                for each, at, view in zip(pixels, shown, drawn, strict=True)
             ]
         )
-        result = apply_operations(moved, [view.operations for view in drawn], self._plan.output, self.layout)
+        result = apply_operations(moved, [view.operations for view in drawn], output, self.layout)
         result = self._plan.apply_modules(result, drawn, self.layout)
+        result = result[0] if single else result
+        if apply_to is None:
+            return result
         others: dict[Kind, Any] = {}
-        for kind, tensors in (apply_to or {}).items():
-            timed = kind not in ("points", "boxes")
+        for kind, given in apply_to.items():
+            timed, tensors = kind not in ("points", "boxes"), given[None] if single else given
+            if len(tensors) != clips:
+                raise ConfigurationError(f"{kind} of apply_to is {list(given.shape)}, not [{clips}, ...]: one a clip")
             made = [
                 replay(each[at.to(each.device)] if timed else each, view.geometry, view.operations, kind)
                 for each, at, view in zip(tensors, shown, drawn, strict=True)
             ]
-            others[kind] = torch.stack(made) if timed else tuple(map(torch.stack, zip(*made, strict=True)))
+            stacked = [torch.stack(each) for each in ([made] if timed else zip(*made, strict=True))]
+            stacked = [each[0] for each in stacked] if single else stacked
+            others[kind] = stacked[0] if timed else tuple(stacked)
         return result, others
+
+    def _checked(self, frames: torch.Tensor) -> tuple[torch.Tensor, OutputSpec]:
+        """The frames as uint8[B, T, 3, H, W], and what is given out."""
+        if not isinstance(frames, torch.Tensor):
+            raise ArgumentError(
+                f"frames must be a tensor, got {type(frames).__name__}: torch.from_numpy takes an array"
+            )
+        floats, output = frames.is_floating_point(), self._plan.output
+        if (
+            frames.ndim not in (4, 5)
+            or frames.shape[-3] != 3
+            or not (floats or frames.dtype == torch.uint8)
+            or (frames.ndim == 5 and not len(frames))
+        ):
+            raise ConfigurationError(
+                f"frames are {frames.dtype} {list(frames.shape)}, not uint8 or floats [T, 3, H, W] or [B, T, 3, H, W]"
+            )
+        if floats:
+            if self.dtype is None and output.dtype == torch.uint8:
+                known = frames.dtype in (torch.float16, torch.bfloat16)
+                output = replace(output, dtype=frames.dtype if known else torch.float32)
+            low, high = (float(each) for each in frames.aminmax()) if frames.numel() else (0.0, 1.0)
+            if not (low >= 0 and high <= 1):
+                raise ConfigurationError(
+                    f"frames of {frames.dtype} must lie in [0, 1], got {low:g} … {high:g}: divide by 255, or clamp them"
+                )
+            frames = round_to(frames.float() * 255, torch.uint8)
+        return frames if frames.ndim == 5 else frames[None], output
+
+
+def _one_each(name: str, given: Any, clips: int, single: bool) -> Sequence[Any]:
+    """One for each clip, of which a single one comes by itself."""
+    if given is None:
+        return [None] * clips
+    if single and not isinstance(given, Sequence | torch.Tensor):
+        given = [given]
+    if not hasattr(given, "__len__") or isinstance(given, Mapping) or len(given) != clips:
+        raise ConfigurationError(f"{name} must be one for each of {clips} clips, got {given!r}")
+    return list(given)

@@ -70,11 +70,11 @@ def _resized(picture: torch.Tensor, geometry: Geometry, interpolation: Interpola
         # A picture resized by "nearest" shows PyTorch's pixels, up to half a pixel of the output before the centre.
         pixels = nearest_pixels if geometry.interpolation == "nearest" else central_pixels
         rows, columns = (
-            torch.from_numpy(pixels(*side)[span]).to(picture.device)
-            for side, span in zip(sides, spans, strict=True)
+            torch.from_numpy(pixels(*side)[span]).to(picture.device) for side, span in zip(sides, spans, strict=True)
         )
         return picture[:, :, rows[:, None], columns]
-    dtype = torch.promote_types(picture.dtype, torch.float32)
+    # A GPU may multiply float32 with less precision (TF32), if PyTorch is told so for training.
+    dtype = torch.float64 if picture.is_cuda else torch.promote_types(picture.dtype, torch.float32)
     down, across = (
         torch.from_numpy(filter_weights(*side, interpolation, geometry.antialias)[span]).to(picture.device, dtype)
         for side, span in zip(sides, spans, strict=True)

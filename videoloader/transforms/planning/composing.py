@@ -106,7 +106,7 @@ def _draw(transform: Step, rng: np.random.Generator, clip: ClipInfo, size: Size,
             with noted(IN_TRANSFORM, each):
                 size = _draw(each, rng, clip, size, steps)
     elif isinstance(transform, GeometryStep):
-        steps.append(of_geometry(transform.plan(_whole(size), rng), size))
+        steps.append(of_geometry(transform.plan_clip(_whole(size), rng, clip), size))
         size = steps[-1].size
     elif isinstance(transform, WarpStep):
         step = transform.resampling(rng, clip)

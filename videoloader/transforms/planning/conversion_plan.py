@@ -59,7 +59,7 @@ def plan_geometries(
 
 def _planned(transform: Transform, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
     if isinstance(transform, GeometryStep):
-        return transform.plan(geometry, rng)
+        return transform.plan_clip(geometry, rng, clip)
     height, width = geometry.output_size
     if is_axis_aligned(transform) and isinstance(transform, Choice):
         for each in transform.choose(rng, clip._replace(height=height, width=width)):

@@ -13,6 +13,7 @@ import torch
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import noted
 from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.transforms.crop_to_box import check_boxes_first
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.modules import Module
@@ -175,8 +176,8 @@ def arrange_transforms(
 
     Raises:
         ConfigurationError: something is no transform; there is more than one Normalize, one with uint8 output, or one
-            before transforms of pixels that are no modules; mixing is not the last, or twice there; a dtype or color
-            that there is not; pixels are transformed that are not RGB.
+            before transforms of pixels that are no modules; a CropToBox after others; mixing is not the last, or twice
+            there; a dtype or color that there is not; pixels are transformed that are not RGB.
     """
     time: list[TimeTransform] = []
     mixing: Mixing | None = None
@@ -206,7 +207,9 @@ def arrange_transforms(
         modules.insert(0, last)
         steps.pop()
     final = steps[-1] if steps else None
-    conversion, rest = split_conversion([step for step in steps if not isinstance(step, Normalize | ToFloat)])
+    changes = [step for step in steps if not isinstance(step, Normalize | ToFloat)]
+    check_boxes_first(changes)
+    conversion, rest = split_conversion(changes)
     pixels = group_geometric(rest)
     if pixels and to_floats and final is not to_floats[0]:
         raise ConfigurationError(

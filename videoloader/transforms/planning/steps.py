@@ -37,6 +37,10 @@ class GeometryStep(Transform):
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
 
+    def plan_clip(self, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
+        """The same, for steps that go by more of the clip: its label, its columns."""
+        return self.plan(geometry, rng)
+
 
 class ViewStep(Transform):
     """A step that makes several clips of one.

@@ -1,0 +1,141 @@
+"""The crop that stands in a clip's row of the data set: a person, a face, a screen."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from videoloader.convert import Geometry
+from videoloader.errors import ConfigurationError, check_flag
+from videoloader.transforms.geometry.fusing import cut
+from videoloader.transforms.operations import ClipInfo, checked
+from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, ViewStep
+
+
+def _check_column(name: str, column: Any) -> None:
+    names = (column,) if isinstance(column, str) else column
+    if not isinstance(names, tuple) or len(names) not in (1, 4) or not all(isinstance(n, str) and n for n in names):
+        raise ConfigurationError(f"{name} must be the name of a column, or those of x0, y0, x1 and y1, got {column!r}")
+
+
+def _check_margin(name: str, margin: Any) -> None:
+    if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 <= float(margin) < math.inf:
+        raise ConfigurationError(f"{name} must be a share of the box's sides, 0 or more, got {margin!r}")
+
+
+@dataclass(frozen=True)
+class CropToBox(GeometryStep):
+    """Keep the box of the frames that stands in the clip's row of the data set, the same for the whole clip.
+
+    It is the first of the transforms, since boxes count in the pixels of the video as a player shows it: turned, if the
+    file says so. x runs to the right and y down, from the corner of the top left pixel; x1 and y1 are where the box
+    ends. Edges are rounded to whole pixels. What lies outside of the picture is cut off. Crops have many sizes, so a
+    ``Resize`` or a ``Letterbox`` follows.
+
+    Args:
+        column: string, ``"box"``: the column of (x0, y0, x1, y1): a list, or text such as ``10 20 300 400``. Or the
+            names of four columns.
+        margin: number, 0: the share of the box's width and height that is added to it on every side.
+        square: bool, False: extend the shorter side to the longer one. A square that reaches out of the picture is
+            moved inside, and is smaller only where the picture is.
+        relative: bool, False: boxes are shares of the picture's width and height, 0 … 1, not pixels.
+
+    Raises:
+        ConfigurationError: an argument of another kind; when planned, a place in the list other than the first; when
+            used, a row without a box, with one that is empty or wholly outside of the picture. It names row and file.
+
+    Example:
+        >>> entry = VideoEntry("a.mp4", columns={"box": [40, 10, 200, 160]})
+        >>> transforms = [CropToBox(margin=0.1, square=True), Resize((112, 112)), Normalize()]
+        >>> loader = VideoLoader(VideoDataset([entry]), [0, 1], batch_size=1, transforms=transforms)
+        >>> next(iter(loader)).frames.shape
+        torch.Size([1, 2, 3, 112, 112])
+    """
+
+    column: str | Sequence[str] = field(default="box", metadata=checked(_check_column))
+    _: KW_ONLY
+    margin: float = field(default=0.0, metadata=checked(_check_margin))
+    square: bool = field(default=False, metadata=checked(check_flag))
+    relative: bool = field(default=False, metadata=checked(check_flag))
+
+    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
+        """No geometry follows from these alone: see ``plan_clip``."""
+        raise ConfigurationError("CropToBox takes another box for each clip: no choice may have it beside other sizes")
+
+    def plan_clip(self, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
+        """The geometry with this step added."""
+        left, top, right, bottom = self._box(clip)
+        spans = (top, bottom, clip.height), (left, right, clip.width)
+        if not all(start < stop and start < length and stop > 0 for start, stop, length in spans):
+            raise ConfigurationError(
+                f"the box {(left, top, right, bottom)} of column {self.column!r} (x0, y0, x1, y1 in pixels) shows "
+                f"nothing of a picture that is {clip.width} wide and {clip.height} high"
+            )
+        wide = [(start - self.margin * (stop - start), stop + self.margin * (stop - start)) for start, stop, _ in spans]
+        if self.square:
+            side = min(max(stop - start for start, stop in wide), clip.height, clip.width)
+            side = max(_rounded(side), 1)
+            starts = [_rounded((start + stop - side) / 2) for start, stop in wide]
+            first = [min(max(start, 0), span[2] - side) for start, span in zip(starts, spans, strict=True)]
+            return cut(geometry, first[0], first[1], side, side)
+        (y, height), (x, width) = (_whole_pixels(*edges, span[2]) for edges, span in zip(wide, spans, strict=True))
+        return cut(geometry, y, x, height, width)
+
+    def _box(self, clip: ClipInfo) -> tuple[float, float, float, float]:
+        """(x0, y0, x1, y1) of a clip's row, pixels."""
+        names = (self.column,) if isinstance(self.column, str) else self.column
+        missing = [name for name in names if _is_missing(clip.columns.get(name))]
+        if missing:
+            known = ", ".join(map(repr, clip.columns)) or "none"
+            raise ConfigurationError(f"the row has no box in column {missing[0]!r}; its columns are {known}")
+        values = [clip.columns[name] for name in names]
+        try:
+            x0, y0, x1, y1 = map(float, _cells(values[0]) if len(values) == 1 else values)
+        except (TypeError, ValueError):
+            x0 = y0 = x1 = y1 = math.nan
+        if not all(map(math.isfinite, (x0, y0, x1, y1))):
+            given = values[0] if len(values) == 1 else values
+            raise ConfigurationError(f"column {self.column!r} must be four numbers, x0, y0, x1 and y1, got {given!r}")
+        width, height = (clip.width, clip.height) if self.relative else (1, 1)
+        return x0 * width, y0 * height, x1 * width, y1 * height
+
+
+def check_boxes_first(transforms: Sequence[Step | ViewStep], first: bool = True) -> None:
+    """Raise ConfigurationError where a ``CropToBox`` gets anything but the whole picture.
+
+    Args:
+        transforms: in the order in which they apply, also inside of choices.
+        first: whether nothing comes before them.
+    """
+    for number, transform in enumerate(transforms):
+        if isinstance(transform, CropToBox) and not (first and number == 0):
+            raise ConfigurationError("CropToBox must come first of the transforms: its boxes are in the video's pixels")
+        if isinstance(transform, Choice):
+            for alternative in transform.alternatives:
+                check_boxes_first(alternative, first and number == 0)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _cells(value: Any) -> Iterable[Any]:
+    if not isinstance(value, str):
+        return list(value)
+    return [cell for cell in re.split(r"[\s,;]+", value.strip().strip("[]()")) if cell]
+
+
+def _rounded(value: float) -> int:
+    return math.floor(value + 0.5)
+
+
+def _whole_pixels(start: float, stop: float, length: int) -> tuple[int, int]:
+    """(first, how many) pixels of an axis of this length, at least one."""
+    first = min(max(_rounded(start), 0), length - 1)
+    return first, max(min(_rounded(stop), length) - first, 1)
