@@ -63,6 +63,7 @@ TRANSFORMS: list[vl.Transform] = [
     vl.ColorJitter(0.4),
     vl.Contrast((0.6, 1.4)),
     vl.ConvertColor("rgb", "bgr"),
+    vl.CropToBox(("x0", "y0", "x1", "y1"), margin=0.1, square=True),
     vl.CutMix(1.0, num_classes=10),
     vl.Cutout(16),
     vl.DropFrames(count=1),
@@ -88,6 +89,8 @@ TRANSFORMS: list[vl.Transform] = [
     vl.Posterize(4),
     vl.PythonFunction(lambda frames, rng: frames),
     vl.RandAugment(),
+    vl.RandAugment(operations={"rotate": (-10, 10), "equalize": None}),
+    vl.TrivialAugmentWide(operations=["invert", ("posterize", (8, 6))]),
     vl.RandomApply([vl.Invert()]),
     vl.RandomChoice([vl.Invert(), [vl.Solarize(128), vl.CenterCrop(64)], []]),
     vl.RandomCrop(64),
@@ -115,6 +118,9 @@ TRANSFORMS: list[vl.Transform] = [
     Nothing(),
     vl.RandomWindow(4),  # type: ignore[list-item]
 ]
+pair: torch.Tensor = vl.Compose(vl.Invert())(torch.zeros(2, 4, 3, 8, 8))
+moved, others = vl.Compose([vl.Invert()])(pair[0], seed=1, apply_to={"mask": pair[0, :, 0]})
+mask: torch.Tensor = others["mask"]
 vl.RandomWindws  # type: ignore[attr-defined]  # noqa: B018
 vl.transforms.Cropp  # type: ignore[attr-defined]  # noqa: B018
 

@@ -309,6 +309,33 @@ def test_auto_augment_leaves_out_operations_that_are_not_allowed() -> None:
     assert all(isinstance(each, StatisticTable) for each in drawn)
 
 
+def test_operations_may_have_magnitudes_of_their_own() -> None:
+    own = {"rotate": (-10, 10), "posterize": [8, 6], "solarize": None}
+    assert RandAugment(operations=own) == RandAugment(
+        operations=[("rotate", (-10, 10)), ("posterize", (8, 6)), "solarize"]
+    )
+    assert hash(RandAugment(operations=own)) is not None
+    assert magnitudes(RandAugment(2, 30, operations={"rotate": (-10, 10)}), "rotate") == {-10, 10}
+    assert magnitudes(RandAugment(2, 15, operations={"rotate": (0, 10)}), "rotate") == {-5, 5}
+    assert magnitudes(RandAugment(2, 15, operations={"rotate": (-10, 20)}), "rotate") == {5}
+    assert magnitudes(RandAugment(2, 30, operations={"posterize": (8, 6)}), "posterize") == {6}
+    wide = TrivialAugmentWide(bins=3, operations={"rotate": (-10, 20)})
+    assert magnitudes(wide, "rotate", 100) == {-10, 5, 20}
+    assert magnitudes(RandAugment(2, 30, operations={"solarize": None}), "solarize") == {0}
+
+
+def test_a_policy_may_have_magnitudes_of_its_own() -> None:
+    policy = [[("rotate", 1.0, 10), ("invert", 1.0, None), ("solarize", 1.0, 10)]]
+    transform = AutoAugment(policy, operations={"rotate": (0, 5), "solarize": None})
+    clip = ClipInfo(1, 20, 30)
+    for seed in range(9):
+        turn, table = transform.draw(np.random.default_rng(seed), clip)
+        (default, _, _) = AutoAugment(policy).draw(np.random.default_rng(seed), clip)
+        angle, whole = (float(np.degrees(np.arcsin(each.matrix[0, 1, 0]))) for each in (turn, default))
+        assert angle == pytest.approx(whole / 6)
+        assert isinstance(table, Table)
+
+
 def test_no_operations_are_no_operations() -> None:
     assert RandAugment(0).draw(np.random.default_rng(0), CLIP) == []
 
@@ -345,6 +372,25 @@ def test_policies_can_be_pickled_compared_and_hashed_and_repeat_what_they_draw(t
             r"one of RandAugment's operations is 'blur', not one of auto",
         ),
         (lambda: RandAugment(operations=[]), r"RandAugment's operations"),
+        (lambda: RandAugment(operations={}), r"RandAugment's operations are \{\}, not a list of at least one"),
+        (lambda: RandAugment(operations=3), r"RandAugment's operations are 3, not a list"),  # type: ignore[arg-type]
+        (
+            lambda: RandAugment(operations={"rotate": 10}),  # type: ignore[dict-item]
+            r"RandAugment's rotate must have two numbers in \[-360, 360\], degrees, got 10",
+        ),
+        (
+            lambda: RandAugment(operations={"brightness": (0.5, 1.5)}),
+            r"RandAugment's brightness must have two numbers in \[-1, 1\], added to the factor 1, got \(0.5, 1.5\)",
+        ),
+        (
+            lambda: RandAugment(operations={"translate_x": (0, 32)}),
+            r"translate_x must have two numbers in \[-1, 1\], shares of the width, got \(0, 32\)",
+        ),
+        (lambda: RandAugment(operations={"posterize": (9, 4)}), r"posterize must have two numbers in \[0, 8\], bits"),
+        (
+            lambda: TrivialAugmentWide(operations={"equalize": (0, 1)}),
+            r"TrivialAugmentWide's equalize has no magnitudes, so \(0, 1\) are none: write None",
+        ),
         (lambda: RandAugment(operations="rotate"), r"RandAugment's operations are 'rotate', not a list"),
         (lambda: RandAugment(interpolation="lanczos"), r"interpolation"),  # type: ignore[arg-type]
         (lambda: RandAugment(fill=300), r"fill"),

@@ -7,9 +7,12 @@ Statistics are those of the whole clip. ``policies`` has the tables of magnitude
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TypeAlias, cast
+from functools import cached_property
+from numbers import Real
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -26,13 +29,18 @@ from videoloader.transforms.policies import (
     POLICIES,
     RAND_AUGMENT,
     TRIVIAL_AUGMENT_WIDE,
+    UNITS,
     Strength,
     Strengths,
 )
 
 Named: TypeAlias = str | Augmentation
-# An operation, its bin, and a number in [0, 1) that says its sign; see ``Strength.at``.
-Step: TypeAlias = tuple[Named, int, float]
+# Magnitudes in the first bin and in the last.
+Span: TypeAlias = tuple[float, float]
+Operations: TypeAlias = "Sequence[Named | tuple[Named, Span]] | Mapping[str, Span | None] | Mapping[Named, Span | None]"
+Chosen: TypeAlias = "tuple[Named, Strength | None]"
+# An operation with its magnitudes, the bin, and a number in [0, 1) that says the sign; see ``Strength.at``.
+Step: TypeAlias = tuple[Chosen, int, float]
 OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
 
 
@@ -41,7 +49,7 @@ class _Automatic(PixelTransform):
     """A policy; for the fields see ``RandAugment``."""
 
     _: KW_ONLY
-    operations: Sequence[Named] | None = None
+    operations: Operations | None = None
     interpolation: Interpolation = "bilinear"
     fill: float | Sequence[float] = 128
 
@@ -52,22 +60,45 @@ class _Automatic(PixelTransform):
         if self.operations is None:
             return
         kind = type(self).__name__
-        if isinstance(self.operations, str) or not self.operations:
+        given = self.operations.items() if isinstance(self.operations, Mapping) else self.operations
+        if isinstance(given, str) or not isinstance(given, Iterable) or not given:
             raise ConfigurationError(f"{kind}'s operations are {self.operations!r}, not a list of at least one")
-        for each in self.operations:
-            _check_operation(each, f"one of {kind}'s operations")
-        object.__setattr__(self, "operations", tuple(self.operations))
+        # By a name alone an operation has the magnitudes of the policy.
+        pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in given]
+        for name, span in pairs:
+            _check_operation(name, f"one of {kind}'s operations")
+            if span is not None:
+                _check_span(f"{kind}'s {_label(name)}", name, span, self._published(name))
+        named = tuple(name if span is None else (name, tuple(span)) for name, span in pairs)
+        object.__setattr__(self, "operations", named)
+
+    @property
+    @abstractmethod
+    def _strengths(self) -> Strengths:
+        """The policy's magnitudes."""
+
+    def _published(self, name: Named) -> Strength | None:
+        return name.strength if isinstance(name, Augmentation) else self._strengths[name]
+
+    @cached_property
+    def _choices(self) -> Sequence[Chosen]:
+        """What is drawn from."""
+        choices: list[Chosen] = []
+        for each in self.operations or DEFAULT_OPERATIONS:
+            name, span = each if isinstance(each, tuple) else (each, None)
+            strength = self._published(name)
+            choices.append((name, strength if strength is None or span is None else strength.within(*span)))
+        return choices
 
     def _operations(
-        self, steps: Iterable[Step], strengths: Strengths, bins: int, rng: np.random.Generator, clip: ClipInfo
+        self, steps: Iterable[Step], bins: int, rng: np.random.Generator, clip: ClipInfo
     ) -> list[Operation]:
         """The steps' operations, each at the magnitude of its bin."""
         # By __post_init__.
         fill = cast(tuple[float, float, float], self.fill)
         size = clip.height, clip.width
         operations: list[Operation] = []
-        for name, place, sign in steps:
-            strength = name.strength if isinstance(name, Augmentation) else strengths[name]
+        for (name, strength), place, sign in steps:
             magnitude = None if strength is None else strength.at(place, bins, sign, size)
             if isinstance(name, Augmentation):
                 operations.append(name.operation(magnitude, rng))
@@ -94,7 +125,11 @@ class RandAugment(_Automatic):
             have factors from 0.1 in the first bin to 1.9 in the last, without a sign, posterize leaves 0 to 4 bits (but
             at least 1), and solarize inverts from 0 to 256 on, as in the authors' code.
         operations: which to draw from, by name or made with ``augmentation``; the 14 of the paper if None, which are
-            all but invert and solarize_add.
+            all but invert and solarize_add. A mapping, or pairs, give an operation magnitudes of its own: those in the
+            first bin and in the last, None for the policy's. They are tangents of shears, degrees, shares of width or
+            height (pixels in ``TrivialAugmentWide``), what is added to the factor 1, bits, thresholds, addends. Signs
+            are drawn as before, but of magnitudes that reach below zero: (-10, 10) degrees are 0 to 10 of either sign,
+            (-10, 20) are taken as they are.
         interpolation: of rotations, shears and translations; see ``Warp``.
         fill: red, green and blue of what they leave empty, or one number for all, 0 … 255.
 
@@ -105,6 +140,7 @@ class RandAugment(_Automatic):
         ::
 
             >>> transforms = [RandomResizedCrop(224), RandomHorizontalFlip(), RandAugment(n=2, m=9), Normalize()]
+            >>> transforms = [RandAugment(operations={"rotate": (-10, 10), "posterize": (8, 6), "equalize": None})]
     """
 
     n: int = field(default=2, metadata=checked(check_integer, 0))
@@ -117,16 +153,19 @@ class RandAugment(_Automatic):
         super().__post_init__()
         check_integer("RandAugment's m", self.m, 0, self.bins - 1)
 
+    @property
+    def _strengths(self) -> Strengths:
+        return RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
+
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """At most ``n`` operations."""
-        strengths = RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
-        choices = self.operations or DEFAULT_OPERATIONS
+        choices = self._choices
         numbers = rng.random(2 * self.n).tolist()
         steps = [
             (choices[int(chosen * len(choices))], self.m, sign)
             for chosen, sign in zip(numbers[: self.n], numbers[self.n :], strict=True)
         ]
-        return self._operations(steps, strengths, self.bins, rng, clip)
+        return self._operations(steps, self.bins, rng, clip)
 
 
 @dataclass(frozen=True)
@@ -153,12 +192,16 @@ class TrivialAugmentWide(_Automatic):
     _: KW_ONLY
     bins: int = field(default=31, metadata=checked(check_integer))
 
+    @property
+    def _strengths(self) -> Strengths:
+        return TRIVIAL_AUGMENT_WIDE
+
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """At most one operation."""
-        choices = self.operations or DEFAULT_OPERATIONS
+        choices = self._choices
         chosen, share, sign = rng.random(3).tolist()
         step = choices[int(chosen * len(choices))], int(share * self.bins), sign
-        return self._operations([step], TRIVIAL_AUGMENT_WIDE, self.bins, rng, clip)
+        return self._operations([step], self.bins, rng, clip)
 
 
 @dataclass(frozen=True)
@@ -175,7 +218,7 @@ class AutoAugment(_Automatic):
             None where the operation has no magnitude).
         monotonic: whether to take the ranges of ``RandAugment(monotonic=True)`` instead, as torchvision does.
         operations: names of those, or made with ``augmentation``, that may be carried out; others are left out of their
-            sub-policies. All if None.
+            sub-policies. All if None. They may have magnitudes of their own; see ``RandAugment``.
         interpolation, fill: see ``RandAugment``.
 
     Raises:
@@ -200,21 +243,25 @@ class AutoAugment(_Automatic):
             return
         object.__setattr__(self, "policy", _own_policy(self.policy))
 
+    @property
+    def _strengths(self) -> Strengths:
+        return RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
+
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """The operations of one sub-policy, or some of them."""
-        strengths = RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
+        allowed = None if self.operations is None else dict(self._choices)
         policy: OwnPolicy = POLICIES[self.policy] if isinstance(self.policy, str) else self.policy
         sub_policy = policy[int(rng.random() * len(policy))]
         count = len(sub_policy)
         numbers = rng.random(2 * count).tolist()
         steps = [
-            (name, place or 0, sign)
+            ((name, self._published(name) if allowed is None else allowed[name]), place or 0, sign)
             for (name, probability, place), share, sign in zip(
                 sub_policy, numbers[:count], numbers[count:], strict=True
             )
-            if share < probability and (self.operations is None or name in self.operations)
+            if share < probability and (allowed is None or name in allowed)
         ]
-        return self._operations(steps, strengths, AUTO_AUGMENT_BINS, rng, clip)
+        return self._operations(steps, AUTO_AUGMENT_BINS, rng, clip)
 
 
 def _own_policy(policy: OwnPolicy) -> OwnPolicy:
@@ -228,7 +275,7 @@ def _own_policy(policy: OwnPolicy) -> OwnPolicy:
         )
     for name, p, place in (step for row in rows for step in row):
         strength = _check_operation(name, "an operation of AutoAugment's policy")
-        label = name if isinstance(name, str) else name.name
+        label = _label(name)
         check_probability(f"the probability of {label} in AutoAugment's policy", p)
         if strength is None and place is not None:
             raise ConfigurationError(
@@ -247,3 +294,24 @@ def _check_operation(name: Named, what: str) -> Strength | None:
             f"{what} is {name!r}, not one of {', '.join(sorted(RAND_AUGMENT))} nor made with augmentation"
         )
     return RAND_AUGMENT[name]
+
+
+def _check_span(what: str, name: Named, span: Any, published: Strength | None) -> None:
+    if published is None:
+        raise ConfigurationError(f"{what} has no magnitudes, so {span!r} are none: write None")
+    if isinstance(name, Augmentation):
+        unit, (low, high) = "magnitudes", sorted(published[:2])
+        low = min(low, -high) if published.signed else low
+    elif name in UNITS:
+        unit, low, high = UNITS[name]
+    else:
+        unit, high = ("pixels", 1e4) if published.share_of is None else (f"shares of the {published.share_of}", 1.0)
+        low = -high
+    ends = tuple(span) if isinstance(span, tuple | list) else ()
+    sound = len(ends) == 2 and all(isinstance(end, Real) and not isinstance(end, bool) for end in ends)
+    if not sound or not all(low <= end <= high for end in ends):
+        raise ConfigurationError(f"{what} must have two numbers in [{low:g}, {high:g}], {unit}, got {span!r}")
+
+
+def _label(name: Named) -> str:
+    return name if isinstance(name, str) else name.name

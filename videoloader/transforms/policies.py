@@ -39,6 +39,16 @@ class Strength(NamedTuple):
             magnitude = -magnitude
         return magnitude * {None: 1, "width": size[1], "height": size[0]}[self.share_of]
 
+    def within(self, low: float, high: float) -> Strength:
+        """The same with other magnitudes.
+
+        Where the sign is drawn, it is for them, too, unless they reach below zero: those are taken as they are. Only
+        from -x to x means 0 to x of either sign.
+        """
+        if self.signed and low == -high:
+            return self._replace(low=0.0, high=abs(high))
+        return self._replace(low=low, high=high, signed=self.signed and min(low, high) >= 0)
+
 
 # None: the operation has no magnitude.
 Strengths: TypeAlias = Mapping[str, "Strength | None"]
@@ -78,6 +88,17 @@ TRIVIAL_AUGMENT_WIDE: Strengths = {
     "rotate": Strength(0, 135, signed=True),
     **dict.fromkeys(_ENHANCEMENTS, Strength(0, 0.99, signed=True)),
     "posterize": Strength(8, 2),
+}
+
+# What the magnitudes of operations are, and the least and the largest that mean something. Translations are shares of a
+# side or pixels: see ``Strength.share_of``.
+UNITS: Mapping[str, tuple[str, float, float]] = {
+    **dict.fromkeys(("shear_x", "shear_y"), ("tangents", -10, 10)),
+    "rotate": ("degrees", -360, 360),
+    **dict.fromkeys(_ENHANCEMENTS, ("added to the factor 1", -1, 1)),
+    "posterize": ("bits", 0, 8),
+    "solarize": ("thresholds", 0, 256),
+    "solarize_add": ("added to dark values", -255, 255),
 }
 
 # Those of RandAugment and of TrivialAugment's wide space.
