@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
 
@@ -99,7 +100,7 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
         allowed: its values.
     """
     values = tuple(allowed)
-    if value not in values:
+    if not isinstance(value, Hashable) or value not in values:
         raise ConfigurationError(f"{name} must be one of {', '.join(map(str, values))}, got {value!r}")
 
 
@@ -113,6 +114,24 @@ def check_integer(name: str, value: object, low: int = 1, high: int | None = Non
     else:
         allowed = "a positive integer" if low == 1 else f"an integer of at least {low}"
     raise ConfigurationError(f"{name} must be {allowed}, got {value!r}")
+
+
+def check_numbers(name: str, value: object, count: int | None, wanted: str, allowed: Callable[..., bool]) -> None:
+    """Raise ConfigurationError unless an argument is so many finite numbers that can be used together.
+
+    Args:
+        name: as of ``check_choice``.
+        value: as the user gave it.
+        count: of the numbers in a tuple; None for one by itself.
+        wanted: what it must be, for the message.
+        allowed: whether these numbers can be used.
+    """
+    numbers = (value,) if count is None else value
+    if isinstance(numbers, tuple) and len(numbers) == (count or 1):
+        known = [isinstance(each, Real) and not isinstance(each, bool) and math.isfinite(each) for each in numbers]
+        if all(known) and allowed(*numbers):
+            return
+    raise ConfigurationError(f"{name} must be {wanted}, got {value!r}")
 
 
 def check_positive(**arguments: object) -> None:

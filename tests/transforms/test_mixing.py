@@ -226,12 +226,12 @@ def test_labels_that_cannot_be_mixed_are_refused(step: Mixing, labels: Any, mess
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"alpha": 0}, "alpha is 0, not above 0"),
-        ({"alpha": math.nan}, "alpha is nan"),
+        ({"alpha": 0}, "alpha must be a number above 0, got 0"),
+        ({"alpha": math.nan}, "alpha must be .*, got nan"),
         ({"num_classes": 0}, "num_classes must be a positive integer, got 0"),
         ({"num_classes": "ten"}, "num_classes must be a positive integer, got 'ten'"),
         ({"p": 1.1}, r"p must be a number in \[0, 1\], got 1.1"),
-        ({"label_smoothing": 1.0}, r"label_smoothing is 1.0, not in \[0, 1\)"),
+        ({"label_smoothing": 1.0}, r"label_smoothing must be a number in \[0, 1\), got 1.0"),
     ],
 )
 def test_bad_parameters_are_refused(make: Any, arguments: dict[str, Any], message: str) -> None:
@@ -247,5 +247,5 @@ def test_bad_choices_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"MixChoice's choices differ in num_classes: \[3, 4\]"):
         MixChoice([MixUp(1.0, 3), MixUp(1.0, 4)])
     for weights in ([1], [1, -1], [0, 0], [1, math.inf]):
-        with pytest.raises(ConfigurationError, match="MixChoice's weights are"):
+        with pytest.raises(ConfigurationError, match="MixChoice's weights must be"):
             MixChoice([MixUp(1.0, 3), CutMix(1.0, 3)], weights)

@@ -142,9 +142,9 @@ def test_a_range_of_speeds_is_drawn_evenly_in_the_logarithm() -> None:
         (lambda: RepeatFrames(count=-1), "RepeatFrames's count must be an integer of at least 0, got -1"),
         (lambda: DropFrames(count=1.5), "DropFrames's count must be an integer of at least 0, got 1.5"),  # type: ignore[arg-type]
         (lambda: TemporalJitter(-1), "TemporalJitter's max_offset must be an integer of at least 0, got -1"),
-        (lambda: SpeedChange(0), "SpeedChange's factor is 0"),
-        (lambda: SpeedChange((2, 1)), r"SpeedChange's factor is \(2, 1\)"),
-        (lambda: SpeedChange(float("inf")), "SpeedChange's factor is inf"),
+        (lambda: SpeedChange(0), "SpeedChange's factor must be .*, got 0"),
+        (lambda: SpeedChange((2, 1)), r"SpeedChange's factor must be .*, got \(2, 1\)"),
+        (lambda: SpeedChange(float("inf")), "SpeedChange's factor must be .*, got inf"),
         (lambda: SpeedChange(2, "constant"), "SpeedChange's beyond is 'constant'"),
         (lambda: SpeedChange(2, "bounce"), "pad must be one of"),
     ],

@@ -6,27 +6,23 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.errors import ConfigurationError, check_flag
+from videoloader.errors import ConfigurationError, check_numbers
 from videoloader.transforms.geometry.fusing import cut
 from videoloader.transforms.operations import ClipInfo, checked
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, ViewStep
+
+_MARGIN = "a share of the box's sides, 0 or more"
 
 
 def _check_column(name: str, column: Any) -> None:
     names = (column,) if isinstance(column, str) else column
     if not isinstance(names, tuple) or len(names) not in (1, 4) or not all(isinstance(n, str) and n for n in names):
         raise ConfigurationError(f"{name} must be the name of a column, or those of x0, y0, x1 and y1, got {column!r}")
-
-
-def _check_margin(name: str, margin: Any) -> None:
-    if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 <= float(margin) < math.inf:
-        raise ConfigurationError(f"{name} must be a share of the box's sides, 0 or more, got {margin!r}")
 
 
 @dataclass(frozen=True)
@@ -60,9 +56,9 @@ class CropToBox(GeometryStep):
 
     column: str | Sequence[str] = field(default="box", metadata=checked(_check_column))
     _: KW_ONLY
-    margin: float = field(default=0.0, metadata=checked(_check_margin))
-    square: bool = field(default=False, metadata=checked(check_flag))
-    relative: bool = field(default=False, metadata=checked(check_flag))
+    margin: float = field(default=0.0, metadata=checked(check_numbers, None, _MARGIN, lambda share: share >= 0))
+    square: bool = False
+    relative: bool = False
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """No geometry follows from these alone: see ``plan_clip``."""

@@ -10,10 +10,13 @@ import numpy as np
 
 from videoloader import padding as padding_modes
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_integer, check_numbers
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
 from videoloader.transforms.geometry.fusing import cut, pair, resize_to
+from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep, Sized
+
+_POSITIVE = checked(check_numbers, 2, "(low, high) with 0 < low <= high", lambda low, high: 0 < low <= high)
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,7 @@ class RandomCrop(GeometryStep):
     def __post_init__(self) -> None:
         super().__post_init__()
         size = pair(self.size, "RandomCrop")
-        if not 0 <= self.padding < min(size):
-            raise ConfigurationError(f"RandomCrop's padding is {self.padding}, not in [0, {min(size) - 1}]")
+        check_integer("RandomCrop's padding", self.padding, 0, min(size) - 1)
         check_border_mode(self.mode, "RandomCrop")
         if self.padding and padding_modes.check_mode(self.mode) not in ("constant", "edge"):
             raise ConfigurationError(f"RandomCrop's padding takes mode 'constant' or 'edge', not {self.mode!r}")
@@ -119,17 +121,14 @@ class RandomResizedCrop(Sized, GeometryStep):
         ConfigurationError: a size below one, a range that is empty or not positive, or another interpolation.
     """
 
-    scale: tuple[float, float] = (0.08, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    scale: tuple[float, float] = field(default=(0.08, 1.0), metadata=_POSITIVE)
+    ratio: tuple[float, float] = field(default=(3 / 4, 4 / 3), metadata=_POSITIVE)
     interpolation: Interpolation = field(default="bilinear", kw_only=True)
     antialias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_interpolation(self.interpolation)
-        for name, (low, high) in (("scale", self.scale), ("ratio", self.ratio)):
-            if not 0 < low <= high:
-                raise ConfigurationError(f"RandomResizedCrop needs 0 < low <= high for {name}, not {(low, high)}")
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""

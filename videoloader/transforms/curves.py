@@ -173,7 +173,7 @@ def draw_range_by_frame(value: Range, rng: np.random.Generator, frames: int) -> 
 
 
 def _bounds(value: Range) -> tuple[float, float]:
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return value, value
     if isinstance(value, Sequence):
         low, high = value

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from videoloader.convert import fill_color
-from videoloader.errors import ConfigurationError, check_integer, check_probability
+from videoloader.errors import ConfigurationError, check_integer, check_numbers, check_probability
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
@@ -45,17 +45,18 @@ class RandomErasing(PixelTransform):
     """
 
     p: float = field(default=0.5, metadata=checked(check_probability))
-    scale: tuple[float, float] = (0.02, 0.33)
-    ratio: tuple[float, float] = (0.3, 3.3)
+    scale: tuple[float, float] = field(
+        default=(0.02, 0.33),
+        metadata=checked(check_numbers, 2, "0 <= low <= high <= 1", lambda low, high: 0 <= low <= high <= 1),
+    )
+    ratio: tuple[float, float] = field(
+        default=(0.3, 3.3), metadata=checked(check_numbers, 2, "0 < low <= high", lambda low, high: 0 < low <= high)
+    )
     value: float | Sequence[float] | Literal["random"] = 0
     per_frame: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.scale[0] <= self.scale[1] <= 1:
-            raise ConfigurationError(f"RandomErasing's scale is {self.scale!r}, not 0 <= low <= high <= 1")
-        if not 0 < self.ratio[0] <= self.ratio[1] < math.inf:
-            raise ConfigurationError(f"RandomErasing's ratio is {self.ratio!r}, not 0 < low <= high")
         if self.value != "random":
             _fill(self.value, "RandomErasing's value")
 
@@ -125,6 +126,8 @@ class Cutout(PixelTransform):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.size, tuple) and len(self.size) != 2:
+            raise ConfigurationError(f"Cutout's size must be an integer or (height, width), got {self.size!r}")
         for side in self._sides():
             check_integer("Cutout's size", side)
         _fill(self.fill, "Cutout's fill")
@@ -140,8 +143,10 @@ class Cutout(PixelTransform):
         ]
 
     def _sides(self) -> tuple[int, int]:
-        height, width = self.size if isinstance(self.size, Sequence) else (self.size, self.size)
-        return height, width
+        if isinstance(self.size, tuple):
+            height, width = self.size
+            return height, width
+        return self.size, self.size
 
 
 @dataclass(frozen=True)

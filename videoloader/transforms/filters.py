@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -44,7 +43,7 @@ class GaussianBlur(PixelTransform):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes = self.kernel_size if isinstance(self.kernel_size, Sequence) else [self.kernel_size]
+        sizes = self.kernel_size if isinstance(self.kernel_size, tuple) else [self.kernel_size]
         if len(sizes) not in (1, 2) or not all(_is_odd(size, _WIDEST) for size in sizes):
             raise ConfigurationError(
                 f"GaussianBlur's kernel_size is {self.kernel_size!r}, not one or two odd numbers in [1, {_WIDEST}]"
@@ -52,7 +51,7 @@ class GaussianBlur(PixelTransform):
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One blur, of the whole clip or of each frame."""
-        rows, columns = self.kernel_size if isinstance(self.kernel_size, Sequence) else (self.kernel_size,) * 2
+        rows, columns = self.kernel_size if isinstance(self.kernel_size, tuple) else (self.kernel_size,) * 2
         sigma = draw_range_by_frame(self.sigma, rng, clip.length)
         return [BatchFunction(blur, {"kernel_size": np.array([rows, columns]), "sigma": sigma})]
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Layout
-from videoloader.errors import ConfigurationError, check_choice, check_integer, check_probability
+from videoloader.errors import ConfigurationError, check_choice, check_integer, check_numbers, check_probability
 from videoloader.transforms.operations import Transform, checked
 
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
@@ -63,18 +63,14 @@ class Mixing(Transform):
 class _WithNext(Mixing):
     """Clips that are mixed with the next one of the batch, the last with the first; for the fields see ``MixUp``."""
 
-    alpha: float
+    alpha: float = field(metadata=checked(check_numbers, None, "a number above 0", lambda alpha: alpha > 0))
     num_classes: int = field(metadata=checked(check_integer))
     p: float = field(default=1.0, metadata=checked(check_probability))
-    label_smoothing: float = field(default=0.0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        name = type(self).__name__
-        if not 0 < self.alpha < math.inf:
-            raise ConfigurationError(f"{name}'s alpha is {self.alpha!r}, not above 0")
-        if not 0 <= self.label_smoothing < 1:
-            raise ConfigurationError(f"{name}'s label_smoothing is {self.label_smoothing!r}, not in [0, 1)")
+    label_smoothing: float = field(
+        default=0.0,
+        kw_only=True,
+        metadata=checked(check_numbers, None, "a number in [0, 1)", lambda share: 0 <= share < 1),
+    )
 
     def mix(
         self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
@@ -188,16 +184,17 @@ class MixChoice(Mixing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.choices, tuple) or not all(isinstance(each, Mixing) for each in self.choices):
+            raise ConfigurationError(f"MixChoice's choices must be a list of ways to mix, got {self.choices!r}")
         if not self.choices:
             raise ConfigurationError("MixChoice's choices are empty")
         if len({choice.num_classes for choice in self.choices}) > 1:
             numbers = [choice.num_classes for choice in self.choices]
             raise ConfigurationError(f"MixChoice's choices differ in num_classes: {numbers}")
-        weights = [1.0] * len(self.choices) if self.weights is None else self.weights
-        if len(weights) != len(self.choices) or min(weights) < 0 or not 0 < sum(weights) < math.inf:
-            raise ConfigurationError(
-                f"MixChoice's weights are {self.weights!r}, not {len(self.choices)} numbers of at least 0, not all 0"
-            )
+        if self.weights is not None:
+            count = len(self.choices)
+            wanted = f"{count} numbers of at least 0, not all 0"
+            check_numbers("MixChoice's weights", self.weights, count, wanted, lambda *each: min(each) >= 0 < sum(each))
         object.__setattr__(self, "num_classes", self.choices[0].num_classes)
 
     def mix(

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Interpolation
+from videoloader.errors import check_flag
 
 # What a function of a batch is told of its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -203,6 +204,8 @@ class Transform:
             # Ours can be compared and hashed, whatever they are given. Arrays in a user's own stay arrays.
             if each.init and is_ours:
                 object.__setattr__(self, each.name, _as_tuples(getattr(self, each.name)))
+            if is_ours and isinstance(each.default, bool):
+                check_flag(f"{type(self).__name__}'s {each.name}", getattr(self, each.name))
             if _CHECK in each.metadata:
                 check, bounds = each.metadata[_CHECK]
                 check(f"{type(self).__name__}'s {each.name}", getattr(self, each.name), *bounds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from videoloader.convert import Geometry, Interpolation
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_integer
 from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.geometry.fusing import pair, resize_to
 from videoloader.transforms.planning.steps import GeometryStep
@@ -51,9 +51,7 @@ class Resize(GeometryStep):
         if self.max_size is not None:
             if isinstance(self.size, tuple):
                 raise ConfigurationError(f"Resize's max_size is for one edge's size, not for {self.size}")
-            if self.max_size <= (self.size or 0):
-                least = 1 if self.size is None else self.size + 1
-                raise ConfigurationError(f"Resize's max_size is {self.max_size}, not at least {least}")
+            check_integer("Resize's max_size", self.max_size, 1 if self.size is None else self.size + 1)
         check_interpolation(self.interpolation)
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:

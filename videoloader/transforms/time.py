@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from videoloader import padding
 from videoloader.error_notes import noted
-from videoloader.errors import ConfigurationError, check_integer, check_probability
+from videoloader.errors import ConfigurationError, check_integer, check_numbers, check_probability
 from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 
 Positions = npt.NDArray[np.int64]
@@ -217,11 +217,9 @@ class SpeedChange(TimeTransform):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        low, high = self._range()
-        if not 0 < low <= high < math.inf:
-            raise ConfigurationError(
-                f"SpeedChange's factor is {self.factor!r}, not above 0, nor a range (low, high) of such"
-            )
+        count = 2 if isinstance(self.factor, tuple) else None
+        wanted = "a number above 0, or a range (low, high) of such"
+        check_numbers("SpeedChange's factor", self.factor, count, wanted, lambda *each: 0 < each[0] <= each[-1])
         if padding.check_mode(self.beyond) in ("none", "constant"):
             raise ConfigurationError(
                 f"SpeedChange's beyond is {self.beyond!r}: it must show frames of the clip, as edge, reflect_101, "
@@ -237,5 +235,4 @@ class SpeedChange(TimeTransform):
         return padding.pad(wanted, 0, length, self.beyond)[0]
 
     def _range(self) -> tuple[float, float]:
-        low, high = self.factor if isinstance(self.factor, Sequence) else (self.factor, self.factor)
-        return low, high
+        return self.factor if isinstance(self.factor, tuple) else (self.factor, self.factor)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.convert import Interpolation, fill_color
-from videoloader.errors import ConfigurationError, check_probability
+from videoloader.errors import ConfigurationError, check_numbers, check_probability
 from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
 from videoloader.transforms.geometry import warp_matrices
@@ -207,7 +207,7 @@ def _middle(clip: ClipInfo) -> Center:
 
 
 def _check(center: Center | None, interpolation: str, fill: float | Sequence[float], name: str) -> None:
-    if center is not None and (len(center) != 2 or not np.isfinite(center).all()):
-        raise ConfigurationError(f"{name}'s center is {center!r}, not (x, y)")
+    if center is not None:
+        check_numbers(f"{name}'s center", center, 2, "(x, y)", lambda x, y: True)
     check_interpolation(interpolation)
     fill_color(fill)

@@ -18,7 +18,7 @@ def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
         ConfigurationError: it is anything else, or not positive; the message names the step.
     """
     sides = (size, size) if isinstance(size, int) else size
-    if not isinstance(sides, tuple) or len(sides) != 2 or not all(isinstance(each, int) for each in sides):
+    if not isinstance(sides, tuple) or len(sides) != 2 or not all(type(each) is int for each in sides):
         raise ConfigurationError(f"{name} needs an integer or (height, width), not {size!r}")
     if min(sides) < 1:
         raise ConfigurationError(f"{name} needs a positive size, not {size}")
