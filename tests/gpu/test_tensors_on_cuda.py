@@ -86,7 +86,7 @@ def test_without_a_seed_pytorch_draws_one() -> None:
 
 @pytest.mark.parametrize("square", [False, True])
 def test_a_loader_crops_each_row_by_its_own_box(square: bool, sample: Callable[[str], Path]) -> None:
-    boxes = [(0, 0, 160, 128), (9, 5, 41, 30), (120, 90, 170, 140), (31, 31, 33, 90)]
+    boxes = [(0, 0, 160, 128), (9, 5, 41, 30), (120, 90, 170, 140), (31, 31, 63, 90)]
     data = vl.VideoDataset([vl.VideoEntry(sample("h264_mp4"), columns={"box": box}) for box in boxes])
     transforms = [vl.CropToBox(margin=0.1, square=square), vl.Resize((48, 64)), vl.RandomHorizontalFlip()]
     settings: dict[str, Any] = {"batch_size": 4, "transforms": transforms, "seed": 2}
