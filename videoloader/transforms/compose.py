@@ -24,8 +24,8 @@ class Compose:
     Args:
         transforms: see ``arrange_transforms``; none that makes several views of a clip, or mixes clips.
         dtype: of the result: ``"uint8"`` (0 … 255), or a float type (0 … 1, or normalised), by name or PyTorch's own.
-            Default: float32 with ``Normalize``, that of ``ToFloat`` with it, else that of the frames that it is given:
-            of a loader's uint8.
+            Default: float32 with ``Normalize``, that of ``ToFloat`` with it, else that of the frames that it is given
+            (float32 for float64), and uint8 in a loader.
         layout: of the result.
 
     Attributes:
