@@ -7,6 +7,7 @@ needs no torch.
 import importlib
 import sys
 
+from videoloader.attribute_names import no_such_name
 from videoloader.public_names import ModuleFinder, modules_of_names, public_name
 
 __version__ = "0.1.0"
@@ -18,7 +19,7 @@ __all__ = sorted(_MODULES)
 
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
-        raise AttributeError(f"module 'videoloader' has no attribute {name!r}")
+        raise no_such_name(__name__, name, __all__)
     if _MODULES[name] == __name__:
         return importlib.import_module(f"{__name__}.{name}")
     return public_name(_MODULES[name], name)

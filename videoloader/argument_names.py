@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from types import FunctionType
@@ -161,12 +161,21 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
     return None
 
 
-def _instead(given: str, known: list[str]) -> str:
+def named_elsewhere(given: str, known: Collection[str]) -> str | None:
+    """What to write for an argument that other libraries have; None where none of the known ones is meant.
+
+    Example:
+        >>> named_elsewhere("drop_last", ["last_batch"]), named_elsewhere("num_threads", ["num_workers"])
+        ('write last_batch="drop"', 'write num_workers')
+    """
     ours, instead = _OTHERWISE.get(given, ("", ""))
     if ours in known:
         return instead
-    meant = [name for name in _ELSEWHERE.get(given, "").split() if name in known]
-    meant = meant or get_close_matches(given.lower(), known, n=1)
-    if meant:
-        return f"write {meant[0]}"
-    return f"it takes {', '.join(known)}" if known else "it takes none"
+    return next((f"write {name}" for name in _ELSEWHERE.get(given, "").split() if name in known), None)
+
+
+def _instead(given: str, known: list[str]) -> str:
+    alike = [f"write {name}" for name in get_close_matches(given.lower(), known, n=1)]
+    return (
+        named_elsewhere(given, known) or next(iter(alike), None) or f"it takes {', '.join(known) if known else 'none'}"
+    )

@@ -74,6 +74,10 @@ class ArgumentError(ConfigurationError, TypeError):
     """An argument is of no type that can be meant, is missing, or has a name that there is not."""
 
 
+class MissingAttributeError(VideoLoaderError, AttributeError):
+    """An object or module has no such name, or it cannot be set."""
+
+
 @contextmanager
 def needs(what: str, source: str | None = None) -> Iterator[None]:
     """Turn an ImportError in the block into a ConfigurationError that says how to install an optional package.

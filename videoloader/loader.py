@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
@@ -51,6 +52,7 @@ _FOR_BATCH = 1 << 32
 
 
 @tells_of_arguments
+@tells_of_attributes("loader")
 class VideoLoader:
     """Clips of a data set in batches, decoded ahead in worker threads.
 
@@ -150,6 +152,8 @@ class VideoLoader:
         >>> for batch in loader:
         ...     features = model(batch.frames, torch.from_numpy(batch.mask).to(batch.frames.device))
     """
+
+    device: torch.device
 
     def __init__(
         self,

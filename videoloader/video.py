@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.options import plan_transforms
 from videoloader.batching.video_clips import make_clips
 from videoloader.convert import Layout, OutputSpec, fill_color
@@ -32,6 +33,7 @@ from videoloader.transforms.planning.pipeline import Transforms
 
 
 @tells_of_arguments
+@tells_of_attributes("video", frames="video[:]")
 class Video:
     """A video file, read frame-exactly and in any order.
 
@@ -65,6 +67,8 @@ class Video:
         >>> len(video), video[10].shape, video[10:40:2].shape
         (300, torch.Size([3, 360, 640]), torch.Size([15, 3, 360, 640]))
     """
+
+    device: torch.device
 
     def __init__(
         self,

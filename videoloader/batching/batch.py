@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.boxes import source_matrix, stack_matrices
 from videoloader.batching.clip_plan import BatchRow
 from videoloader.convert import Layout
@@ -27,6 +28,7 @@ _Kind = TypeVar("_Kind", bound="Batch")
 
 
 @tells_of_arguments
+@tells_of_attributes("batch", frames="batch.frames")
 @dataclass(frozen=True, eq=False)
 class Batch(FramesByRole):
     """B clips of T frames.
@@ -181,6 +183,7 @@ class Batch(FramesByRole):
         return replace(self, frames=change(self.frames), labels=change(self.labels))
 
 
+@tells_of_attributes("batch", frames="batch.frames[0]")
 @dataclass(frozen=True, eq=False)
 class ListBatch(Batch):
     """What ``collate="list"`` gives: B clips, each with its own number of frames and their size.

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.labels import in_common_classes
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 @tells_of_arguments
+@tells_of_attributes("data")
 @dataclass(frozen=True, repr=False)
 class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.

@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, SupportsIndex, get_args
 
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
@@ -19,6 +20,7 @@ _LARGEST = 2**63 - 1
 _TIMES = get_args(Times)
 
 
+@tells_of_attributes("entry")
 @dataclass(frozen=True, slots=True)
 class VideoEntry:
     """One row of a data set: a video or a part of one. Each end is given in frames, in seconds or not at all.

@@ -4,6 +4,7 @@ Each function takes a list as it can be downloaded and the folder that the video
 Videos are found by their names, whatever their endings and class folders.
 """
 
+from videoloader.attribute_names import no_such_name
 from videoloader.layouts.activitynet import activitynet
 from videoloader.layouts.hmdb51 import hmdb51
 from videoloader.layouts.kinetics import kinetics
@@ -12,3 +13,7 @@ from videoloader.layouts.ucf101 import ucf101
 from videoloader.layouts.vimeo90k import vimeo90k
 
 __all__ = ["activitynet", "hmdb51", "kinetics", "something_something", "ucf101", "vimeo90k"]
+
+
+def __getattr__(name: str) -> object:
+    raise no_such_name(__name__, name, __all__)

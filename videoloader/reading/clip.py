@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.convert import Layout
 from videoloader.reading.frames_by_role import FramesByRole
 from videoloader.sampling.roles import Roles
 
 
+@tells_of_attributes("clip", frames="clip.frames")
 @dataclass(frozen=True, eq=False)
 class Clip(FramesByRole):
     """Frames of one video.

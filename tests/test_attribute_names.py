@@ -1,0 +1,153 @@
+"""What objects and modules say of names that they do not have."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import videoloader as vl
+from videoloader.attribute_names import _INSTEAD
+from videoloader.errors import MissingAttributeError
+
+CLASSES = {"video": vl.Video, "clip": vl.Clip, "batch": vl.Batch, "data": vl.VideoDataset, "entry": vl.VideoEntry}
+LOADER = {"loader": vl.VideoLoader}
+
+
+def names_of(public: type) -> set[str]:
+    fields = dataclasses.fields(public) if dataclasses.is_dataclass(public) else ()
+    return {each.name for each in fields} | set(dir(public)) | set(public.__annotations__)
+
+
+@pytest.fixture(scope="module")
+def objects(sample: Callable[[str], Path]) -> dict[str, Any]:
+    data = vl.VideoDataset.from_paths([sample("h264_mp4"), sample("hevc_mp4")])
+    loader = vl.VideoLoader(data, vl.RandomWindow(4), batch_size=2, device="cpu", num_workers=1)
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    some = {"video": video, "clip": video.read([0, 1]), "data": data, "entry": data[0], "loader": loader}
+    return some | {"batch": next(iter(loader)), "lists": next(iter(make_lists(data)))}
+
+
+def make_lists(data: vl.VideoDataset) -> vl.VideoLoader:
+    return vl.VideoLoader(data, vl.RandomWindow(4), batch_size=2, device="cpu", num_workers=1, collate="list")
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "says"),
+    [
+        ("video", "get_batch", r"a Video has no attribute get_batch: write video\[\[0, 5, 9\]\]"),
+        ("video", "permute", r"a Video has no attribute permute: write video\[:\].permute"),
+        ("video", "Fps", "a Video has no attribute Fps: write video.fps"),
+        ("video", "fill_value", r"it is only an argument, Video\(…, fill_value=…\)"),
+        ("video", "zzz", "a Video has no attribute zzz: it has at, between, close, "),
+        ("clip", "numpy", "a Clip has no attribute numpy: write clip.frames.numpy"),
+        ("batch", "video", "a Batch has no attribute video: write batch.frames"),
+        ("lists", "video", "a ListBatch has no attribute video: write batch.frames"),
+        ("lists", "mean", r"a ListBatch has no attribute mean: write batch.frames\[0\].mean"),
+        ("loader", "batch_size", r"it is only an argument, VideoLoader\(…, batch_size=…\)"),
+        ("loader", "drop_last", 'write last_batch="drop", where the VideoLoader is made'),
+        ("data", "classes", "a VideoDataset has no attribute classes: write data.class_names"),
+        ("entry", "lable", "a VideoEntry has no attribute lable: write entry.label"),
+    ],
+)
+def test_one_line_says_what_to_write(objects: dict[str, Any], name: str, attribute: str, says: str) -> None:
+    assert not hasattr(objects[name], attribute)
+    with pytest.raises(MissingAttributeError, match=says) as raised:
+        getattr(objects[name], attribute)
+    assert "\n" not in str(raised.value)
+    assert isinstance(raised.value, vl.VideoLoaderError)
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "says"),
+    [
+        ("video", "fps", "fps of a Video cannot be set"),
+        ("video", "device", "device of a Video cannot be set"),
+        ("video", "fill_value", "a Video has no attribute fill_value: it is only an argument"),
+        ("loader", "shuffle", "a VideoLoader has no attribute shuffle: it is only an argument"),
+        ("loader", "num_threads", "write num_workers, where the VideoLoader is made"),
+        ("loader", "unreadable", "unreadable of a VideoLoader cannot be set"),
+        ("batch", "frames", r"frames of a Batch cannot be set: dataclasses.replace\(batch, frames=…\) makes another"),
+        ("lists", "labels", "labels of a ListBatch cannot be set: dataclasses.replace"),
+        ("data", "labels", "labels of a VideoDataset cannot be set: make another"),
+        ("data", "transform", r"a VideoDataset has no attribute transform: write VideoLoader\(data, "),
+        ("entry", "label", r"label of a VideoEntry cannot be set: dataclasses.replace\(entry, label=…\)"),
+    ],
+)
+def test_what_does_nothing_where_it_is_set_is_told(
+    objects: dict[str, Any], name: str, attribute: str, says: str
+) -> None:
+    with pytest.raises(MissingAttributeError, match=says):
+        setattr(objects[name], attribute, 1)
+
+
+def test_names_that_mean_nothing_here_and_those_of_subclasses_can_be_set(objects: dict[str, Any]) -> None:
+    objects["video"].note = "seen"
+    assert objects["video"].note == "seen"
+
+    class OwnVideo(vl.Video):
+        def __init__(self, path: str) -> None:
+            super().__init__(path, device="cpu")
+            self.transform = torch.nn.Identity()
+
+    assert OwnVideo(objects["entry"].path).transform is not None
+
+
+def test_the_error_of_a_property_is_its_own() -> None:
+    class Broken(vl.Video):
+        def __init__(self) -> None: ...
+
+        @property
+        def mine(self) -> int:
+            return None.real  # type: ignore[attr-defined, no-any-return]
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'real'"):
+        Broken().mine  # noqa: B018
+
+
+def test_copies_and_pickles_are_as_ever(objects: dict[str, Any]) -> None:
+    for name in ("batch", "lists", "clip", "data", "entry"):
+        for other in (
+            copy.copy(objects[name]),
+            copy.deepcopy(objects[name]),
+            pickle.loads(pickle.dumps(objects[name])),
+        ):
+            assert repr(other) == repr(objects[name])
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "says"),
+    [
+        (vl, "VideoReader", "module videoloader has no attribute VideoReader: write Video"),
+        (vl, "videodataset", "write VideoDataset"),
+        (vl, "zzz", r"module videoloader has no attribute zzz: dir\(videoloader\) lists what it has"),
+        (vl.transforms, "Lambda", "module videoloader.transforms has no attribute Lambda: write PythonFunction"),
+        (vl.layouts, "kinetcs", "module videoloader.layouts has no attribute kinetcs: write kinetics"),
+    ],
+)
+def test_modules_say_it_too(module: object, name: str, says: str) -> None:
+    with pytest.raises(AttributeError, match=says):
+        getattr(module, name)
+
+
+@pytest.mark.parametrize("public", [*CLASSES.values(), *LOADER.values()])
+def test_the_names_of_others_are_none_of_ours(public: type) -> None:
+    assert not set(_INSTEAD[public.__name__]) & names_of(public)
+
+
+def test_what_is_suggested_is_there() -> None:
+    texts = [text for table in _INSTEAD.values() for text in table.values()]
+    found = [each for text in texts for each in re.findall(r"\b(video|clip|batch|data|entry|loader)\.(\w+)", text)]
+    assert len(found) > 40
+    for name, attribute in found:
+        assert attribute in names_of((CLASSES | LOADER)[name]), (name, attribute)
+    called = {each for text in texts for each in re.findall(r"\b([A-Z]\w+)\b(?= ?[\(,]|$)", text)}
+    assert called <= {*vl.__all__, "ClipDataset"}
+    assert not set(_INSTEAD["module"]) & set(vl.__all__)
