@@ -10,22 +10,32 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from videoloader.errors import ArgumentError
+from videoloader.argument_types import argument_of_wrong_type
+from videoloader.errors import ArgumentError, VideoLoaderError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LEAVE_OUT = "leave it out, "
 # What other libraries call an argument: the names that it has here, of which the first that there is is meant.
 _ELSEWHERE: Mapping[str, str] = {
+    "annotation_file": "path",
+    "area_range": "scale",
+    "aspect_ratio_range": "ratio",
     "augmentations": "transforms",
     "batch_sampler": "shuffle",
     "clip_len": "length",
     "clip_length": "length",
     "clips_per_video": "clips",
+    "crop_size": "size",
     "ctx": "device",
     "data_format": "layout",
-    "dilation": "stride",
+    "data_prefix": "root",
+    "data_root": "root",
     "delimiter": "separator",
     "device_id": "device",
+    "dilation": "stride",
+    "end": "stop",
+    "end_sec": "stop_seconds",
+    "flip_ratio": "p",
     "frame_interval": "stride",
     "frame_rate": "fps",
     "frame_step": "stride",
@@ -34,6 +44,8 @@ _ELSEWHERE: Mapping[str, str] = {
     "generator": "seed",
     "gpu": "device",
     "magnitude": "m",
+    "mixup_alpha": "alpha",
+    "names": "header class_names",
     "num_clips": "clips",
     "num_frames": "length count frames_per_segment",
     "num_magnitude_bins": "bins",
@@ -48,29 +60,76 @@ _ELSEWHERE: Mapping[str, str] = {
     "pipeline": "transforms",
     "prefetch_factor": "prefetch",
     "prefetch_queue_depth": "prefetch",
+    "prob": "p",
     "random_shuffle": "shuffle",
     "rank": "shard_id",
     "sampler": "shuffle",
     "sampling_rate": "stride",
     "sep": "separator",
     "sequence_length": "length",
+    "short_side": "size",
+    "start_sec": "start_seconds",
+    "step": "stride",
+    "targets": "labels",
     "threads": "num_workers",
     "timestamp": "seconds",
     "train_size": "share",
     "transform": "transforms",
-    "weights": "ratios",
+    "video_path": "source path",
     "workers": "num_workers",
+    "weights": "ratios",
     "world_size": "num_shards",
 }
-# The same, where it takes more than another name: the name here, and what to do.
-_OTHERWISE: Mapping[str, tuple[str, str]] = {
-    "drop_last": ("last_batch", 'write last_batch="drop"'),
-    "collate_fn": ("collate", 'write collate="stack", "pad" or "list"'),
-    "persistent_workers": ("num_workers", _LEAVE_OUT + "threads live as long as the loader"),
-    "multiprocessing_context": ("num_workers", _LEAVE_OUT + "there are threads and no processes"),
-    "pin_memory": ("device", _LEAVE_OUT + "frames lie on the device asked for (see Batch.pin_memory)"),
-    "min_width": ("condition", 'write condition="width >= …"'),
-    "worker_init_fn": ("seed", _LEAVE_OUT + "all that is random follows from seed"),
+_INSTEAD = (
+    ("drop_last", "last_batch", 'write last_batch="drop"'),
+    ("collate_fn", "collate", 'write collate="stack", "pad" or "list"'),
+    (
+        "in_order pin_memory_device timeout",
+        "num_workers",
+        _LEAVE_OUT + "batches come in order, and on the device asked for",
+    ),
+    ("persistent_workers", "num_workers", _LEAVE_OUT + "threads live as long as the loader"),
+    ("multiprocessing_context", "num_workers", _LEAVE_OUT + "there are threads and no processes"),
+    ("min_width", "condition", 'write condition="width >= …"'),
+    ("pin_memory", "device", _LEAVE_OUT + "frames lie on the device asked for (see Batch.pin_memory)"),
+    ("worker_init_fn", "seed", _LEAVE_OUT + "all that is random follows from seed"),
+    ("epochs num_epochs", "seed", _LEAVE_OUT + "each loop over the loader is an epoch"),
+    (
+        "clip_len clip_length clip_sampler clips_per_video frame_interval frames_per_clip num_clips num_frames "
+        "sampling_rate sequence_length step stride",
+        "batch_size",
+        "give it to the mode, as RandomWindow(16, stride=4)",
+    ),
+    (
+        "crop_size height image_size img_size input_size mean resize shape size std width",
+        "transforms",
+        "give it to a transform, as transforms=[Resize(224), Normalize()]",
+    ),
+    (
+        "file_list file_root filenames labels paths root video_path",
+        "dataset",
+        "give it to the dataset, as VideoDataset.from_folder(root)",
+    ),
+    ("fps frame_rate", "stride", "write AtRate(fps, length), a mode of its own"),
+    (
+        "clip_length_in_frames clip_sampler frame_rate frames_between_clips frames_per_clip num_frames "
+        "step_between_clips",
+        "class_names",
+        "give it to the loader's mode, as RandomWindow(16, stride=4)",
+    ),
+    ("transform transforms", "class_names", "give it to the loader, as VideoLoader(data, mode, transforms=[…])"),
+    ("num_ffmpeg_threads num_threads", "source", _LEAVE_OUT + "all cores are used"),
+    ("seek_mode", "source", _LEAVE_OUT + "every frame is exact"),
+    ("dimension_order", "source", _LEAVE_OUT + "frames are [3, H, W]; a VideoLoader has layout="),
+    ("height width", "source", _LEAVE_OUT + "frames have the video's size; a VideoLoader has transforms="),
+    ("inplace to_bgr to_rgb", "mean", _LEAVE_OUT + "frames are RGB, and new"),
+    ("test_mode", "jitter", "write jitter=False"),
+)
+# The same, where it takes more than another name: names elsewhere, the argument here, and what to do.
+_OTHERWISE: Mapping[str, Mapping[str, str]] = {
+    name: {ours: instead for names, ours, instead in _INSTEAD if name in names.split()}
+    for each, _, _ in _INSTEAD
+    for name in each.split()
 }
 _EXAMPLES: Mapping[str, str] = {
     "dataset": 'VideoDataset.from_folder("videos")',
@@ -89,7 +148,8 @@ def tells_of_arguments(given: _F) -> _F:
     Methods of a class that Python calls by itself, such as ``__getitem__``, stay as they are, and cost no more.
 
     Raises:
-        ArgumentError: an argument that there is not, is missing, or is given twice.
+        ArgumentError: an argument that there is not, is missing, or is given twice; or the function fails with an
+            error that is none of the library, and an argument is not of its type.
     """
     if isinstance(given, type):
         tell_of_arguments(given, methods=True)
@@ -99,11 +159,15 @@ def tells_of_arguments(given: _F) -> _F:
     def call(*args: Any, **arguments: Any) -> Any:
         try:
             return given(*args, **arguments)
-        except TypeError as error:
-            # One from inside of the function has a frame of its own.
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+        except VideoLoaderError:
+            raise
+        except Exception as error:
+            # What is no error of a call has a frame of its own, inside of the function.
+            if isinstance(error, TypeError) and error.__traceback__ and error.__traceback__.tb_next is None:
+                raise ArgumentError(_what_is_wrong(given, args, arguments) or str(error)) from None
+            if (wrong := argument_of_wrong_type(given, args, arguments)) is None:
                 raise
-            raise ArgumentError(_what_is_wrong(given, args, arguments) or str(error)) from None
+            raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
 
     return cast(_F, call)
 
@@ -132,12 +196,10 @@ def tell_of_arguments(public: object, *, methods: bool = False) -> None:
 
 def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> str | None:
     parameters = dict(inspect.signature(function).parameters)
-    name = function.__qualname__
-    if (first := next(iter(parameters), None)) in ("self", "cls"):
-        parameters.pop(first)
-        owner, args = args[0], args[1:]
-        name = (owner if first == "cls" else type(owner)).__name__
-        name += "" if function.__name__ == "__init__" else f".{function.__name__}"
+    name = _name(function, args)
+    if next(iter(parameters), None) in ("self", "cls"):
+        parameters.pop(next(iter(parameters)))
+        args = args[1:]
     by_place = [each.name for each in parameters.values() if each.kind is not each.KEYWORD_ONLY]
     by_name = [each for each in parameters if each not in by_place and each not in arguments]
     for given in arguments:
@@ -148,6 +210,8 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
         extra = args[len(by_place) :]
         if by_place == ["size"] and len(args) == 2:
             return f"{shown}: write {name}(({', '.join(map(reprlib.repr, args))})) for a (height, width)"
+        if by_place == ["transforms"]:
+            return f"{shown}: write {name}([{', '.join(type(each).__name__ + '(…)' for each in args)}])"
         if not by_name:
             return f"{name} takes {len(by_place)} arguments, got {len(args)}: {reprlib.repr(extra[0])} is too many"
         return f"{shown}: write {by_name[0]}={reprlib.repr(extra[0])}, if that is what is meant"
@@ -161,6 +225,15 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
     return None
 
 
+def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """What a user calls it: a class, a method by the class that the user has, or a function."""
+    first = next(iter(inspect.signature(function).parameters), None)
+    if first not in ("self", "cls") or not args:
+        return function.__qualname__
+    owner = (args[0] if first == "cls" else type(args[0])).__name__
+    return owner if function.__name__ == "__init__" else f"{owner}.{function.__name__}"
+
+
 def named_elsewhere(given: str, known: Collection[str]) -> str | None:
     """What to write for an argument that other libraries have; None where none of the known ones is meant.
 
@@ -168,14 +241,14 @@ def named_elsewhere(given: str, known: Collection[str]) -> str | None:
         >>> named_elsewhere("drop_last", ["last_batch"]), named_elsewhere("num_threads", ["num_workers"])
         ('write last_batch="drop"', 'write num_workers')
     """
-    ours, instead = _OTHERWISE.get(given, ("", ""))
-    if ours in known:
-        return instead
+    for ours, instead in _OTHERWISE.get(given, {}).items():
+        if ours in known:
+            return instead
     return next((f"write {name}" for name in _ELSEWHERE.get(given, "").split() if name in known), None)
 
 
 def _instead(given: str, known: list[str]) -> str:
-    alike = [f"write {name}" for name in get_close_matches(given.lower(), known, n=1)]
+    alike = [f"write {name}" for name in get_close_matches(given.lower(), known, n=1, cutoff=0.7)]
     return (
         named_elsewhere(given, known) or next(iter(alike), None) or f"it takes {', '.join(known) if known else 'none'}"
     )

@@ -16,7 +16,7 @@ from videoloader.batching.video_clips import make_clips
 from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import resolve_device
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.errors import ArgumentError, ConfigurationError, check_choice
 from videoloader.indexing import Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources import choose_stream
@@ -83,11 +83,14 @@ class Video:
         on_corrupt: KeepOrRaise = "keep",
     ) -> None:
         check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
+        check_choice("decode", decode, get_args(Decode))
         check_choice("times", times, get_args(Times))
         self.device = resolve_device(device)
         self._fill_value = fill_color(fill_value)
         output, opened = OutputSpec(fill_value=self._fill_value), choose_stream(open_source(source), stream_index)
         known = build_index(opened) if index is None else index
+        if not isinstance(known, VideoIndex):
+            raise ArgumentError(f"index must be a VideoIndex, got {known!r}: IndexStore(path).get(source) gives one")
         if stream_index not in (None, known.stream.stream_number):
             raise ConfigurationError(f"the index is of another stream than stream_index={stream_index}", known.source)
         self._reader = VideoReader(opened, known.with_times(times), self.device, decode, output, on_corrupt)

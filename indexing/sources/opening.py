@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 import re
+import reprlib
 from functools import lru_cache
 from typing import BinaryIO, TypeAlias, cast
 from urllib.parse import unquote
 
-from videoloader.errors import SourceError
+from videoloader.errors import ArgumentError, SourceError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
 from videoloader.indexing.sources.folder import FolderSource, is_frame_folder
@@ -59,7 +60,7 @@ def open_source(source: Openable) -> ByteSource:
         SourceError: there is no such file or member, it cannot be read, or is empty.
         IndexingError: the archive is damaged or cut off.
         UnsupportedError: no known kind of archive, or a compressed one.
-        ConfigurationError: a package that is needed is not installed.
+        ConfigurationError: a package that is needed is not installed; the source is none of these (ArgumentError).
 
     Example:
         >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size
@@ -75,8 +76,11 @@ def open_source(source: Openable) -> ByteSource:
             return opened  # its size is not known before a request; it tells itself that it is empty
     elif hasattr(source, "seek"):
         opened = FileObjectSource(cast(BinaryIO, source))
-    else:
+    elif hasattr(source, "read_ranges"):
         opened = source
+    else:
+        wanted = "a path, a URL, bytes, a binary file or a ByteSource"
+        raise ArgumentError(f"source must be {wanted}, of one video, got {reprlib.repr(source)}")
     if opened.size == 0:
         raise SourceError("is empty", opened.name)
     return opened

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import SourceError, check_positive
+from videoloader.errors import ArgumentError, SourceError, check_positive
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 from videoloader.indexing.store.processes import index_in_processes
@@ -116,6 +116,8 @@ class StoreBuild:
         self._connection = connect_writer(self._store, given)
         settings = dict(self._connection.execute("SELECT name, value FROM settings"))
         self._keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
+        if isinstance(paths, str | bytes | os.PathLike):
+            raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
         self._progress, self._retry = progress, retry
         self._done = self._indexed = self._unchanged = 0

@@ -15,7 +15,7 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.boxes import source_matrix, stack_matrices
 from videoloader.batching.clip_plan import BatchRow
 from videoloader.convert import Layout
-from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError, check_integer
 from videoloader.reading.clip import tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
@@ -167,12 +167,18 @@ class Batch(FramesByRole):
             >>> masks = torch.stack([read_mask(batch.paths[0], number) for number in batch.frame_numbers[0]])
             >>> masks = batch.replay(0, masks, "mask")
         """
+        check_integer("row", row, 0, len(self) - 1)
         if self.drawn is None:
             raise ConfigurationError("the batch came out of other processes, which do not tell what was drawn")
         return replay(tensor, self.drawn[row].geometry, self.drawn[row].operations, kind)
 
     def to(self: _Kind, device: str | torch.device, *, non_blocking: bool = False) -> _Kind:
         """The same with ``frames`` and ``labels`` on a device."""
+        try:
+            torch.device(device)
+        except (RuntimeError, TypeError):
+            told = "device must be as 'cpu', 'cuda' or 'cuda:1'"
+            raise ArgumentError(f"{told}, got {device!r}; the type of frames is the loader's dtype=") from None
         return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self: _Kind) -> _Kind:

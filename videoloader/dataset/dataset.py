@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.error_notes import noted
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
 from videoloader.sampling import FrameMode
@@ -71,7 +72,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         for name, value in values.items():
             object.__setattr__(self, name, value)
         if not len(table):
-            raise ConfigurationError("entries must hold at least one video, got ()")
+            raise ConfigurationError("there must be at least one video, got none: look at what the paths were made of")
         named = (table.label == NONE) | ((table.label >= 0) & (table.label < len(self.class_names)))
         if self.class_names and not named.all():
             row = int(np.argmin(named))
@@ -118,12 +119,24 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         rows, is_one = chosen_rows(index, len(self))
         return self.entries[int(rows[0])] if is_one else self._take(rows)
 
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+
+        def __getitems__(self, rows: object) -> NoReturn:
+            # What a DataLoader of PyTorch asks for.
+            raise ArgumentError(
+                "a VideoDataset has rows and no frames: write VideoLoader(data, mode, batch_size=…) in place of the "
+                "DataLoader, or give it a videoloader.interop.torch.ClipDataset(data, mode)"
+            )
+
     def __add__(self, other: VideoDataset) -> VideoDataset:
+        if not isinstance(other, VideoDataset):
+            instead = "make one with VideoDataset.from_paths, from_folder or from_csv"
+            raise ArgumentError(f"what is added must be a VideoDataset, got {reprlib.repr(other)}: {instead}")
         return _joined((self, other))
 
     def _take(self, rows: npt.NDArray[np.int64], left_out: Iterable[tuple[str, str]] = ()) -> VideoDataset:
         if not len(rows):
-            raise ConfigurationError(f"none of the {len(self)} rows is left")
+            raise ConfigurationError(f"none of the {len(self)} rows is left: ask for less")
         return VideoDataset(self.table.take(rows), self.class_names, (*self.left_out, *left_out))
 
     def where(

@@ -85,6 +85,8 @@ class VideoEntry:
         for name, seconds in (("start_seconds", self.start_seconds), ("stop_seconds", self.stop_seconds)):
             if seconds is not None and not (isinstance(seconds, Real) and abs(seconds) < math.inf):
                 raise ConfigurationError(f"{name} must be a number of seconds, got {seconds!r}", self.path)
+        if not isinstance(self.columns, Mapping):
+            raise ConfigurationError(f"columns must be a dict of names and values, got {self.columns!r}", self.path)
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
             raise ConfigurationError(f"an end must be given in frames or in seconds, got {self._ends()}", self.path)
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
@@ -13,6 +14,7 @@ from videoloader.layouts.list_files import read_json
 from videoloader.layouts.rows import dataset_of_list, videos_in
 
 
+@tells_of_arguments
 def activitynet(
     annotations: str | os.PathLike[str],
     videos: str | os.PathLike[str],

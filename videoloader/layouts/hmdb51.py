@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.folders import list_folder
 from videoloader.errors import ConfigurationError, check_choice
@@ -13,6 +14,7 @@ from videoloader.layouts.rows import dataset_of_list, videos_in
 _PARTS = {"train": "1", "test": "2", "unused": "0"}
 
 
+@tells_of_arguments
 def hmdb51(
     splits: str | os.PathLike[str],
     videos: str | os.PathLike[str],

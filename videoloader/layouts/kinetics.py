@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.reading import read_table
@@ -14,6 +15,7 @@ from videoloader.layouts.list_files import read_json
 from videoloader.layouts.rows import VideoFolder, dataset_of_list, videos_in
 
 
+@tells_of_arguments
 def kinetics(
     annotations: str | os.PathLike[str],
     videos: str | os.PathLike[str],

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_json
 from videoloader.layouts.rows import dataset_of_list, videos_in
 
 
+@tells_of_arguments
 def something_something(
     annotations: str | os.PathLike[str],
     videos: str | os.PathLike[str],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_lines
 from videoloader.layouts.rows import dataset_of_list, videos_in
 
 
+@tells_of_arguments
 def ucf101(
     split: str | os.PathLike[str],
     videos: str | os.PathLike[str],

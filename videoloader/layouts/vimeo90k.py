@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.layouts.list_files import read_lines
 from videoloader.layouts.rows import dataset_of_list
 
 
+@tells_of_arguments
 def vimeo90k(
     split: str | os.PathLike[str], sequences: str | os.PathLike[str] | None = None, *, missing: str = "raise"
 ) -> VideoDataset:

@@ -119,7 +119,9 @@ class Epochs:
             epoch, parts, fingerprint = int(state["epoch"]), int(state["parts"]), state["fingerprint"]
             deals = tuple(map(Deal.parse, state["dealt"].split(",")))
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise ConfigurationError(f"not the state of a loader: {str(state)[:200]}") from None
+            raise ConfigurationError(
+                f"not the state of a loader, which state_dict() gives: {str(state)[:200]}"
+            ) from None
         if epoch < 0 or not 1 <= parts <= MOST_LANES:
             raise ConfigurationError(f"the state is damaged: epoch {epoch} in {parts} parts")
         if fingerprint != self.fingerprint(epoch):

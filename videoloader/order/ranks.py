@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch.distributed
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check_integer
 
 
 class _Launcher(NamedTuple):
@@ -76,6 +76,8 @@ def shard_of(shard_id: int | None, num_shards: int | None) -> tuple[int, int]:
         return shard_of_environment()
     if shard_id is None or num_shards is None:
         raise ConfigurationError("give both of shard_id and num_shards, or none")
+    check_integer("shard_id", shard_id, 0)
+    check_integer("num_shards", num_shards)
     return shard_id, num_shards
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.at_rate import AtRate
 from videoloader.sampling.exact_time import Time, as_times, exact_rate, first_at_or_after, last_at_or_before, on_clock
@@ -40,6 +40,12 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
         >>> asked_frames([0, -1], 60, "clip.mp4"), asked_frames(7, 60, "clip.mp4")
         ((array([ 0, 59]), False), (array([7]), True))
     """
+    if isinstance(asked, slice):
+        try:
+            asked.indices(count)
+        except (TypeError, ValueError):
+            told = f"the ends of a slice must be integers and its step not 0, got {asked}"
+            raise ArgumentError(f"{told}: video.between(start, stop) takes seconds") from None
     try:
         found = positions_in(asked, count, "frame", "the video")
     except IndexError as error:

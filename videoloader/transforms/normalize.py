@@ -25,7 +25,8 @@ class Normalize(Transform):
         mean, std: for R, G, B. The defaults are those of ImageNet, in general use since torchvision's models.
 
     Raises:
-        ConfigurationError: not three numbers, a mean above 1, or a standard deviation that is not positive.
+        ConfigurationError: not three numbers, a mean or standard deviation above 1, or a standard deviation
+            that is not positive.
     """
 
     mean: tuple[float, float, float] = IMAGENET_MEAN
@@ -36,8 +37,10 @@ class Normalize(Transform):
         for name, three in (("mean", self.mean), ("std", self.std)):
             if not isinstance(three, tuple) or len(three) != 3 or not all(isinstance(each, Real) for each in three):
                 raise ConfigurationError(f"Normalize's {name} must be three numbers, for R, G and B, got {three!r}")
-        if max(self.mean) > 1:
-            raise ConfigurationError(f"Normalize's mean is of values in [0, 1], got {self.mean}: divide both by 255")
+            # Written such that NaN is refused, too.
+            if not max(three) <= 1 or not all(each == each for each in three):
+                wanted = f"Normalize's {name} is of values in [0, 1]"
+                raise ConfigurationError(f"{wanted}, got {three}: divide both by 255")
         if min(self.std) <= 0:
             raise ConfigurationError(f"Normalize needs positive deviations, not {self.std}")
 

@@ -1,0 +1,90 @@
+"""What is said where a call fails because an argument is of a wrong type."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import videoloader as vl
+from videoloader.argument_names import tells_of_arguments
+from videoloader.argument_types import argument_of_wrong_type
+from videoloader.errors import ArgumentError
+
+
+@tells_of_arguments
+def draw(
+    scale: tuple[float, float] = (0.5, 1.0),
+    count: int | None = None,
+    paths: Sequence[str | os.PathLike[str]] = (),
+    report: Callable[[int], object] = print,
+    mode: Literal["a", "b"] = "a",
+    columns: Mapping[str, str] | None = None,
+    index: vl.VideoIndex | None = None,
+    anything: Any = 0,
+) -> None:
+    raise OSError("something else")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"scale": 0.5}, r"draw's scale must be \(number, number\), got 0.5: such as scale=\(0.5, 1.0\)"),
+        ({"scale": (1, 2, 3)}, r"scale must be \(number, number\), got \(1, 2, 3\)"),
+        ({"scale": ("a", 1)}, r"scale must be \(number, number\), got \('a', 1\)"),
+        ({"count": "3"}, "count must be an integer or None, got '3'"),
+        ({"count": True}, "count must be an integer or None, got True"),
+        ({"paths": "abc"}, "paths must be a list, got 'abc'"),
+        ({"report": True}, "report must be a function, got True"),
+        ({"mode": "c"}, "mode must be one of a, b, got 'c': such as mode='a'"),
+        ({"columns": ["x"]}, r"columns must be a dict or None, got \['x'\]"),
+        ({"index": "x.db"}, "index must be a VideoIndex or None, got 'x.db'"),
+    ],
+)
+def test_the_argument_is_named(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ArgumentError, match=says) as raised:
+        draw(**arguments)
+    assert "\n" not in str(raised.value)
+    assert isinstance(raised.value.__cause__, OSError)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"scale": [1, 2]}, {"scale": np.ones(2)}, {"count": np.int64(3)}, {"paths": ("a", "b")}, {"anything": "x"}],
+)
+def test_other_errors_stay_as_they_are(arguments: dict[str, Any]) -> None:
+    with pytest.raises(OSError, match="something else"):
+        draw(**arguments)
+
+
+def test_errors_of_the_library_stay_as_they_are() -> None:
+    @tells_of_arguments
+    def read(path: str) -> None:
+        raise vl.SourceError("is empty", "a.mp4")
+
+    with pytest.raises(vl.SourceError, match="is empty"):
+        read(3)  # type: ignore[arg-type]
+
+
+def test_types_that_only_type_checkers_know_are_not_judged() -> None:
+    def read(path: NotThere) -> None:  # type: ignore[name-defined]  # noqa: F821
+        pass
+
+    assert argument_of_wrong_type(read, (3,), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: vl.RandomResizedCrop(8, scale=0.5), "RandomResizedCrop's scale must be .*: such as scale="),  # type: ignore[arg-type]
+        (lambda: vl.MixUp("0.8", num_classes=2), "MixUp's alpha must be a number, got '0.8'"),  # type: ignore[arg-type]
+        (lambda: vl.IndexStore(None), "IndexStore's path must be a string or a Path, got None"),  # type: ignore[arg-type]
+        (lambda: vl.Video("a.mp4", device=None), "Video's device must be a string or a device, got None"),  # type: ignore[arg-type]
+    ],
+)
+def test_constructors_say_it(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(ArgumentError, match=says):
+        call()
