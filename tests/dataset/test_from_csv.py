@@ -122,7 +122,7 @@ class TestFromCsv:
             ("path,label\na,1\nb,2\n", {"class_names": ["x", "y"]}, "line 3: label 2 is none of"),
             ("path,label\n ,1\n", {}, "line 2: path must be a non-empty string"),
             ("path,start_frame\na,1\nb,2.5\n", {}, "line 3: start '2.5' is no whole number"),
-            ("path,end\na,1\nb,late\n", {}, "line 3: stop_seconds 'late' is no number"),
+            ("path,end\na,1\nb,late\n", {}, "line 3: stop_seconds 'late' is no number of seconds"),
             ("path,end\na,nan\n", {}, "line 2: .*stop_seconds must be .*, got nan"),
             ("path,start,end\na,2,1\n", {}, "line 2: .*start_seconds=2.0, stop_seconds=1.0"),
             ('path,label\n"a\nb",1\nc\n', {}, "line 4: 1 values"),

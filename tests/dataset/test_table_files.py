@@ -94,7 +94,7 @@ def test_frames_are_whole_numbers_of_any_type(written: Writer) -> None:
         ([{"path": "a", "label": "x"}, {"path": "b", "label": None}], "{0} 2: the label is missing"),
         ([{"path": "a", "start_frame": 1.5}], "{0} 1: start 1.5 is no whole number"),
         ([{"path": "/a", "start_frame": -1}], "{0} 1: /a: start must be at least 0"),
-        ([{"path": "a", "end": [1]}], r"{0} 1: stop_seconds \[1\] is no number"),
+        ([{"path": "a", "end": [1]}], r"{0} 1: stop_seconds \[1\] is no number of seconds"),
         ([{"path": "a", "start": 2, "end": 1}], "{0} 1: .*start_seconds=2.0, stop_seconds=1.0"),
         ([{"name": "a"}], "give columns="),
     ],

@@ -174,7 +174,7 @@ def _number(end: str, value: Any, row: int, where: Where) -> int | float | None:
         number = float(given) if in_seconds else _whole_number(given)
     except (ValueError, TypeError, OverflowError):
         text = repr(given) if len(str(given)) < _LONGEST_SHOWN else f"{str(given)[:_LONGEST_SHOWN]}…"
-        kind = "number" if in_seconds else "whole number of 64 bits"
+        kind = "number of seconds, as 61.5" if in_seconds else "whole number of 64 bits"
         raise ConfigurationError(f"{where(row)}: {end} {text} is no {kind}") from None
     if number != number:  # which would stand for no number at all
         raise ConfigurationError(f"{where(row)}: {end} must be a number, got {number}")

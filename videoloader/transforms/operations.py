@@ -12,14 +12,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from videoloader.convert import Interpolation
-from videoloader.errors import check_flag
+from videoloader.errors import ArgumentError, check_flag
 
 # What a function of a batch is told of its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -209,6 +209,12 @@ class Transform:
             if _CHECK in each.metadata:
                 check, bounds = each.metadata[_CHECK]
                 check(f"{type(self).__name__}'s {each.name}", getattr(self, each.name), *bounds)
+
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+
+        def __call__(self, *args: object) -> NoReturn:
+            name = type(self).__name__
+            raise ArgumentError(f"a {name} is no function: write Compose([{name}(…)])(frames, seed=0)")
 
 
 def _as_tuples(value: Any) -> Any:

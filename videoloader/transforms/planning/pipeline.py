@@ -154,7 +154,8 @@ def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]
     """
     if isinstance(transforms, Transform | torch.nn.Module):
         return [transforms]
-    if transforms is not None and (not isinstance(transforms, Iterable) or isinstance(transforms, type)):
+    is_list = isinstance(transforms, Iterable) and not isinstance(transforms, str | Mapping | type)
+    if transforms is not None and not is_list:
         raise ArgumentError(f"transforms must be a list of transforms, got {transforms!r}")
     return list(transforms or ())
 
