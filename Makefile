@@ -31,7 +31,8 @@ lint: .venv/test.stamp
 	cd .venv && MYPYPATH=tree bin/mypy --config-file ../pyproject.toml -p videoloader
 	cd samples && MYPYPATH=../.venv/tree ../$(BIN)/mypy --config-file ../pyproject.toml \
 	  --follow-imports=silent --allow-untyped-calls --explicit-package-bases .
-	cd tests && MYPYPATH=../.venv/tree ../$(BIN)/mypy --config-file ../pyproject.toml --follow-imports=silent user_code.py
+	cd tests && MYPYPATH=../.venv/tree ../$(BIN)/mypy --config-file ../pyproject.toml --follow-imports=silent \
+	  user_code.py user_page.py
 
 .venv/made.stamp:
 	$(PYTHON) -m venv .venv

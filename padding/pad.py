@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,6 +11,11 @@ from videoloader.errors import ConfigurationError, check_choice
 
 CONSTANT_FRAME = -1
 """Frame number that stands for the fill value in mode ``constant``."""
+
+# Modes that repeat what is in the range, under both of their names; with the fill value; all that there are.
+Repeating: TypeAlias = Literal["edge", "reflect_101", "reflect_1001", "wrap", "repeat", "reflect", "symmetric", "loop"]
+Filling: TypeAlias = Literal["constant"] | Repeating
+Mode: TypeAlias = Literal["none"] | Filling
 
 MODES = ("none", "edge", "constant", "reflect_101", "reflect_1001", "wrap")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +16,12 @@ from videoloader.errors import ConfigurationError, SourceError
 
 # File systems of a network answer many at once.
 _THREADS, _PATHS_AT_ONCE = 16, 1024
+Missing = Literal["raise", "skip"]
 LeftOut = list[tuple[str, str]]
+Rows = tuple[EntryTable, LeftOut]
 
 
-def without_missing(table: EntryTable, missing: str, source: str) -> tuple[EntryTable, LeftOut]:
+def without_missing(table: EntryTable, missing: Missing | Literal["unchecked"], source: str) -> Rows:
     """The rows whose local files are there, and an account of the others.
 
     Args:
@@ -38,7 +41,7 @@ def without_missing(table: EntryTable, missing: str, source: str) -> tuple[Entry
         return leave_out(table, np.array([one for some in there for one in some], np.bool_), missing, source)
 
 
-def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: str, source: str) -> tuple[EntryTable, LeftOut]:
+def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: Missing, source: str) -> Rows:
     """As ``without_missing``, where it is known which videos are there.
 
     Args:

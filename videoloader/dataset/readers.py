@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
@@ -117,7 +117,7 @@ class DatasetReaders:
         columns: Mapping[str, str] | None = None,
         root: str | os.PathLike[str] | None = None,
         class_names: Sequence[str] | None = None,
-        missing: str = "unchecked",
+        missing: Literal["unchecked", "raise", "skip"] = "unchecked",
         header: Sequence[str] | None = None,
         separator: str | None = None,
     ) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
+from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
 from videoloader.layouts.list_files import read_json
@@ -20,7 +21,7 @@ def activitynet(
     videos: str | os.PathLike[str],
     *,
     subset: str = "training",
-    missing: str = "raise",
+    missing: Missing = "raise",
 ) -> VideoDataset:
     """ActivityNet 1.2 and 1.3, and other data sets in its format (HACS, FCVID, THUMOS14): a row for each segment.
 

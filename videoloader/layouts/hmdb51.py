@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.folders import list_folder
+from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.layouts.list_files import read_lines
 from videoloader.layouts.rows import dataset_of_list, videos_in
@@ -20,8 +22,8 @@ def hmdb51(
     videos: str | os.PathLike[str],
     *,
     split: int = 1,
-    part: str = "train",
-    missing: str = "raise",
+    part: Literal["train", "test", "unused"] = "train",
+    missing: Missing = "raise",
 ) -> VideoDataset:
     """HMDB51, from its split files, one for each class and split.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
+from videoloader.dataset.missing import Missing
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.reading import read_table
 from videoloader.errors import ConfigurationError
@@ -21,7 +22,7 @@ def kinetics(
     videos: str | os.PathLike[str],
     *,
     class_names: Sequence[str] | None = None,
-    missing: str = "raise",
+    missing: Missing = "raise",
 ) -> VideoDataset:
     """Kinetics, from one of its published lists.
 
@@ -72,7 +73,7 @@ def _from_json(source: str) -> RawTable:
     return RawTable(source, columns, lambda row: str(rows[row][0]))
 
 
-def _dataset(table: RawTable, videos: VideoFolder, class_names: Sequence[str] | None, missing: str) -> VideoDataset:
+def _dataset(table: RawTable, videos: VideoFolder, class_names: Sequence[str] | None, missing: Missing) -> VideoDataset:
     columns = {name.strip().lower(): list(column) for name, column in table.columns.items()}
     for name in ("youtube_id", "time_start", "time_end"):
         if name not in columns:

@@ -14,7 +14,7 @@ from videoloader.dataset import VIDEO_EXTENSIONS, VideoDataset
 from videoloader.dataset.columns import PackedStrings, pack
 from videoloader.dataset.folders import file_endings, files_below
 from videoloader.dataset.labels import number_labels
-from videoloader.dataset.missing import leave_out
+from videoloader.dataset.missing import Missing, leave_out
 from videoloader.dataset.table import array_of, make_table
 from videoloader.errors import ConfigurationError
 
@@ -25,7 +25,7 @@ def dataset_of_list(
     where: Callable[[int], str],
     classes: Sequence[str] | None,
     class_names: Sequence[str] | None,
-    missing: str,
+    missing: Missing,
     *,
     ends: Mapping[str, Sequence[float | None]] = {},
     columns: Mapping[str, Sequence[Any]] = {},

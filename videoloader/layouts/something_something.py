@@ -7,6 +7,7 @@ from typing import Any
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
+from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_json
 from videoloader.layouts.rows import dataset_of_list, videos_in
@@ -18,7 +19,7 @@ def something_something(
     videos: str | os.PathLike[str],
     *,
     labels: str | os.PathLike[str] | None = None,
-    missing: str = "raise",
+    missing: Missing = "raise",
 ) -> VideoDataset:
     """Something-Something v2, from one of its published lists.
 

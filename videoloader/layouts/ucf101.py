@@ -6,6 +6,7 @@ import os
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
+from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_lines
 from videoloader.layouts.rows import dataset_of_list, videos_in
@@ -17,7 +18,7 @@ def ucf101(
     videos: str | os.PathLike[str],
     *,
     classes: str | os.PathLike[str] | None = None,
-    missing: str = "raise",
+    missing: Missing = "raise",
 ) -> VideoDataset:
     """UCF101, from one of its split files.
 

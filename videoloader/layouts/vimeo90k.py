@@ -6,6 +6,7 @@ import os
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
+from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.layouts.list_files import read_lines
 from videoloader.layouts.rows import dataset_of_list
@@ -13,7 +14,7 @@ from videoloader.layouts.rows import dataset_of_list
 
 @tells_of_arguments
 def vimeo90k(
-    split: str | os.PathLike[str], sequences: str | os.PathLike[str] | None = None, *, missing: str = "raise"
+    split: str | os.PathLike[str], sequences: str | os.PathLike[str] | None = None, *, missing: Missing = "raise"
 ) -> VideoDataset:
     """Vimeo-90K's triplets and septuplets, from one of its lists: a row for each folder of images, without labels.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from videoloader import padding
 from videoloader.errors import ConfigurationError
+from videoloader.padding import Mode
 from videoloader.sampling.exact_time import Time, as_times
 from videoloader.sampling.integers import several_integers, shortened
 from videoloader.sampling.sampled_video import SampledVideo
@@ -40,16 +41,16 @@ class PadColumn:
             raise ConfigurationError(f"column must be the name of a column, got {self.column!r}")
 
 
-Pad: TypeAlias = str | PadColumn
+Pad: TypeAlias = Mode | PadColumn
 
 
-def check_pad(pad: Pad) -> None:
+def check_pad(pad: str | PadColumn) -> None:
     """Raise ConfigurationError unless this is a padding mode or a column of them."""
     if not isinstance(pad, PadColumn):
         padding.check_mode(pad)
 
 
-def pad_of(pad: Pad, video: SampledVideo) -> str:
+def pad_of(pad: str | PadColumn, video: SampledVideo) -> str:
     """The padding mode of a video, one of ``padding.MODES``.
 
     Raises:

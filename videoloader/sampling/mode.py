@@ -11,7 +11,7 @@ import numpy.typing as npt
 from videoloader import padding
 from videoloader.error_notes import noted
 from videoloader.errors import ArgumentError, FrameRangeError, check_uint64
-from videoloader.sampling.columns import Pad, pad_of
+from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import several_integers, shortened
 from videoloader.sampling.sampled_video import SampledVideo
@@ -53,7 +53,7 @@ class FrameMode(Protocol):
     """
 
     @property
-    def pad(self) -> Pad: ...
+    def pad(self) -> str | PadColumn: ...
 
     def num_clips(self, video: SampledVideo) -> int:
         """How many clips the video gives, from its range, its index and its columns alone."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from videoloader.errors import ConfigurationError, check_integer
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import plan_frames
-from videoloader.sampling.columns import Pad
+from videoloader.sampling.columns import PadColumn
 from videoloader.sampling.mode import CountsByLength, FrameMode, clip_frames, clip_rng
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.sampling.sampled_video import AllFrames, SampledVideo
@@ -72,7 +72,7 @@ class NearKeyframes:
             raise ConfigurationError(f"mode must be a frame mode, got {self.mode!r}")
 
     @property
-    def pad(self) -> Pad:
+    def pad(self) -> str | PadColumn:
         """That of the mode."""
         return self.mode.pad
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from numbers import Real
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -41,6 +41,7 @@ Operations: TypeAlias = "Sequence[Named | tuple[Named, Span]] | Mapping[str, Spa
 Chosen: TypeAlias = "tuple[Named, Strength | None]"
 # An operation with its magnitudes, the bin, and a number in [0, 1) that says the sign; see ``Strength.at``.
 Step: TypeAlias = tuple[Chosen, int, float]
+PolicyName: TypeAlias = Literal["image_net", "reduced_image_net", "reduced_cifar10", "svhn"]
 OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
 
 
@@ -232,7 +233,7 @@ class AutoAugment(_Automatic):
             >>> transforms = [AutoAugment([[("rotate", 0.7, 4), ("equalize", 0.5, None)], [("invert", 0.2, None)]])]
     """
 
-    policy: str | OwnPolicy = "image_net"
+    policy: PolicyName | OwnPolicy = "image_net"
     _: KW_ONLY
     monotonic: bool = False
 

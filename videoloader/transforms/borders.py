@@ -15,6 +15,7 @@ import numpy as np
 from videoloader import padding
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError, check_choice
+from videoloader.padding import Filling
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
 from videoloader.transforms.geometry.fusing import pair
 from videoloader.transforms.planning.steps import GeometryStep
@@ -28,7 +29,7 @@ class _Surrounding(GeometryStep):
     """A step that fills frames up to a size; for the fields see ``Letterbox``."""
 
     _: KW_ONLY
-    mode: str = "constant"
+    mode: Filling = "constant"
     fill: float | Sequence[float] = 0
     position: Position = "top_left"
 

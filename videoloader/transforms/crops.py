@@ -11,6 +11,7 @@ import numpy as np
 from videoloader import padding as padding_modes
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError, check_integer, check_numbers
+from videoloader.padding import Filling
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
 from videoloader.transforms.geometry.fusing import cut, pair, resize_to
 from videoloader.transforms.operations import checked
@@ -60,7 +61,7 @@ class RandomCrop(GeometryStep):
     _: KW_ONLY
     padding: int = 0
     pad_if_needed: bool = False
-    mode: str = "constant"
+    mode: Filling = "constant"
     fill: float | Sequence[float] = 0
 
     def __post_init__(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import numpy.typing as npt
 import torch
 
 from videoloader.errors import ConfigurationError, check_choice
@@ -13,6 +15,7 @@ from videoloader.transforms.operations import Transform, checked
 
 DType: TypeAlias = Literal["uint8", "float16", "bfloat16", "float32"]
 FloatType: TypeAlias = Literal["float32", "float16", "bfloat16"]
+Three: TypeAlias = "Sequence[float] | npt.NDArray[Any] | torch.Tensor"
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -31,6 +34,10 @@ class Normalize(Transform):
 
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
+
+    if TYPE_CHECKING:  # which may be given is more than what is kept
+
+        def __init__(self, mean: Three = IMAGENET_MEAN, std: Three = IMAGENET_STD) -> None: ...
 
     def __post_init__(self) -> None:
         super().__post_init__()

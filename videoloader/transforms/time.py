@@ -213,7 +213,7 @@ class SpeedChange(TimeTransform):
     """
 
     factor: float | tuple[float, float]
-    beyond: str = "edge"
+    beyond: padding.Repeating = "edge"
 
     def __post_init__(self) -> None:
         super().__post_init__()
