@@ -219,11 +219,16 @@ class VideoIndex:
 
     @cached_property
     def is_vfr(self) -> bool:
-        """Whether frame durations differ by more than the rounding of timestamps (one unit) explains."""
+        """Whether frame durations differ by more than the rounding of timestamps explains.
+
+        That is a millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the shortest:
+        where frames are a unit apart, two units are a frame that is missing.
+        """
         if len(self) < 3:
             return False
         steps = np.diff(self.clock)
-        return bool(steps.max() - steps.min() > max(1, round(0.001 / self.stream.time_base)))
+        rounding = max(1, round(0.001 / self.stream.time_base))
+        return bool(steps.max() - steps.min() > min(rounding, steps.min() // 4))
 
     def frame_at(self, seconds: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """The frame on screen at each time: the last whose time is not after it.

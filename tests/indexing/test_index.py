@@ -101,6 +101,8 @@ def test_average_fps_of_a_single_frame_is_the_nominal_rate():
         ([0, 3003, 6006, 9009], 90000, False),
         ([0, 2970, 6030, 9000], 90000, False),  # rounded to milliseconds by a tool before
         ([0, 3003, 6006, 12012], 90000, True),
+        ([0, 1, 3, 4], 25, True),  # a frame is missing where a unit is a frame
+        ([0, 1, 2, 3], 25, False),
         ([0, 100], 1000, False),
     ],
 )
