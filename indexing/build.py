@@ -32,7 +32,7 @@ from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change that gives some file another index: stores then index their videos again.
-INDEXER_VERSION = 5
+INDEXER_VERSION = 6
 
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
@@ -48,7 +48,7 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
     of their blocks, MPEG transport streams in one pass over their bytes; other containers are demuxed once through
     libavformat. Where the packets do not say which frames they become (no timestamps, a start without a keyframe)
     the video is decoded once instead; ``VideoIndex.method`` tells. An image file is a video of one frame, a folder
-    of them one of as many; ``FolderSource`` takes their rate.
+    of them one of as many, at the times that their numbers say; ``FolderSource`` takes a rate or a list of times.
 
     Args:
         source: whatever ``open_source`` takes: path of a file or of a folder of image files, URL,

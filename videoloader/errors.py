@@ -1,8 +1,13 @@
-"""Every error this library raises, and the checks of arguments. Errors name the source and, where known, the place."""
+"""Every error this library raises, the checks of arguments, and how users are warned.
+
+Errors name the source and, where known, the place.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -183,3 +188,11 @@ def integer_range(name: str, value: object) -> tuple[int, int]:
     if least > largest:
         raise ConfigurationError(f"{name} must be (least, largest), got {value!r}")
     return least, largest
+
+
+def warn_user(message: str) -> None:
+    """Warn at the line of the user's code that called this library."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "videoloader":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import get_args
 
 import numpy as np
@@ -17,9 +18,11 @@ from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import resolve_device
 from videoloader.errors import ArgumentError, ConfigurationError, check_choice
-from videoloader.indexing import Openable, VideoIndex, build_index, open_source
+from videoloader.indexing import Openable, VideoIndex, build_index
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources import choose_stream
+from videoloader.indexing.sources.folder import Timestamps
+from videoloader.indexing.sources.opening import open_frames
 from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.reading.video_reader import VideoReader
@@ -39,8 +42,8 @@ class Video:
 
     Args:
         source: path, URL, ``"shard.tar::clip.mp4"``, bytes, file object or ByteSource; see ``indexing.open_source``.
-            A folder of image files (or ``folder/left_*.png``) is a video at one frame a second; ``FolderSource``
-            takes another rate.
+            A folder of image files (or ``folder/left_*.png``) is a video whose frames are shown when the numbers in
+            their names say, at one a second; see ``FolderSource``.
         device: where frames are wanted: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` to decode by that alone; ``"auto"`` leaves to the CPU what
             NVDEC cannot decode. The pixels are the same.
@@ -54,6 +57,7 @@ class Video:
         fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255.
         on_corrupt: damaged frames, which ``Clip.corrupt`` marks: ``"keep"`` them, and warn once for each file and
             process (``CorruptFramesWarning``), or ``"raise"`` a CorruptFramesError instead of giving them out.
+        fps, timestamps: of a folder of image files; see ``FolderSource``. Default: 1 for ``fps``, no ``timestamps``.
 
     Attributes:
         device: where frames come out.
@@ -81,13 +85,16 @@ class Video:
         times: Times = "start",
         fill_value: float | Sequence[float] = 0,
         on_corrupt: KeepOrRaise = "keep",
+        fps: float | Fraction | None = None,
+        timestamps: Timestamps | None = None,
     ) -> None:
         check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
         check_choice("decode", decode, get_args(Decode))
         check_choice("times", times, get_args(Times))
         self.device = resolve_device(device)
         self._fill_value = fill_color(fill_value)
-        output, opened = OutputSpec(fill_value=self._fill_value), choose_stream(open_source(source), stream_index)
+        output = OutputSpec(fill_value=self._fill_value)
+        opened = choose_stream(open_frames(source, fps, timestamps), stream_index)
         known = build_index(opened) if index is None else index
         if not isinstance(known, VideoIndex):
             raise ArgumentError(f"index must be a VideoIndex, got {known!r}: IndexStore(path).get(source) gives one")

@@ -11,6 +11,7 @@ import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.images.bitmap import BMP_START, bmp_header, netpbm_header
+from videoloader.indexing.images.frame_times import FrameTimes, frame_times
 from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.jpeg import is_jpeg_stream, jpeg_header
 from videoloader.indexing.images.png import png_header
@@ -36,12 +37,14 @@ _KINDS: tuple[tuple[re.Pattern[bytes], Callable[[Window], ImageHeader]], ...] = 
     (re.compile(rb"P[2356]\s"), netpbm_header),
 )
 _LARGEST_FILE = np.iinfo(np.int32).max
+_ONE_FRAME = FrameTimes(np.zeros(1, np.int64), Fraction(1), Fraction(1))
 
 
 def index_images(source: ByteSource) -> VideoIndex | None:
     """The index of a folder of image files, or of a single one, from the files' own headers.
 
-    Frame n is file n, at n / fps seconds. Each file costs one short read.
+    Frame n is file n, at the time that its number or a list of times says (``frame_times``). Each file costs one short
+    read.
 
     Returns:
         None where the source is no folder and holds no image; also for animations in PNG and raw Motion
@@ -51,6 +54,7 @@ def index_images(source: ByteSource) -> VideoIndex | None:
         SourceError: a file is gone or has changed since its folder was listed.
         IndexingError: a file is damaged or no image, or is not like the first one in its format, size or
             orientation. The message names it.
+        ConfigurationError: the list of times does not fit the files.
         UnsupportedError: a file is an animation among others, or of a kind that libavcodec does not decode.
     """
     if not isinstance(source, FolderSource):
@@ -60,7 +64,7 @@ def index_images(source: ByteSource) -> VideoIndex | None:
             return None
         if single.codec == "mjpeg" and not is_image_name(os.path.basename(source.name)) and is_jpeg_stream(file):
             return None
-        return _assemble(source, [0, source.size], _checked(single, source.name), Fraction(1))
+        return _assemble(source, [0, source.size], _checked(single, source.name), _ONE_FRAME)
     first: ImageHeader | None = None
     for name, begin, end in zip(source.files, source.offsets, source.offsets[1:], strict=False):
         if begin == end:
@@ -73,7 +77,7 @@ def index_images(source: ByteSource) -> VideoIndex | None:
         elif header != first:
             raise IndexingError(_difference(_checked(header, name), first, source), name)
     assert first is not None, "a FolderSource without files cannot be made"
-    return _assemble(source, source.offsets, first, source.fps)
+    return _assemble(source, source.offsets, first, frame_times(source))
 
 
 def _read_header(file: Window) -> ImageHeader | None:
@@ -99,7 +103,7 @@ def _difference(header: ImageHeader, first: ImageHeader, source: FolderSource) -
     return f"{what}: the files of {source.name} are no video; a pattern such as left_*.png can choose some of them"
 
 
-def _assemble(source: ByteSource, offsets: list[int], header: ImageHeader, fps: Fraction) -> VideoIndex:
+def _assemble(source: ByteSource, offsets: list[int], header: ImageHeader, times: FrameTimes) -> VideoIndex:
     ends = np.array(offsets, np.int64)
     sizes = np.diff(ends)
     if sizes.max() > _LARGEST_FILE:
@@ -117,19 +121,19 @@ def _assemble(source: ByteSource, offsets: list[int], header: ImageHeader, fps: 
         packet_disposable=np.full(len(sizes), DISPOSABLE_YES, np.uint8),
         packet_config=np.zeros(len(sizes), np.uint8),
         frame_packet=numbers.astype(np.int32),
-        frame_pts=numbers,
+        frame_pts=times.pts,
         byte_ranges=True,
         keys_from="headers",  # each file is one picture
         stream=StreamInfo(
             codec=header.codec,
             codec_configs=(b"",),
-            time_base=1 / fps,
+            time_base=times.time_base,
             width=header.width,
             height=header.height,
             rotation=rotation,
             mirrored=mirrored,
             # All but WebP, whose frames tell, use all codes; libavcodec does not say so of some kinds.
             color_range="" if header.codec == "webp" else "full",
-            frame_rate=fps,
+            frame_rate=times.rate,
         ),
     )

@@ -6,6 +6,7 @@ import fnmatch
 import io
 import os
 import re
+import reprlib
 import stat
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -14,6 +15,10 @@ from fractions import Fraction
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, UnsupportedError
 from videoloader.indexing.sources.base import SourceBase
@@ -24,6 +29,10 @@ _ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
 # Of 23.976 this makes 2997/125; of a Fraction as exact as 30000/1001 it makes the same.
 _LARGEST_FPS_DENOMINATOR = 1001
 _NUMBER = re.compile(r"(\d+)")
+# What may follow the path of a folder: ``davis/bear::fps=24``.
+_TIMED = re.compile(r"(.+)::(fps|timestamps)=(.+)", re.DOTALL)
+# Seconds, one a file, or the path of a list of them.
+Timestamps: TypeAlias = "str | os.PathLike[str] | Iterable[float | Fraction] | npt.NDArray[np.floating[Any]]"
 
 
 class FolderSource(SourceBase):
@@ -32,42 +41,61 @@ class FolderSource(SourceBase):
     Hidden files, files of other kinds, and folders inside are left out. Files are opened when they are read and
     closed again, so any number of threads may read, and no number of files holds descriptors.
 
+    Frames are numbered as the files are ordered, and shown when the numbers in their names say, counted from the first
+    file's: im2, im3 and im6 at 10 fps at 0, 0.1 and 0.4 s. The number is the first thing in which the names differ;
+    zeros before it and what follows it do not matter. One warning tells how many numbers are missing where they are
+    not equally far apart. Names that first differ in something else, or share a number (``left_1``, ``right_1``), do
+    not say when: their frames are taken to come evenly, with a warning where they hold numbers. Listed times are taken
+    as they are.
+
     Args:
         path: a folder; or a folder and a pattern of ``*`` and ``?`` (as in ``fnmatch``), where a folder holds more
-            than one sequence.
-        fps: frames a second; image files do not tell.
+            than one sequence. Wherever paths are taken, ``"davis/bear::fps=24"`` and
+            ``"davis/bear::timestamps=times.txt"`` stand for the arguments below, too.
+        fps: file numbers a second. Default: 1, so that seconds are numbers.
+        timestamps: seconds of each file in their order, as a list or array; or the path of a text file, relative to the
+            folder: a number of seconds a line in that order, or ``name,seconds`` for at least all files, with or
+            without a header. Times may be equal, but never fall. Default: none.
 
     Attributes:
-        name: the path as given.
+        name: the path as given, with the rate or the file of times after it where one was given.
         size: bytes of all files.
-        fps: frames a second.
+        fps: file numbers a second; 1 where times are listed.
+        timestamps: the path as given, or the seconds; None where there are none.
         files: paths of the files, in order.
         offsets: where each file begins, and at last where the last one ends.
 
     Raises:
         SourceError: the folder cannot be read, or holds no image files (of that pattern).
-        ConfigurationError: ``fps`` is no positive number.
+        ConfigurationError: ``fps`` is no positive number, ``timestamps`` are no seconds, or both are given.
 
     Example:
         >>> video = Video(FolderSource("davis/bear", fps=24))
-        >>> left = Video(FolderSource("stereo/left_*.png"))
+        >>> left = Video(FolderSource("stereo/left_*.png", timestamps=[0, 0.04]))
     """
 
     # What lies between two files are other files, each of which must be opened.
     read_through = 0
 
-    def __init__(self, path: str | os.PathLike[str], *, fps: float | Fraction = 1) -> None:
-        self.name = os.fspath(path)
-        try:
-            self.fps = Fraction(fps).limit_denominator(_LARGEST_FPS_DENOMINATOR)
-        except (ValueError, TypeError, OverflowError):
-            self.fps = Fraction(0)
-        if self.fps <= 0:
-            raise ConfigurationError(f"fps must be a positive number, got {fps!r}", self.name)
-        folder, pattern = (self.name, "*") if os.path.isdir(self.name) else os.path.split(self.name)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        fps: float | Fraction | str | None = None,
+        timestamps: Timestamps | None = None,
+    ) -> None:
+        plain, told = split_times(os.fspath(path))
+        if told and (fps is not None or timestamps is not None):
+            raise ConfigurationError("its path tells its times: give no fps or timestamps beside it", os.fspath(path))
+        fps, timestamps = told.get("fps", fps), told.get("timestamps", timestamps)
+        self.name = plain + times_suffix(plain, fps, timestamps)
+        self.fps = _rate(plain, 1 if fps is None else fps)
+        self.timestamps = _path_or_seconds(plain, timestamps)
+        folder, pattern = (plain, "*") if os.path.isdir(plain) else os.path.split(plain)
         self._folder = folder or "."
         # Before it is listed, so that no change after that goes unseen.
-        self._changed = _time_of_change(self._folder)
+        self._changed = time_of_change(self._folder)
+        self._times_changed = time_of_change(self.timestamps_file) if self.timestamps_file else None
         found = _image_files(folder, pattern, self.name)
         names = natural_order(found)
         self.files = [os.path.join(folder, name) for name in names]
@@ -76,11 +104,17 @@ class FolderSource(SourceBase):
         self._listed = [_marks_of(found[name]) for name in names]
         self._host, self._file_changed = host(), False
 
+    @property
+    def timestamps_file(self) -> str:
+        """Path of the list of times; "" where there is none."""
+        return os.path.join(self._folder, self.timestamps) if isinstance(self.timestamps, str) else ""
+
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for these files as they are: names, sizes and times of change, and the rate."""
+        """A short name for these files as they are: names, sizes and times of change, and what tells their times."""
         names = [os.path.basename(file) for file in self.files]
-        content = repr((names, self.offsets, [time for _, time, _, _ in self._listed], str(self.fps)))
+        times = (str(self.fps), str(self.timestamps), self._times_changed)
+        content = repr((names, self.offsets, [time for _, time, _, _ in self._listed], times))
         return blake2b(content.encode(), digest_size=16).hexdigest()
 
     @property
@@ -90,7 +124,7 @@ class FolderSource(SourceBase):
 
     def is_current(self) -> bool:
         """Whether no file was added, taken out or renamed since the folder was listed, nor seen to have changed."""
-        unchanged = self._changed is not None and self._changed == _time_of_change(self._folder)
+        unchanged = self._changed is not None and self._changed == time_of_change(self._folder)
         return unchanged and not self._file_changed
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
@@ -102,7 +136,7 @@ class FolderSource(SourceBase):
         Raises:
             StaleIndexError: there are other files.
         """
-        if known is not None and known.fingerprint != folder_fingerprint(self._changed):
+        if known is not None and known.fingerprint != folder_fingerprint(self._changed, self._times_changed):
             require_same(known, self.state, self.name)
 
     def file_at(self, offset: int) -> str:
@@ -155,9 +189,55 @@ class FolderSource(SourceBase):
         raise UnsupportedError("is a folder of image files, not one file", self.name)
 
 
-def folder_fingerprint(changed: int | None) -> str:
-    """What an index store remembers of a folder that was last changed then, in nanoseconds."""
-    return f"folder-{changed}"
+def folder_fingerprint(changed: int | None, times_changed: int | None) -> str:
+    """What an index store remembers of a folder, and of its list of times, last changed then, in nanoseconds."""
+    return f"folder-{changed}" + (f"-{times_changed}" if times_changed is not None else "")
+
+
+def split_times(path: str) -> tuple[str, dict[str, str]]:
+    """A path without what it says of times, and that: ``{"fps": "24"}``, ``{"timestamps": "times.txt"}`` or nothing.
+
+    Example:
+        >>> split_times("davis/bear::fps=24")
+        ('davis/bear', {'fps': '24'})
+    """
+    told = _TIMED.fullmatch(path)
+    return (told[1], {told[2]: told[3]}) if told and not os.path.exists(path) else (path, {})
+
+
+def times_suffix(source: str, fps: float | Fraction | str | None, timestamps: Timestamps | None) -> str:
+    """What a path says of times behind it, of ``FolderSource``'s arguments; nothing of seconds in a list.
+
+    Raises:
+        ConfigurationError: both are given, or the rate is none.
+    """
+    if fps is not None and timestamps is not None:
+        raise ConfigurationError("fps and timestamps exclude each other: give one of them", source)
+    if isinstance(timestamps, str | os.PathLike):
+        return f"::timestamps={os.fspath(timestamps)}"
+    return "" if fps is None else f"::fps={_rate(source, fps)}"
+
+
+def _rate(source: str, fps: float | Fraction | str) -> Fraction:
+    try:
+        rate = Fraction(fps).limit_denominator(_LARGEST_FPS_DENOMINATOR)
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError):
+        rate = Fraction(0)
+    if rate <= 0:
+        raise ConfigurationError(f"fps must be a positive number, got {fps!r}", source)
+    return rate
+
+
+def _path_or_seconds(source: str, timestamps: Timestamps | None) -> str | tuple[Fraction, ...] | None:
+    """The path of a list of times, or times as the decimals that they print as."""
+    if timestamps is None or isinstance(timestamps, str | os.PathLike):
+        return None if timestamps is None else os.fspath(timestamps)
+    try:
+        return tuple(Fraction(str(seconds)) for seconds in np.asarray(timestamps).tolist())
+    except (ValueError, TypeError):
+        raise ConfigurationError(
+            f"timestamps must be a list of seconds, or the path of one, got {reprlib.repr(timestamps)}", source
+        ) from None
 
 
 def _marks_of(status: os.stat_result) -> tuple[int, int, int, int]:
@@ -165,16 +245,20 @@ def _marks_of(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 
 
-def _time_of_change(folder: str) -> int | None:
-    """In nanoseconds; None where there is no such folder any more."""
+def time_of_change(path: str) -> int | None:
+    """In nanoseconds; None where there is no such file or folder any more."""
     try:
-        return os.stat(folder).st_mtime_ns
+        return os.stat(path).st_mtime_ns
     except OSError:
         return None
 
 
 def is_frame_folder(path: str) -> bool:
-    """Whether a path is for a FolderSource: a folder, or a pattern for files in one where no file has that name."""
+    """Whether a path is for a FolderSource: a folder, or a pattern for files in one where no file has that name.
+
+    It may say of times.
+    """
+    path, _ = split_times(path)
     if os.path.isdir(path):
         return True
     folder, name = os.path.split(path)
@@ -194,10 +278,16 @@ def natural_order(names: Iterable[str]) -> list[str]:
         ['IM1', 'im2', 'im10']
     """
     # Sorted before, so that the order of "im1" and "im01" does not hang on that of the folder.
-    return sorted(sorted(names), key=_by_numbers)
+    return sorted(sorted(names), key=number_parts)
 
 
-def _by_numbers(name: str) -> list[str | Decimal]:
+def number_parts(name: str) -> list[str | Decimal]:
+    """What stands between the numbers of a name, in small letters, at even places; the numbers at odd ones.
+
+    Example:
+        >>> number_parts("Im07.png")
+        ['im', Decimal('7'), '.png']
+    """
     # Python makes no int of thousands of digits, which a name in a table may have.
     return [Decimal(part) if i % 2 else part for i, part in enumerate(_NUMBER.split(name.casefold()))]
 

@@ -6,14 +6,15 @@ import io
 import os
 import re
 import reprlib
+from fractions import Fraction
 from functools import lru_cache
 from typing import BinaryIO, TypeAlias, cast
 from urllib.parse import unquote
 
-from videoloader.errors import ArgumentError, SourceError
+from videoloader.errors import ArgumentError, ConfigurationError, SourceError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
-from videoloader.indexing.sources.folder import FolderSource, is_frame_folder
+from videoloader.indexing.sources.folder import FolderSource, Timestamps, is_frame_folder
 from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.recordio import is_recordio, open_recordio
@@ -42,7 +43,8 @@ def open_source(source: Openable) -> ByteSource:
         source: one of
 
             - a path. One that exists is never taken for anything else. ``file://`` URLs are paths too.
-            - a folder of image files, or a pattern for some of them, ``folder/left_*.png``.
+            - a folder of image files, or a pattern for some of them, ``folder/left_*.png``; with its rate or list of
+              times behind it, ``folder::fps=24``, ``folder::timestamps=times.txt`` (see ``FolderSource``).
             - any URL that fsspec knows: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``). In
               the path of a URL two colons of its own must be written ``%3A%3A``.
             - ``"archive::member"``, the archive a path or URL, by what it holds: tar (uncompressed) or zip and the
@@ -89,8 +91,8 @@ def open_source(source: Openable) -> ByteSource:
 def _open_name(name: str) -> ByteSource:
     if os.path.isfile(name):
         return FileSource(name)
-    if is_frame_folder(name):
-        return FolderSource(name)
+    if is_frame_folder(path := _local_path(name)):
+        return FolderSource(path)
     if os.path.exists(name):
         return FileSource(name)
     if named := NAMED_STREAM.fullmatch(name):
@@ -101,11 +103,27 @@ def _open_name(name: str) -> ByteSource:
     if not member:
         if _is_remote(container):
             return RemoteSource(container)
-        path = _local_path(container)
-        return FolderSource(path) if is_frame_folder(path) else FileSource(path)
+        return FileSource(_local_path(container))
     if os.path.isdir(_local_path(container)):
         return LmdbSource(_local_path(container), member)
     return _open_member(open_archive(container), member)
+
+
+def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Timestamps | None) -> ByteSource:
+    """As ``open_source``, where a rate or times are given, as ``FolderSource`` takes them, or None for both.
+
+    Raises:
+        ConfigurationError: the source is no folder of image files, or the times are none.
+    """
+    if fps is None and timestamps is None:
+        return open_source(source)
+    path = _local_path(os.fspath(source)) if isinstance(source, str | os.PathLike) else ""
+    if not is_frame_folder(path):
+        raise ConfigurationError(
+            f"fps and timestamps are for folders of image files, and {reprlib.repr(source)} is none; AtRate and "
+            "Video.between read videos at other rates"
+        )
+    return FolderSource(path, fps=fps, timestamps=timestamps)
 
 
 def open_archive(name: str) -> ByteSource:

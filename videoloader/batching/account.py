@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from videoloader.batching.stats import LoaderStats
-from videoloader.dataset.left_out import warn_user
+from videoloader.errors import warn_user
 
 # Of the files that a loader meets; more are counted, but not listed.
 _MOST_LISTED = 65536

@@ -71,8 +71,8 @@ def _ending(path: str) -> str:
     return os.path.splitext(path)[1].lower() or "without an ending"
 
 
-def entries_of_frame_folders(root: str, class_names: Sequence[str] | None) -> Labelled:
-    """Entries for the folders in a folder that hold image files, and the class names.
+def entries_of_frame_folders(root: str, class_names: Sequence[str] | None, times: str) -> Labelled:
+    """Entries for the folders in a folder that hold image files, and the class names; ``times`` ends their paths.
 
     Raises:
         SourceError: a folder cannot be read.
@@ -81,7 +81,7 @@ def entries_of_frame_folders(root: str, class_names: Sequence[str] | None) -> La
     _, folders = list_folder(root)
     within = (root, *(os.path.join(root, name) for name in folders))
     flat = any(is_image_name(name) for path in within for name in list_folder(path)[0])
-    found = _labelled(root, flat, frame_folders_below, class_names)
+    found = _labelled(root, flat, lambda folder: (path + times for path in frame_folders_below(folder)), class_names)
     if not found:
         raise ConfigurationError("no folder in this one holds image files", root)
     return found

@@ -10,10 +10,9 @@ from typing import Any
 from videoloader.dataset.columns import ABSENT, PackedStrings, plain
 from videoloader.dataset.entry import ENDS
 from videoloader.dataset.labels import parse_labels
-from videoloader.dataset.left_out import warn_user
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.table import EntryTable, array_of, make_table
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, warn_user
 
 # What ``from_csv`` takes each column for. Frames come before seconds because they are exact.
 _GUESSES = {

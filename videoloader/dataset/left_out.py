@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterable
+
+from videoloader.errors import warn_user
 
 _TOLD = 5
 
@@ -30,11 +30,3 @@ def tell_left_out(
             told.append(f"{len(counts) - _TOLD} more kinds")
         message = f"{counts.total()} of {total} {what} are left out ({', '.join(told)}); {listed_in} lists them{hint}"
         warn_user(f"{source}: {message}")
-
-
-def warn_user(message: str) -> None:
-    """Warn at the line of the user's code that called this library."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "videoloader":
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, UserWarning, stacklevel=level)

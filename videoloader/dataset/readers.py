@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from videoloader.dataset.entry import VideoEntry
@@ -13,6 +14,7 @@ from videoloader.dataset.missing import without_missing
 from videoloader.dataset.paths import entries_of_paths, path_text
 from videoloader.dataset.reading import read_table
 from videoloader.dataset.webdataset import shard_entries
+from videoloader.indexing.sources.folder import times_suffix
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -86,7 +88,14 @@ class DatasetReaders:
         return cls(*entries_of_files(path_text("folder", folder), file_endings(extensions), class_names))
 
     @classmethod
-    def from_frame_folders(cls, folder: str | os.PathLike[str], *, class_names: Sequence[str] | None = None) -> Self:
+    def from_frame_folders(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        class_names: Sequence[str] | None = None,
+        fps: float | Fraction | None = None,
+        timestamps: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """All folders in a folder that hold image files, each a video with one frame a file, in natural order.
 
         With such a folder (or an image) directly in ``folder``, there are no labels: ``davis/480p/bear/00000.jpg``.
@@ -94,20 +103,27 @@ class DatasetReaders:
         in Vimeo-90K's ``sequences/00001/0001/im1.png``, the labels are the groups' numbers. Hidden folders are
         skipped, links are followed. The image files are not opened here.
 
-        Frames come at one a second: seconds are frame numbers.
+        Frames are shown when the numbers in their files' names say; see ``FolderSource``. With ``fps`` or
+        ``timestamps`` the paths of the entries end with them: ``davis/480p/bear::fps=24``.
 
         Args:
             folder: the root.
             class_names: unless given, the folders' names in natural order. Another folder is an error.
+            fps: file numbers a second. Default: 1.
+            timestamps: path of a list of times, relative to each of the folders, as ``FolderSource`` takes it.
+                Default: none.
 
         Raises:
             SourceError: a folder cannot be read.
-            ConfigurationError: there is no image file, or the folders are not those of ``class_names``.
+            ConfigurationError: there is no image file, the folders are not those of ``class_names``, or ``fps`` is no
+                positive number.
 
         Example:
-            ``VideoDataset.from_frame_folders("vimeo_septuplet/sequences")``
+            ``VideoDataset.from_frame_folders("davis/480p", fps=24)``
         """
-        return cls(*entries_of_frame_folders(path_text("folder", folder), class_names))
+        root = path_text("folder", folder)
+        listed = None if timestamps is None else path_text("timestamps", timestamps)
+        return cls(*entries_of_frame_folders(root, class_names, times_suffix(root, fps, listed)))
 
     @classmethod
     def from_csv(

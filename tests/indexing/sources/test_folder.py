@@ -151,7 +151,7 @@ def test_a_named_pipe_is_no_image(tmp_path):
         open_source(tmp_path)
 
 
-@pytest.mark.parametrize("fps", [0, -1, float("nan"), float("inf"), "fast", None])
+@pytest.mark.parametrize("fps", [0, -1, float("nan"), float("inf"), "fast"])
 def test_a_rate_is_a_positive_number(folder, fps):
     with pytest.raises(ConfigurationError, match="fps"):
         FolderSource(folder, fps=fps)

@@ -1,0 +1,138 @@
+"""When the frames of a folder of image files are shown: by the numbers in their names, or by a list of times."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from fractions import Fraction
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import ConfigurationError, SourceError, warn_user
+from videoloader.indexing.sources import FolderSource
+from videoloader.indexing.sources.folder import number_parts
+
+# Unit of listed times: seconds since 1970 fit 64 bits in it.
+_LISTED_BASE = Fraction(1, 1_000_000_000)
+_LARGEST_TIME = 2**62
+# Numbers further apart are no frame numbers: not even nanoseconds of three days.
+_LARGEST_SPAN = 1 << 48
+
+
+class FrameTimes(NamedTuple):
+    """Times of frames in units of ``time_base`` seconds; ``rate`` is the nominal one, 0 where there is none."""
+
+    pts: npt.NDArray[np.int64]
+    time_base: Fraction
+    rate: Fraction
+
+
+def frame_times(source: FolderSource) -> FrameTimes:
+    """The time of each file of a folder; warns of numbers that are missing, and of names that do not count frames.
+
+    Raises:
+        SourceError: the list of times cannot be read.
+        ConfigurationError: it does not give each file a time, or times fall.
+    """
+    if source.timestamps is not None:
+        return FrameTimes(_listed_times(source), _LISTED_BASE, Fraction(0))
+    names = [os.path.basename(file) for file in source.files]
+    numbers = file_numbers(names)
+    if numbers is None:
+        if len(names) > 1 and any(len(number_parts(name)) > 1 for name in names):
+            warn_user(
+                f"{source.name}: the numbers in names such as {names[0]} and {names[-1]} do not count its frames, so "
+                "they are taken to come evenly; a pattern such as left_*.png chooses one sequence of several, "
+                "timestamps= gives times"
+            )
+        return FrameTimes(np.arange(len(names)), 1 / source.fps, source.fps)
+    steps = np.diff(numbers)
+    unit = gcd(*steps.tolist()) if len(steps) else 1
+    if missing := int((steps // unit - 1).sum()):
+        before = names[int((steps > unit).argmax())]
+        warn_user(
+            f"{source.name}: {missing} number{'s are' if missing > 1 else ' is'} missing among its {len(names)} files "
+            f"(first after {before}): time has gaps there, since a file's number says when it is shown"
+        )
+    return FrameTimes(numbers, 1 / source.fps, source.fps)
+
+
+def file_numbers(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
+    """int64[N]: the numbers in names that stand in natural order, counted from the first one's.
+
+    The number is the first thing in which the names differ, whatever its padding with zeros and whatever follows it.
+
+    Returns:
+        None where the names first differ in something else, share a number, or the numbers are too far apart.
+
+    Example:
+        >>> file_numbers(["clip7_0008_a.png", "clip7_0009_b.png", "clip7_12.png"]).tolist()
+        [0, 1, 4]
+    """
+    if len(names) == 1:
+        return np.zeros(1, np.int64)
+    for place, column in enumerate(zip(*map(number_parts, names), strict=False)):
+        if len(set(column)) == 1:
+            continue
+        if place % 2 == 0:
+            return None
+        first, last = int(column[0]), int(column[-1])
+        if last - first > _LARGEST_SPAN:
+            return None
+        numbers = np.array([int(number) - first for number in column], np.int64)
+        return numbers if (np.diff(numbers) > 0).all() else None
+    return None
+
+
+def _listed_times(source: FolderSource) -> npt.NDArray[np.int64]:
+    """int64[N]: the times that were given, rounded down: one that is looked up as it was given finds its frame."""
+    given, listed = source.timestamps, source.name
+    if isinstance(given, str):
+        listed = source.timestamps_file
+        times = _read_times(listed, [os.path.basename(file) for file in source.files])
+    else:
+        times = list(given or ())
+    if len(times) != len(source.files):
+        raise ConfigurationError(f"has {len(times)} times for the {len(source.files)} files of {source.name}", listed)
+    units = [time // _LISTED_BASE for time in times]
+    if any(abs(unit) > _LARGEST_TIME for unit in units):
+        raise ConfigurationError("has times that are no seconds: they are too far from zero", listed)
+    pts = np.array(units, np.int64)
+    if (falls := np.flatnonzero(np.diff(pts) < 0)).size:
+        before, after = (os.path.basename(source.files[int(falls[0]) + place]) for place in (0, 1))
+        raise ConfigurationError(f"shows {after} before {before}: times must rise in the order of the files", listed)
+    return pts
+
+
+def _read_times(path: str, names: Sequence[str]) -> list[Fraction]:
+    """Seconds from a text file: a number a line in the order of the files, or lines ``name,seconds`` in any order."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = [row for row in csv.reader(file) if row and not row[0].startswith("#")]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SourceError(f"the list of times cannot be read ({error})", path) from None
+    by_name: dict[str, Fraction] = {}
+    in_order: list[Fraction] = []
+    for number, row in enumerate(rows):
+        try:
+            seconds = Fraction(row[-1].strip())
+        except (ValueError, ZeroDivisionError):
+            if number == 0:  # a header
+                continue
+            raise ConfigurationError(
+                f"{','.join(row)!r} is no time: a line must be a number of seconds, or name,seconds", path
+            ) from None
+        in_order.append(seconds)
+        if len(row) > 1:
+            by_name[os.path.basename(row[0].strip())] = seconds
+    if not by_name:
+        return in_order
+    if unknown := [name for name in names if name not in by_name]:
+        raise ConfigurationError(
+            f"has no time for {unknown[0]} and {len(unknown) - 1} more of {len(names)} files", path
+        )
+    return [by_name[name] for name in names]
