@@ -19,6 +19,7 @@ from videoloader.decoding import Decode
 from videoloader.device import resolve_device
 from videoloader.errors import ArgumentError, ConfigurationError, check_choice
 from videoloader.indexing import Openable, VideoIndex, build_index
+from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources import choose_stream
 from videoloader.indexing.sources.folder import Timestamps
@@ -98,6 +99,8 @@ class Video:
         known = build_index(opened) if index is None else index
         if not isinstance(known, VideoIndex):
             raise ArgumentError(f"index must be a VideoIndex, got {known!r}: IndexStore(path).get(source) gives one")
+        if index is None:
+            tell_of_frame_times([known])
         if stream_index not in (None, known.stream.stream_number):
             raise ConfigurationError(f"the index is of another stream than stream_index={stream_index}", known.source)
         self._reader = VideoReader(opened, known.with_times(times), self.device, decode, output, on_corrupt)

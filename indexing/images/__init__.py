@@ -1,6 +1,7 @@
 """Image files, each one frame: what their own headers tell, without decoding them."""
 
+from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.images.index import index_images
 from videoloader.indexing.images.jpeg import has_own_tables, is_cut_off
 
-__all__ = ["has_own_tables", "index_images", "is_cut_off"]
+__all__ = ["has_own_tables", "index_images", "is_cut_off", "tell_of_frame_times"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import gcd
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, SourceError, warn_user
+from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import FolderSource
 from videoloader.indexing.sources.folder import number_parts
 
@@ -24,7 +24,7 @@ _LARGEST_SPAN = 1 << 48
 
 
 class FrameTimes(NamedTuple):
-    """Times of frames in units of ``time_base`` seconds; ``rate`` is the nominal one, 0 where there is none."""
+    """Times of frames in units of ``time_base`` seconds; ``rate`` is the nominal one, 0 where nothing tells it."""
 
     pts: npt.NDArray[np.int64]
     time_base: Fraction
@@ -32,7 +32,7 @@ class FrameTimes(NamedTuple):
 
 
 def frame_times(source: FolderSource) -> FrameTimes:
-    """The time of each file of a folder; warns of numbers that are missing, and of names that do not count frames.
+    """The time of each file of a folder. Without a list of times and numbers that count frames they come evenly.
 
     Raises:
         SourceError: the list of times cannot be read.
@@ -43,22 +43,42 @@ def frame_times(source: FolderSource) -> FrameTimes:
     names = [os.path.basename(file) for file in source.files]
     numbers = file_numbers(names)
     if numbers is None:
-        if len(names) > 1 and any(len(number_parts(name)) > 1 for name in names):
-            warn_user(
-                f"{source.name}: the numbers in names such as {names[0]} and {names[-1]} do not count its frames, so "
-                "they are taken to come evenly; a pattern such as left_*.png chooses one sequence of several, "
-                "timestamps= gives times"
-            )
-        return FrameTimes(np.arange(len(names)), 1 / source.fps, source.fps)
-    steps = np.diff(numbers)
-    unit = gcd(*steps.tolist()) if len(steps) else 1
-    if missing := int((steps // unit - 1).sum()):
-        before = names[int((steps > unit).argmax())]
-        warn_user(
-            f"{source.name}: {missing} number{'s are' if missing > 1 else ' is'} missing among its {len(names)} files "
-            f"(first after {before}): time has gaps there, since a file's number says when it is shown"
-        )
+        has_numbers = any(len(number_parts(name)) > 1 for name in names)
+        return FrameTimes(np.arange(len(names)), 1 / source.fps, Fraction(0) if has_numbers else source.fps)
     return FrameTimes(numbers, 1 / source.fps, source.fps)
+
+
+def tell_of_frame_times(indexes: Iterable[VideoIndex]) -> None:
+    """Warn once of numbers that are missing among image files, and once of names that do not count frames.
+
+    Numbers that are equally far apart count as complete.
+    """
+    missing: dict[str, int] = {}
+    files = 0
+    uncounted: list[str] = []
+    for index in indexes:
+        if index.container != "images" or len(index) < 2 or index.stream.time_base == _LISTED_BASE:
+            continue
+        steps = np.diff(index.frame_pts)
+        if gaps := int((steps // np.gcd.reduce(steps) - 1).sum()):
+            missing[index.source] = gaps
+            files += len(index)
+        elif not index.stream.frame_rate:
+            uncounted.append(index.source)
+    if missing:
+        warn_user(
+            f"{_named([*missing])}: {sum(missing.values())} of the numbers in between are missing among {files} image "
+            "files: time has gaps there, since a file's number says when it is shown"
+        )
+    if uncounted:
+        warn_user(
+            f"{_named(uncounted)}: the numbers in the names of image files do not count frames, so these are taken to "
+            "come evenly; a pattern such as left_*.png chooses one sequence of several, timestamps= gives times"
+        )
+
+
+def _named(sources: Sequence[str]) -> str:
+    return sources[0] + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
 
 
 def file_numbers(names: Sequence[str]) -> npt.NDArray[np.int64] | None:

@@ -27,6 +27,7 @@ from videoloader.errors import (
     VideoLoaderError,
 )
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
+from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.sampling import CountsByLength, FrameMode
@@ -244,6 +245,7 @@ def _index_all(
 
     with executor_of(workers, "videoloader-index") as pool:
         made = list(pool.map(row, dataset))
+    tell_of_frame_times(indexes.values())
     errors = {number: each for number, each in enumerate(made) if isinstance(each, VideoLoaderError)}
     numbers = np.array([(0, 0, 0) if isinstance(each, VideoLoaderError) else each for each in made], np.int64)
     return _usable(dataset, numbers.T, indexes, errors), errors.values()

@@ -41,7 +41,7 @@ def test_numbers_say_when_frames_are_shown(tmp_path):
     times, told = times_of(tmp_path, GAPS)
     assert times == [0, 1, 4, 5, 6]
     assert told == [
-        "2 numbers are missing among its 5 files (first after 2.png): time has gaps there, since a file's number says "
+        "2 of the numbers in between are missing among 5 image files: time has gaps there, since a file's number says "
         "when it is shown"
     ]
 
@@ -52,6 +52,19 @@ def test_it_is_told_once_where_the_user_is(gaps):
         video = vl.Video(gaps, device="cpu")
         video[:]
     assert [each.filename for each in told] == [__file__]
+
+
+def test_data_sets_tell_once_of_all_their_folders(gaps):
+    write_frames(gaps.parent / "more", ["1.png", "3.png", "4.png"])
+    write_frames(gaps.parent / "none", ["1.png", "2.png"])
+    write_frames(gaps.parent / "two", ["left_1.png", "right_1.png"])
+    data = vl.VideoDataset.from_frame_folders(gaps.parent)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        vl.VideoLoader(data, vl.EveryWindow(2), batch_size=1, device="cpu", num_workers=1)
+    assert [each.filename for each in told] == [__file__, __file__]
+    assert str(told[0].message).startswith(f"{gaps} and 1 more: 3 of the numbers in between are missing among 8 image")
+    assert str(told[1].message).startswith(f"{gaps.parent / 'two'}: the numbers in the names of image files do not")
 
 
 @pytest.mark.filterwarnings("ignore:.*missing")
@@ -119,7 +132,7 @@ def test_the_number_is_what_names_first_differ_in(tmp_path, names, times):
 def test_names_that_do_not_count_frames_are_told_of(tmp_path, names):
     times, (told,) = times_of(tmp_path, names, fps=2)
     assert times == [number / 2 for number in range(len(names))]
-    assert told.startswith("the numbers in names such as ")
+    assert told.startswith("the numbers in the names of image files do not count frames")
     assert "are taken to come evenly" in told
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from videoloader.dataset import VideoEntry, entry_range
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.forks import after_fork
+from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames, Indexes
@@ -25,7 +26,9 @@ class _Files:
 
     def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]:
         opened = open_source(source)
-        return build_index(opened), state_of(opened)
+        index = build_index(opened)
+        tell_of_frame_times([index])
+        return index, state_of(opened)
 
 
 class VideoIndexes:
