@@ -4,7 +4,8 @@ Without a folder it writes its own data set first: textures and shapes that move
 variable frame rate and as folders of images with missing numbers. The network is told when its target is shown.
 
     python samples/frame_interpolation/train.py
-    python samples/frame_interpolation/train.py /data/my_videos
+    python samples/frame_interpolation/train.py --test-folder /data/my_videos    # trained on its own, tested on these
+    python samples/frame_interpolation/train.py /data/my_videos                  # trained and tested on these
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def warp(frames: torch.Tensor, motion: torch.Tensor) -> torch.Tensor:
 
 
 def differences(first: torch.Tensor, second: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    """[B, 49, H, W]: how much the inputs differ where each pixel came from and goes to, if it moves by -3 … 3."""
+    """[B, 49, H, W]: how much the inputs differ where a pixel comes from and where it goes to, for each motion."""
     found = []
     for y, x in product(range(-REACH, REACH + 1), repeat=2):
         motion = torch.tensor([x, y], device=first.device)[None, :, None, None].expand(len(t), 2, *first.shape[-2:])
@@ -46,7 +47,7 @@ def differences(first: torch.Tensor, second: torch.Tensor, t: torch.Tensor) -> t
 
 
 class Stage(nn.Sequential):
-    """Motion from the first input (x, y), to the second, and which of them is seen: 5 channels, from ``channels``."""
+    """Finds 5 channels: motion from the first input and to the second (x and y each), and which of the two is seen."""
 
     def __init__(self, channels: int) -> None:
         widths = (channels, 64, 64, 64, 48)
@@ -55,7 +56,7 @@ class Stage(nn.Sequential):
 
 
 class Interpolator(nn.Module):
-    """About 0.3 M parameters: motion is found at a quarter of the size, and made better at a half."""
+    """About 0.25 M parameters: motion is found at a quarter of the size, and made better at a half."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,6 +102,7 @@ def test(model: nn.Module, loader: vl.VideoLoader) -> tuple[float, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train a small network to interpolate frames.")
     parser.add_argument("folder", type=Path, nargs="?", help="videos; a fifth of them is held out for the test")
+    parser.add_argument("--test-folder", type=Path, help="videos that take the place of those held out")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -119,23 +121,27 @@ def main() -> int:
     else:
         train, held_out = vl.VideoDataset.from_folder(args.folder).split(0.8, seed=args.seed)
 
-    def loader(data: vl.VideoDataset, transforms: list[vl.Transform], shuffle: bool) -> vl.VideoLoader:
+    if args.test_folder:
+        held_out = vl.VideoDataset.from_folder(args.test_folder)
+
+    def loader(data: vl.VideoDataset, clips: int, transforms: list[vl.Transform], shuffle: bool) -> vl.VideoLoader:
+        # Random groups of five frames in one scene: the outer two are the inputs, one of the others is the target.
+        cuts = "cuts" if "cuts" in data[0].columns else None
         return vl.VideoLoader(
             data,
-            # Random groups of five frames in one scene: the outer two are the inputs, one of the others is the target.
-            vl.FrameTuples((0, 4), (1, 2, 3), random_targets=1, clips=32, cuts=None if args.folder else "cuts"),
+            vl.FrameTuples((0, 4), (1, 2, 3), random_targets=1, clips=clips, cuts=cuts),
             batch_size=args.batch_size,
             device=args.device,
             num_workers=args.workers,
             transforms=[vl.Resize(SIZE), *transforms, vl.ToFloat()],
             shuffle=shuffle,
             seed=args.seed,
-            on_error="skip" if args.folder else "raise",
+            on_error="skip",
         )
 
     # A crop, a flip and a direction are one for all frames of a clip.
-    train_loader = loader(train, [vl.RandomCrop(64), vl.RandomHorizontalFlip(), vl.Reverse()], shuffle=True)
-    test_loader = loader(held_out, [vl.CenterCrop(SIZE)], shuffle=False)
+    train_loader = loader(train, 32, [vl.RandomCrop(64), vl.RandomHorizontalFlip(), vl.Reverse()], shuffle=True)
+    test_loader = loader(held_out, 8, [vl.CenterCrop(SIZE)], shuffle=False)
     print(f"{len(train)} videos to train on, {len(held_out)} to test")
 
     model = Interpolator().to(args.device)

@@ -208,6 +208,8 @@ def test_arguments_that_make_no_sense(gaps):
             vl.FolderSource(gaps, timestamps=listed)
     with pytest.raises(vl.ConfigurationError, match="exclude each other"):
         vl.Video(gaps, fps=24, timestamps=[0, 1, 2, 3, 4])
+    with pytest.raises(vl.ConfigurationError, match="the index tells the times"):
+        vl.Video(gaps, fps=24, index=build_index(gaps))
     with pytest.raises(vl.ConfigurationError, match="its path tells its times"):
         vl.Video(f"{gaps}::fps=24", fps=24)
     with pytest.raises(vl.ConfigurationError, match=r"are for folders of image files, and .* is none; AtRate"):
