@@ -120,3 +120,10 @@ def test_a_class_of_ones_own_is_told_apart_from_its_base() -> None:
     with pytest.raises(TypeError, match="other") as raised:
         Half(other=3)  # type: ignore[call-arg]
     assert not isinstance(raised.value, ArgumentError)
+
+
+def test_what_python_calls_by_itself_costs_no_more() -> None:
+    for door in (vl.Video.__getitem__, vl.Video.__len__, vl.VideoDataset.__getitem__, vl.VideoLoader.__iter__):
+        assert not hasattr(door, "__wrapped__")
+    assert vl.Video.read.__qualname__ == "Video.read"
+    assert "transforms" in inspect.signature(vl.Video.read).parameters
