@@ -76,9 +76,9 @@ def mode_of(given: Any) -> FrameMode:
         >>> mode_of(range(0, 6, 2))
         FrameList(frames=(0, 2, 4), pad='none')
     """
-    if isinstance(given, FrameMode) and not isinstance(given, type):
-        return given
     numbers = several_integers(given)
+    if numbers is None and isinstance(given, FrameMode) and not isinstance(given, type):
+        return given
     if numbers is None or numbers.dtype == np.bool_:
         raise ArgumentError(
             "mode must be a frame mode, such as RandomWindow(16, stride=4), or a list, range, 1-D array or 1-D tensor "
