@@ -58,7 +58,7 @@ def loader(**arguments: Any) -> vl.VideoLoader:
         (lambda: VIDEO.read(), r"Video.read needs the argument mode, such as mode=RandomWindow\(16, stride=4\)"),
         (lambda: VIDEO.between(1.0), "Video.between needs the argument stop"),
         (lambda: VIDEO.between(1, 2, 8), "Video.between takes start and stop by position .* write fps=8"),
-        (lambda: VIDEO.stream(mem=3), "Video.stream has no argument mem: write memory"),
+        (lambda: VIDEO.stream(memroy=3), "Video.stream has no argument memroy: write memory"),
         (lambda: DATA.where(min_width=3), 'VideoDataset.where has no argument min_width: write condition="width >= …"'),
         (lambda: DATA.split(0.8, 3), "VideoDataset.split takes share by position .* write seed=3"),
         (lambda: DATA.split(train_size=0.8), "VideoDataset.split has no argument train_size: write share"),

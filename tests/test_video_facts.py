@@ -75,6 +75,9 @@ def test_loaders_and_tables_are_told_in_one_line(sample: Sample) -> None:
     assert repr(DecodingLoader([[ClipRequest(path, [0])]], device="cpu")) == "DecodingLoader(list, epoch 0, on cpu)"
     assert repr(BatchStream(lambda: loader, shard_id=1, num_shards=2)) == "BatchStream(shard 1 of 2, epoch 0)"
     assert len(repr(vl.VideoLoader(data, range(60), batch_size=1, device="cpu", num_workers=1))) < 200
+    composed = vl.Compose(vl.Resize(32), dtype="float16")
+    assert repr(composed).startswith("Compose([Resize(size=32, ")
+    assert repr(composed).endswith("], dtype='float16', layout='TCHW')")
     index = vl.build_index(path)
     assert repr(index) == f"VideoIndex({path!r}, mp4, 60 frames in 60 packets, h264 160×128, method='tables')"
     assert (

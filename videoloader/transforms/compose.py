@@ -54,6 +54,9 @@ class Compose:
         if self._plan.views > 1 or self._plan.mixing is not None:
             raise ConfigurationError("Compose gives one clip for each: no views, no mixing")
 
+    def __repr__(self) -> str:
+        return f"Compose({list(self.transforms)}, dtype={self.dtype!r}, layout={self.layout!r})"
+
     @overload
     def __call__(
         self,
