@@ -251,7 +251,7 @@ def named_elsewhere(given: str, known: Collection[str]) -> str | None:
 
 
 def _instead(given: str, known: list[str]) -> str:
-    alike = [f"write {name}" for name in get_close_matches(given.lower(), known, n=1, cutoff=0.7)]
+    alike = [f"write {name}" for name in get_close_matches(given.lower(), known, n=1, cutoff=0.65)]
     return (
         named_elsewhere(given, known) or next(iter(alike), None) or f"it takes {', '.join(known) if known else 'none'}"
     )

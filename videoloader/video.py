@@ -17,7 +17,7 @@ from videoloader.batching.video_clips import make_clips
 from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import resolve_device
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice
+from videoloader.errors import ArgumentError, ConfigurationError, check_choice, check_positive_or_none
 from videoloader.indexing import Openable, VideoIndex, build_index
 from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.index import Times
@@ -330,6 +330,7 @@ class Video:
                 several times.
 
         Raises:
+            ConfigurationError: ``frames`` is no slice, or ``memory`` no positive number.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``), and all before it have
                 been given out.
 
@@ -337,13 +338,14 @@ class Video:
             >>> for frame in video.stream(slice(100, 200)):
             ...     show(frame)
         """
+        check_positive_or_none(memory=memory)
         numbers = np.arange(*frames.indices(len(self)), dtype=np.int64)
         height, width = self.index.stream.display_size
         if memory is None:
             on_gpu = self.device.type == "cuda"
             memory = torch.cuda.mem_get_info(self.device)[0] // 4 if on_gpu else 1 << 30
         most = max(memory // (3 * height * width), 2)
-        yield from self._reader.stream(numbers, most)
+        return self._reader.stream(numbers, most)
 
     def _make_clips(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch.utils.data
 from first_day import Mistakes, batch, check_answer, data, first, loader, video
@@ -41,7 +42,7 @@ MISTAKES: Mistakes = {
     ),
     "PyTorch's Subset": (
         lambda: loader(dataset=torch.utils.data.Subset(data(), [0])),
-        "dataset must be a VideoDataset … choose rows with its own where, filter or a",
+        "dataset must be a … write data[subset.indices]",
     ),
     "the mode first": (
         lambda: vl.VideoLoader(vl.RandomWindow(4), data(), batch_size=2),
@@ -52,10 +53,10 @@ MISTAKES: Mistakes = {
     "a number for a mode": (lambda: loader(16), "mode must be a frame mode, such as … got 16"),
     "a word for a mode": (lambda: loader("random"), "mode must be a frame mode, such as … got 'random'"),
     "the class of a mode": (lambda: loader(vl.RandomWindow), "mode must be a frame mode"),
-    "a transform for a mode": (lambda: loader(vl.Resize(32)), "mode must be a frame mode … got Resize(size=32"),
-    "a list of modes": (lambda: loader([vl.RandomWindow(4)]), "frames must be a list … got (RandomWindow(l"),
-    "floats for a mode": (lambda: loader([0.0, 0.5]), "frames must be a list of one or more … got (0.0, 0.5)"),
-    "MMAction2's dict for a mode": (lambda: loader({"clip_len": 4}), "frames must be a list … got ('clip_len',)"),
+    "a transform for a mode": (lambda: loader(vl.Resize(32)), "mode must be a frame mode … got Resize(size=3"),
+    "a list of modes": (lambda: loader([vl.RandomWindow(4)]), "mode must be a frame mode … got [RandomWindow"),
+    "floats for a mode": (lambda: loader([0.0, 0.5]), "mode must be a frame mode … got [0.0, 0.5]"),
+    "MMAction2's dict for a mode": (lambda: loader({"clip_len": 4}), "mode must be a frame mode … got {'clip_len': 4}"),
     "a frame after the end": (lambda: first([0, 500]), "a.mp4 … frame 500 is outside the 30 frames to choose"),
     "a mode that fits no video": (lambda: loader(vl.RandomWindow(5000, pad="none")), "RandomWindow(length=5000"),
     "a batch size by position": (lambda: vl.VideoLoader(data(), vl.RandomWindow(4), 8), "VideoLoader takes … write"),
@@ -175,7 +176,7 @@ MISTAKES: Mistakes = {
     "two and a half workers": (lambda: loader(num_workers=2.5), "num_workers must be … got 2.5"),
     "workers of the CPU in quotes": (lambda: loader(cpu_workers="2"), "cpu_workers must be an … got '2'"),
     "a prefetch of 0": (lambda: loader(prefetch=0), "prefetch must be a positive integer, got 0"),
-    "a prefetch in quotes": (lambda: loader(prefetch="2"), "VideoLoader's prefetch must be an integer or … got '2'"),
+    "a prefetch in quotes": (lambda: loader(prefetch="2"), "prefetch must be … got '2'"),
     "a cache in words": (lambda: loader(gop_cache="1G"), "gop_cache must be an integer of at least 0, got '1G'"),
     "half a repeat": (lambda: loader(repeats=1.5), "repeats must be a positive integer, got 1.5"),
     "no such device": (lambda: loader(device="gpu"), "device is 'gpu', not 'auto', 'cpu', 'cuda' or 'cuda:N'"),
@@ -207,7 +208,7 @@ MISTAKES: Mistakes = {
     "no shards": (lambda: loader(num_shards=0, shard_id=0), "num_shards must be a positive integer, got 0"),
     "an index that is not there": (lambda: loader(index="no.db"), "no.db … the index store cannot be opened"),
     "a video for an index": (lambda: loader(index="a.mp4"), "a.mp4 … is not an index store (file is not a"),
-    "a list of indexes": (lambda: loader(index=["t.db"]), "IndexStore's path must be a string … got ['t.db']"),
+    "a list of indexes": (lambda: loader(index=["t.db"]), "must be … got ['t.db']"),
     "a bar for on_indexed": (lambda: loader(on_indexed=True), "VideoLoader's on_indexed must be a … got True"),
     "a video that cannot be read": (
         lambda: loader(dataset=VD.from_paths(["a.mp4", "half.mp4"])),
@@ -267,6 +268,9 @@ MISTAKES: Mistakes = {
         lambda: batch().replay(0, torch.zeros(4, 10, 10), "mask"),
         "the clip shows (0, 0, 128, 160) (top, left, height, width) of its … give what is in the video's size",
     ),
+    "an array for a mask": (lambda: batch().replay(0, np.zeros((4, 128, 160)), "mask"), "tensor must be a Tensor"),
+    "no row of a mask": (lambda: batch().replay(torch.zeros(4, 128, 160)), "Batch.replay needs the argument tensor"),
+    "points in a list": (lambda: batch().to_source([[1, 2]]), "points must be a Tensor, got [[1, 2]]"),
     "points of one number": (lambda: batch().to_source(torch.zeros(3)), "points are [3], not [2, ..., 2] or"),
     "PyTorch's DataLoader": (lambda: vl.DataLoader, "module videoloader has no attribute … write VideoLoader"),
 }

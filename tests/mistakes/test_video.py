@@ -53,7 +53,7 @@ MISTAKES: Mistakes = {
     ),
     "no such way with damage": (
         lambda: vl.Video("a.mp4", device="cpu", on_corrupt="skip"),
-        "on_corrupt must be one of warn, raise, ignore, got 'skip'",
+        "on_corrupt must be one of … got 'skip'",
     ),
     "decord's ctx": (lambda: vl.Video("a.mp4", ctx="cpu(0)"), "Video has no argument ctx … write device"),
     "decord's num_threads": (lambda: vl.Video("a.mp4", num_threads=4), "Video has no argument … leave it out, all"),
@@ -154,6 +154,11 @@ MISTAKES: Mistakes = {
     "memory in words": (lambda: vl.set_decoder_memory("1G"), "limit must be a positive integer, got '1G'"),
     "a folder source of a number": (lambda: vl.FolderSource(1), "FolderSource's path must be a string … got 1"),
     "a folder source without a rate": (lambda: vl.FolderSource("classes", fps=0), "fps must be"),
+    "one frame to stream": (lambda: video().stream(5), "Video.stream's frames must be a slice, got 5"),
+    "listed frames to stream": (lambda: video().stream([0, 1]), "Video.stream's frames must be a slice … got [0, 1]"),
+    "memory of a stream in words": (lambda: video().stream(memory="1G"), "memory must be a positive … got '1G'"),
+    "memory of a stream below 0": (lambda: video().stream(memory=-1), "memory must be a positive … got -1"),
+    "another name of memory": (lambda: video().stream(mem=1), "Video.stream has no argument mem: write memory"),
     "decord's VideoReader": (lambda: vl.VideoReader, "module videoloader has no attribute … write Video"),
     "torchcodec's VideoDecoder": (lambda: vl.VideoDecoder, "module videoloader has no attribute … write Video"),
     "PyTorchVideo's EncodedVideo": (lambda: vl.EncodedVideo, "module videoloader has no attribute … write Video"),
@@ -161,7 +166,6 @@ MISTAKES: Mistakes = {
     "decord's cpu": (lambda: vl.cpu, 'module videoloader has no attribute cpu … write device="cpu"'),
     "a slip in a class's name": (lambda: vl.RandomWindows, "module videoloader has no … write RandomWindow"),
     "small letters": (lambda: vl.videoloader, "module videoloader has no attribute videoloader … write VideoLoader"),
-    "a package that must be imported": (lambda: vl.interop, "module videoloader has no attribute … write from"),
 }
 
 
