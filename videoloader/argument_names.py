@@ -123,8 +123,8 @@ _INSTEAD = (
     ("transform transforms", "class_names", "give it to the loader, as VideoLoader(data, mode, transforms=[…])"),
     ("num_ffmpeg_threads num_threads", "source", _LEAVE_OUT + "all cores are used"),
     ("seek_mode", "source", _LEAVE_OUT + "every frame is exact"),
-    ("dimension_order", "source", _LEAVE_OUT + "frames are [3, H, W]; a VideoLoader has layout="),
-    ("height width", "source", _LEAVE_OUT + "frames have the video's size; a VideoLoader has transforms="),
+    ("dimension_order", "source", _LEAVE_OUT + "frames are [3, H, W]; video.read has layout="),
+    ("height width", "source", _LEAVE_OUT + "frames have the video's size; video.read has transforms="),
     ("inplace to_bgr to_rgb", "mean", _LEAVE_OUT + "frames are RGB, and new"),
     ("test_mode", "jitter", "write jitter=False"),
 )

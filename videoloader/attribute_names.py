@@ -18,6 +18,7 @@ from videoloader.errors import MissingAttributeError
 _C = TypeVar("_C", bound=type)
 _LISTED = "video[[0, 5, 9]]"
 _AT_TIMES = "video.read(Timestamps([0.5, 1.5]))"
+_READ = "video.read(mode, transforms=[…])"
 _TRANSFORMS = "VideoLoader(data, …, transforms=[…])"
 _DATASET = "loader.num_clips for the clips in an epoch; the data set is what the loader was made of"
 # What to write, for each class, in place of a name that it does not have.
@@ -45,10 +46,11 @@ _INSTEAD: Mapping[str, Mapping[str, str]] = {
         "num_frames": "len(video)",
         "seek": "video[5] or video.at(1.5)",
         "seek_accurate": "video[5]",
+        "set_current_stream": "Video(source, stream_index=1)",
         "size": "video.height and video.width, or video.shape",
         "skip_frames": "video[10:40:2]",
-        "transform": _TRANSFORMS,
-        "transforms": _TRANSFORMS,
+        "transform": _READ,
+        "transforms": _READ,
     },
     "Clip": {"fps": "video.fps", "labels": "batch.labels; clips of a Video have none", "pts": "clip.timestamps"},
     "Batch": {
@@ -60,7 +62,7 @@ _INSTEAD: Mapping[str, Mapping[str, str]] = {
         "image": "batch.frames",
         "images": "batch.frames",
         "imgs": "batch.frames",
-        "indices": "batch.clips",
+        "indices": "batch.rows or batch.clips",
         "items": "batch.frames, batch.labels, …",
         "keys": "batch.frames, batch.labels, …",
         "label": "batch.labels",

@@ -61,7 +61,7 @@ MISTAKES: Mistakes = {
     "torchcodec's seek_mode": (lambda: vl.Video("a.mp4", seek_mode="exact"), "Video has no argument … leave it out"),
     "torchcodec's dimension_order": (
         lambda: vl.Video("a.mp4", dimension_order="NHWC"),
-        "Video has no argument dimension_order … leave it out, frames are [3, H, W]; a",
+        "Video has no argument dimension_order … leave it out, frames are [3, H, W]; video.read",
     ),
     "torchcodec's num_ffmpeg_threads": (
         lambda: vl.Video("a.mp4", num_ffmpeg_threads=4),
