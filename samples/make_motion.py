@@ -40,8 +40,7 @@ def draw_scene(seconds: npt.NDArray[np.float64], rng: np.random.Generator) -> np
     time = torch.from_numpy(seconds - seconds.mean()).float()[:, None, None]
     frames = torch.zeros(len(seconds), 3, SIZE, SIZE)
     for layer in range(4):
-        # In pixels a second. Half of the backgrounds stand still, as most cameras do.
-        speed, angle = rng.uniform(0, 75) if layer else max(rng.uniform(-30, 30), 0), rng.uniform(0, 2 * np.pi)
+        speed, angle = rng.uniform(0, 75 if layer else 30), rng.uniform(0, 2 * np.pi)  # pixels a second
         start = rng.uniform(-SIZE / 3, SIZE / 3, 2) if layer else (0.0, 0.0)
         along = x - start[0] - speed * np.cos(angle) * time  # [T, H, W], seen from the shape
         down = y - start[1] - speed * np.sin(angle) * time

@@ -47,12 +47,12 @@ def differences(first: torch.Tensor, second: torch.Tensor, t: torch.Tensor) -> t
 
 
 class Stage(nn.Sequential):
-    """Finds 6 channels: motion from the first input and to the second (x and y each), which is seen, what is still."""
+    """Finds 5 channels: motion from the first input and to the second (x and y each), and which of the two is seen."""
 
     def __init__(self, channels: int) -> None:
         widths = (channels, 64, 64, 64, 48)
         layers = [(nn.Conv2d(before, after, 3, 1, 1), nn.PReLU(after)) for before, after in pairwise(widths)]
-        super().__init__(*(part for layer in layers for part in layer), nn.Conv2d(48, 6, 3, 1, 1))
+        super().__init__(*(part for layer in layers for part in layer), nn.Conv2d(48, 5, 3, 1, 1))
 
 
 class Interpolator(nn.Module):
@@ -61,7 +61,7 @@ class Interpolator(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.coarse = Stage((2 * REACH + 1) ** 2 + 7)
-        self.fine = Stage(19)
+        self.fine = Stage(18)
 
     def forward(self, inputs: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
         """[B, 3, H, W] at ``times`` (float[B], 0 is the first input's, 1 the second's) from [B, 2, 3, H, W]."""
@@ -74,9 +74,8 @@ class Interpolator(nn.Module):
         seen = [avg_pool2d(frames, 2) for frames in (first, second, *moved, found, t.expand(-1, 1, *first.shape[-2:]))]
         found = found + interpolate(self.fine(torch.cat(seen, 1)), scale_factor=2, mode="bilinear")
         moved = warp(first, -4 * t * found[:, :2]), warp(second, 4 * (1 - t) * found[:, 2:4])
-        weights = (1 - t) * torch.sigmoid(found[:, 4:5]), t * torch.sigmoid(-found[:, 4:5])
-        moving = (moved[0] * weights[0] + moved[1] * weights[1]) / (weights[0] + weights[1])
-        return torch.lerp(moving, blend(inputs, times), torch.sigmoid(found[:, 5:]))
+        weights = (1 - t) * torch.sigmoid(found[:, 4:]), t * torch.sigmoid(-found[:, 4:])
+        return (moved[0] * weights[0] + moved[1] * weights[1]) / (weights[0] + weights[1])
 
 
 def blend(inputs: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
