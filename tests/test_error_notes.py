@@ -168,7 +168,7 @@ def test_modes_of_a_video(paths: list[str], fails_in: str) -> None:
     with vl.Video(paths[2], device="cpu") as video:
         printed = own_error(lambda: video.read_clips(OwnMode(fails_in)))
     assert f"in the frame mode OwnMode(fails_in='{fails_in}'" in printed
-    assert f"for {paths[2]}" in printed
+    assert paths[2] in printed
 
 
 @pytest.mark.parametrize("front_end", FRONT_ENDS.values(), ids=FRONT_ENDS)

@@ -23,7 +23,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -77,6 +77,9 @@ class PatchedSource:
                 part = patch[begin - at : offset + len(data) - at]
                 data = data[: begin - offset] + part + data[begin - offset + len(part) :]
         return data
+
+    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
 
     def open(self) -> io.BufferedIOBase:
         return io.BufferedReader(_File(self))

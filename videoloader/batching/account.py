@@ -27,6 +27,9 @@ class LoaderAccount:
         unreadable: (path, reason) of what was left out or replaced: rows, and files of clips with their first reason.
     """
 
+    # Kept here: the names of a module are None by the time that it says yes.
+    _is_finalizing = staticmethod(sys.is_finalizing)
+
     def __init__(self, left_out: Iterable[tuple[str, str]] = (), *, expects_padding: bool = False) -> None:
         self.stats = LoaderStats()
         self.unreadable = list(dict.fromkeys(left_out))
@@ -41,7 +44,7 @@ class LoaderAccount:
         self._begin_loop()
 
     def __exit__(self, *error: object) -> None:
-        if not sys.is_finalizing():
+        if not self._is_finalizing():
             self._end_loop()
 
     def leave_out(self, path: str, reason: str) -> None:
