@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import UnsupportedError
-from videoloader.indexing.bitstream.intra_pictures import has_own_tables
+from videoloader.indexing.bitstream.jpeg import has_own_tables
 from videoloader.indexing.bitstream.random_access import (
     MARKED_BY_DECODER,
     is_intra_only,

@@ -8,30 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.jpeg import END, SCAN, iterate_segments
 
 # Bytes: what is read of a packet stands within these.
 LONGEST_HEAD = 512
-
-# Markers of JPEG (ITU-T T.81, table B.1).
-_QUANTIZATION, _HUFFMAN, _LOSSLESS = 0xDB, 0xC4, 0xC3
-
-
-def has_own_tables(payload: bytes | memoryview) -> bool | None:
-    """Whether a JPEG picture brings tables along, instead of using those of an earlier one or libavcodec's own.
-
-    Returns:
-        None where these bytes have no tables, and end before the picture's samples begin.
-    """
-    ended = False
-    found: set[int] = set()
-    for kind, _ in iterate_segments(payload):
-        if kind in (SCAN, END):
-            ended = True
-            break
-        found.add(kind)
-    has_tables = _HUFFMAN in found and (_QUANTIZATION in found or _LOSSLESS in found)
-    return has_tables if has_tables or ended else None
 
 
 def _h263(head: bytes) -> bool:

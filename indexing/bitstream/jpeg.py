@@ -1,4 +1,4 @@
-"""The frame header of JPEG pictures (ITU-T T.81, B.2)."""
+"""Segments of JPEG pictures before their samples (ITU-T T.81, annex B): which tables there are, the frame header."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _CHROMA: dict[tuple[int, ...], str] = {(1, 1, 1, 1, 1, 1): "444", (2, 1, 1, 1, 1
 # Markers that stand alone (table B.1).
 WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
 SCAN, END = 0xDA, 0xD9
+QUANTIZATION, HUFFMAN, LOSSLESS = 0xDB, 0xC4, 0xC3
 
 
 def iterate_segments(picture: bytes | memoryview) -> Iterator[tuple[int, int]]:
@@ -28,6 +29,30 @@ def iterate_segments(picture: bytes | memoryview) -> Iterator[tuple[int, int]]:
         else:
             yield kind, position
             position += 2 + int.from_bytes(picture[position + 2 : position + 4], "big")
+
+
+def segments_before_scan(picture: bytes | memoryview) -> tuple[set[int], int | None]:
+    """Markers of the segments before a picture's samples, and where these begin; None where the bytes end before.
+
+    Thumbnails lie within segments: their tables are none of the picture's.
+    """
+    found: set[int] = set()
+    for kind, position in iterate_segments(picture):
+        if kind in (SCAN, END):
+            return found, position
+        found.add(kind)
+    return found, None
+
+
+def has_own_tables(picture: bytes | memoryview) -> bool | None:
+    """Whether a JPEG picture brings tables along, instead of using those of an earlier one or libavcodec's own.
+
+    Returns:
+        None where these bytes have no tables, and end before the picture's samples begin.
+    """
+    found, scan = segments_before_scan(picture)
+    has_tables = HUFFMAN in found and (QUANTIZATION in found or LOSSLESS in found)
+    return has_tables if has_tables or scan is not None else None
 
 
 class JpegFrame(NamedTuple):

@@ -2,6 +2,6 @@
 
 from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.images.index import index_images
-from videoloader.indexing.images.jpeg import has_own_tables, is_cut_off
+from videoloader.indexing.images.jpeg import decodes_alone, is_cut_off
 
-__all__ = ["has_own_tables", "index_images", "is_cut_off", "tell_of_frame_times"]
+__all__ = ["decodes_alone", "index_images", "is_cut_off", "tell_of_frame_times"]

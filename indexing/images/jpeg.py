@@ -6,7 +6,14 @@ import re
 import struct
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.bitstream.jpeg import END, SCAN, WITHOUT_LENGTH, iterate_segments
+from videoloader.indexing.bitstream.jpeg import (
+    END,
+    SCAN,
+    WITHOUT_LENGTH,
+    has_own_tables,
+    iterate_segments,
+    segments_before_scan,
+)
 from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.tiff import exif_orientation
 from videoloader.indexing.images.window import Window
@@ -56,15 +63,14 @@ def is_jpeg_stream(file: Window) -> bool:
     return b"\xff\xd9\xff\xd8" in data and b"MPF\0" not in data[: data.find(b"\xff\xda")]
 
 
-def has_own_tables(picture: bytes | memoryview) -> bool:
+def decodes_alone(picture: bytes | memoryview) -> bool:
     """Whether a JPEG file decodes the same whatever libavcodec's decoder was given before.
 
     That is, if it brings its tables along, and nothing of what the decoder remembers: comments by which it knows
     encoders, and the application data of Motion JPEG in AVI and of others.
     """
-    data = bytes(picture)
-    header = data[: data.find(b"\xff\xda")]
-    return b"\xff\xdb" in header and b"\xff\xc4" in header and not _REMEMBERED.search(header)
+    _, scan = segments_before_scan(picture)
+    return scan is not None and bool(has_own_tables(picture)) and not _REMEMBERED.search(picture, 0, scan)
 
 
 def is_cut_off(picture: bytes | memoryview) -> bool:

@@ -11,13 +11,14 @@ import av.error
 import av.video.codeccontext
 
 from videoloader.decoding.vp8_check import Vp8Check
+from videoloader.indexing.bitstream.jpeg import HUFFMAN, QUANTIZATION, segments_before_scan
 from videoloader.indexing.bitstream.lost_data import lost_data_check
 from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, WITH_PARAMETER_SETS, sequence_headers, units_of
 from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.decoder import make_packet, open_decoder, size_told
-from videoloader.indexing.images import has_own_tables
+from videoloader.indexing.images import decodes_alone
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
@@ -25,10 +26,6 @@ _OPEN_CONTEXTS = 8
 # Codecs whose decoders keep nothing over a flush that the next keyframe does not set anew, but for the parameter sets
 # and headers that are followed here. Of all others each run gets a new context.
 _WITH_CLEAN_START = (*WITH_HEADERS, "mjpeg", "vp8", "vp9", "av1")
-
-# Of JPEG (ITU-T T.81, table B.1). What comes before a scan stands within so many bytes.
-_QUANTISATION, _HUFFMAN_TABLES = b"\xff\xdb", b"\xff\xc4"
-_LONGEST_HEADER = 16 << 10
 
 Sink = Callable[[int, av.VideoFrame], None]
 _ContextKey = tuple[Hashable, ...]
@@ -193,7 +190,7 @@ class CpuDecoder:
 def _headers(codec: str, data: bytes | memoryview) -> bytes:
     """What stays in force in a context behind a packet or a record, where that is not a configuration of its own."""
     if codec == "mjpeg":
-        return _HUFFMAN_TABLES if _HUFFMAN_TABLES in _jpeg_header(data) else b""
+        return b"Huffman tables" if HUFFMAN in segments_before_scan(data)[0] else b""
     if codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS:
         return sequence_headers(codec, data)
     return b""
@@ -211,15 +208,10 @@ def _brings_others(index: VideoIndex, packet: int, data: bytes | memoryview) -> 
 def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryview) -> bool:
     """Whether what a context has taken over from earlier runs means nothing to one that begins with this packet."""
     if codec == "mjpeg":
-        header = _jpeg_header(data)
+        found, _ = segments_before_scan(data)
         # A decoder has Huffman tables of its own, until it is given others.
-        return _QUANTISATION in header and (_HUFFMAN_TABLES in header or not opened.headers)
+        return QUANTIZATION in found and (HUFFMAN in found or not opened.headers)
     return opened.headers == _headers(codec, record) or _headers(codec, data) != b""
-
-
-def _jpeg_header(data: bytes | memoryview) -> bytes:
-    head = bytes(data[:_LONGEST_HEADER])
-    return head[: head.find(b"\xff\xda")]
 
 
 def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview) -> _ContextKey | None:
@@ -229,7 +221,7 @@ def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview
     those of H.264 4:4:4, which are decoded as their encoder's version demands: a context keeps that.
     """
     stream = index.stream
-    if index.container == "images" and stream.codec == "mjpeg" and has_own_tables(first_packet):
+    if index.container == "images" and stream.codec == "mjpeg" and decodes_alone(first_packet):
         return ("mjpeg",)
     if stream.codec not in _WITH_CLEAN_START:
         return None

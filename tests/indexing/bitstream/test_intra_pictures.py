@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, has_own_tables
+from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS
+from videoloader.indexing.bitstream.jpeg import has_own_tables
 from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
 
 ENCODERS = {
