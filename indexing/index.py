@@ -217,18 +217,21 @@ class VideoIndex:
         """Seconds from the first frame to the end of the last, which is taken to be shown as long as the average."""
         return len(self) / self.average_fps if self.average_fps else 0.0
 
+    @property
+    def time_rounding(self) -> int:
+        """By how much rounding of timestamps makes even steps of ``clock`` differ: a millisecond, or one unit if more.
+
+        Of short steps at most a quarter counts: where frames are a unit apart, two units are a frame that is missing.
+        """
+        return max(1, round(0.001 / self.stream.time_base))
+
     @cached_property
     def is_vfr(self) -> bool:
-        """Whether frame durations differ by more than the rounding of timestamps explains.
-
-        That is a millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the shortest:
-        where frames are a unit apart, two units are a frame that is missing.
-        """
+        """Whether frame durations differ by more than the rounding of timestamps explains."""
         if len(self) < 3:
             return False
         steps = np.diff(self.clock)
-        rounding = max(1, round(0.001 / self.stream.time_base))
-        return bool(steps.max() - steps.min() > min(rounding, steps.min() // 4))
+        return bool(steps.max() - steps.min() > min(self.time_rounding, steps.min() // 4))
 
     def frame_at(self, seconds: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """The frame on screen at each time: the last whose time is not after it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -16,8 +15,6 @@ from videoloader.sampling.columns import check_pad, integers_of, pad_of
 from videoloader.sampling.counting import CountedByLength
 from videoloader.sampling.sampled_video import SampledVideo
 
-# Timestamps that were rounded to milliseconds, as in Matroska, differ by so much from even ones.
-_ROUNDING = Fraction(1, 1000)
 # Starts drawn at once. Only where none of them is allowed all that are allowed are looked for.
 _DRAWS = 16
 # Starts looked at together for one that is allowed.
@@ -201,6 +198,6 @@ def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[n
     column = np.minimum(first[:, None] + np.arange(max(extent, 1)), np.maximum(last - 1, first)[:, None])
     window = index.clock[np.minimum(column + 1, last[:, None])] - index.clock[column]
     longest, shortest = window.max(1), window.min(1)
-    rounding = max(1, int(_ROUNDING / index.stream.time_base))
-    uneven: npt.NDArray[np.bool_] = (longest - shortest > np.minimum(rounding, shortest // 4)) | (shortest == 0)
+    explained = np.minimum(index.time_rounding, shortest // 4)
+    uneven: npt.NDArray[np.bool_] = (longest - shortest > explained) | (shortest == 0)
     return uneven & (last > first)
