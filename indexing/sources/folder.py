@@ -21,12 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, UnsupportedError
+from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.state import SourceState, host, require_same, state_of_file
 
 IMAGE_EXTENSIONS = ("bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")
 _ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
-# Of 23.976 this makes 2997/125; of a Fraction as exact as 30000/1001 it makes the same.
+# Of the float 1/3 this makes 1/3; of rates of NTSC it makes the same.
 _LARGEST_FPS_DENOMINATOR = 1001
 _NUMBER = re.compile(r"(\d+)")
 # What may follow the path of a folder: ``davis/bear::fps=24``.
@@ -220,8 +221,11 @@ def times_suffix(source: str, fps: float | Fraction | str | None, timestamps: Ti
 
 def _rate(source: str, fps: float | Fraction | str) -> Fraction:
     try:
-        rate = Fraction(fps).limit_denominator(_LARGEST_FPS_DENOMINATOR)
-    except (ValueError, TypeError, OverflowError, ZeroDivisionError):
+        given: Any = fps
+        if isinstance(fps, str):
+            given = Fraction(fps) if "/" in fps else Decimal(fps)
+        rate = exact_rate(given).limit_denominator(_LARGEST_FPS_DENOMINATOR)
+    except (ConfigurationError, ArithmeticError, ValueError):
         rate = Fraction(0)
     if rate <= 0:
         raise ConfigurationError(f"fps must be a positive number, got {fps!r}", source)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoloader.errors import ConfigurationError
-from videoloader.sampling.exact_time import as_times, exact, exact_rate, in_units
+from videoloader.indexing.exact_numbers import exact, exact_rate
+from videoloader.sampling.exact_time import as_times, in_units
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -68,8 +69,8 @@ def test_a_float_between_timestamps_stays_there():
 @pytest.mark.parametrize("places", [2, 3, 5, 12])
 def test_decimals_of_ntsc_rates_mean_these_rates(nominal, places):
     rate = Fraction(nominal * 1000, 1001)
-    assert exact_rate("fps", round(float(rate), places)) == rate
-    assert exact_rate("fps", float(rate)) == rate
+    assert exact_rate(round(float(rate), places)) == rate
+    assert exact_rate(float(rate)) == rate
 
 
 @pytest.mark.parametrize(
@@ -89,10 +90,10 @@ def test_decimals_of_ntsc_rates_mean_these_rates(nominal, places):
     ],
 )
 def test_all_other_rates_are_what_is_written(given_rate, meant):
-    assert exact_rate("fps", given_rate) == meant
+    assert exact_rate(given_rate) == meant
 
 
 @pytest.mark.parametrize("bad", [0, -1, 0.0, -29.97])
 def test_a_rate_is_positive(bad):
     with pytest.raises(ConfigurationError, match="fps must be positive, got"):
-        exact_rate("fps", bad)
+        exact_rate(bad)

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError
+from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.at_rate import AtRate
-from videoloader.sampling.exact_time import Time, as_times, exact_rate, first_at_or_after, last_at_or_before, on_clock
+from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, last_at_or_before, on_clock
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import positions_in, shortened
 from videoloader.sampling.mode import FrameMode
@@ -91,9 +92,7 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
         raise ConfigurationError(f"stop must be after start, got start={start!r}, stop={stop!r}")
     if fps is not None:
         base = index.stream.time_base
-        return AtRate(
-            fps, ceil((end - begin) * base * exact_rate("fps", fps)), start=(begin - int(index.clock[0])) * base
-        )
+        return AtRate(fps, ceil((end - begin) * base * exact_rate(fps)), start=(begin - int(index.clock[0])) * base)
     first, after = first_at_or_after(index, [ceil(begin), ceil(end)]).tolist()
     if first == after:
         raise FrameRangeError(f"no frame's time lies in [{start}, {stop}) s: take a longer span, or fps=", index.source)

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, check_positive
+from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
-from videoloader.sampling.exact_time import Time, as_times, exact_rate, in_units, last_at_or_before
+from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before
 from videoloader.sampling.sampled_video import SampledVideo
 from videoloader.sampling.screen_time import screen_time
 
@@ -57,7 +58,7 @@ class AtRate:
     pad: Pad = "edge"
 
     def __post_init__(self) -> None:
-        exact_rate("fps", self.fps)
+        exact_rate(self.fps)
         check_positive(length=self.length)
         if isinstance(self.start, str):
             if self.start != "random":
@@ -87,7 +88,7 @@ class AtRate:
             begin = Fraction(start + (int(rng.integers(starts)) if starts > 1 else 0))
         else:
             begin = start + in_units(self.start, video.index.stream.time_base)
-        step = 1 / exact_rate("fps", self.fps) / video.index.stream.time_base
+        step = 1 / exact_rate(self.fps) / video.index.stream.time_base
         # Times as integers over one denominator: fractions would take ten times as long.
         whole = lcm(begin.denominator, step.denominator)
         zero, distance = int(begin * whole), int(step * whole)
@@ -100,7 +101,7 @@ class AtRate:
 
     def _span(self, video: SampledVideo) -> Fraction:
         """From the first output time to the last, in units of the video's timestamps."""
-        return (self.length - 1) / exact_rate("fps", self.fps) / video.index.stream.time_base
+        return (self.length - 1) / exact_rate(self.fps) / video.index.stream.time_base
 
 
 def _continued(video: SampledVideo, time: Fraction, start: int, stop: int) -> int:

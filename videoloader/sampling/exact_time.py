@@ -1,71 +1,22 @@
-"""Seconds, rates and timestamps without rounding: what a number given by a user means, and which frames it finds."""
+"""Seconds and timestamps without rounding: what a time given by a user means, and which frames it finds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import ceil, floor
-from numbers import Rational
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
+from videoloader.indexing.exact_numbers import exact
 from videoloader.indexing.index import VideoIndex
 
 Time: TypeAlias = int | float | Fraction
 
-# Nominal rates that are slowed down by 1000/1001 in NTSC countries (SMPTE ST 12-1, 5.2).
-_SLOWED = (15, 24, 30, 48, 60, 90, 120, 240)
 _INT64 = np.iinfo(np.int64)
-
-
-def exact(name: str, value: Any) -> Fraction:
-    """The number that is meant: a float is the decimal it prints as.
-
-    Raises:
-        ConfigurationError: it is no finite number.
-
-    Example:
-        >>> exact("seconds", 0.12)
-        Fraction(3, 25)
-    """
-    if isinstance(value, Rational | np.integer) and not isinstance(value, bool):
-        return Fraction(int(value)) if isinstance(value, np.integer) else Fraction(value)
-    try:
-        # str of numpy's numbers is the shortest decimal too, also for float32.
-        number = Decimal(str(value)) if isinstance(value, float | np.floating | Decimal) else None
-    except InvalidOperation:
-        number = None
-    if number is None or not number.is_finite():
-        raise ConfigurationError(f"{name} must be a finite number, got {value!r}")
-    return Fraction(number)
-
-
-def exact_rate(name: str, value: Any) -> Fraction:
-    """Frames a second: as ``exact``, but a decimal of two places or more may stand for a rate of NTSC.
-
-    23.98, 23.976, 29.97, 59.94 and their like mean 24000/1001, 30000/1001, 60000/1001, … wherever they are these rates
-    rounded to the places they are written with.
-
-    Raises:
-        ConfigurationError: it is no positive finite number.
-
-    Example:
-        >>> exact_rate("fps", 29.97), exact_rate("fps", 12.5)
-        (Fraction(30000, 1001), Fraction(25, 2))
-    """
-    rate = exact(name, value)
-    if rate <= 0:
-        raise ConfigurationError(f"{name} must be positive, got {value!r}")
-    if isinstance(value, Rational | np.integer):
-        return rate
-    places = -int(Decimal(str(value)).as_tuple().exponent)
-    slowed = (Fraction(nominal * 1000, 1001) for nominal in _SLOWED)
-    meant = (ntsc for ntsc in slowed if (places >= 2 and round(ntsc, places) == rate) or float(ntsc) == value)
-    return next(meant, rate)
 
 
 def as_times(name: str, values: Any) -> tuple[Time, ...]:

@@ -158,7 +158,17 @@ def test_a_rate_is_a_positive_number(folder, fps):
 
 
 def test_common_rates_are_exact(folder):
-    rates = {Fraction(30000, 1001): Fraction(30000, 1001), 23.976: Fraction(2997, 125), 12.5: Fraction(25, 2), 240: 240}
+    rates = {
+        Fraction(30000, 1001): Fraction(30000, 1001),
+        "30000/1001": Fraction(30000, 1001),
+        23.976: Fraction(24000, 1001),
+        "23.976": Fraction(24000, 1001),
+        29.97: Fraction(30000, 1001),
+        "2997/125": Fraction(2997, 125),
+        1 / 3: Fraction(1, 3),
+        12.5: Fraction(25, 2),
+        240: 240,
+    }
     assert {given: FolderSource(folder, fps=given).fps for given in rates} == rates
 
 
