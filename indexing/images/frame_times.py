@@ -31,7 +31,7 @@ class FrameTimes(NamedTuple):
     rate: Fraction
 
 
-def frame_times(source: FolderSource) -> FrameTimes:
+def times_of_files(source: FolderSource) -> FrameTimes:
     """The time of each file of a folder. Without a list of times and numbers that count frames they come evenly.
 
     Raises:

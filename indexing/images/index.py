@@ -11,7 +11,7 @@ import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.images.bitmap import BMP_START, bmp_header, netpbm_header
-from videoloader.indexing.images.frame_times import FrameTimes, frame_times
+from videoloader.indexing.images.frame_times import FrameTimes, times_of_files
 from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.jpeg import is_jpeg_stream, jpeg_header
 from videoloader.indexing.images.png import png_header
@@ -43,8 +43,8 @@ _ONE_FRAME = FrameTimes(np.zeros(1, np.int64), Fraction(1), Fraction(1))
 def index_images(source: ByteSource) -> VideoIndex | None:
     """The index of a folder of image files, or of a single one, from the files' own headers.
 
-    Frame n is file n, at the time that its number or a list of times says (``frame_times``). Each file costs one short
-    read.
+    Frame n is file n, at the time that its number or a list of times says (``times_of_files``). Each file costs one
+    short read.
 
     Returns:
         None where the source is no folder and holds no image; also for animations in PNG and raw Motion
@@ -77,7 +77,7 @@ def index_images(source: ByteSource) -> VideoIndex | None:
         elif header != first:
             raise IndexingError(_difference(_checked(header, name), first, source), name)
     assert first is not None, "a FolderSource without files cannot be made"
-    return _assemble(source, source.offsets, first, frame_times(source))
+    return _assemble(source, source.offsets, first, times_of_files(source))
 
 
 def _read_header(file: Window) -> ImageHeader | None:
