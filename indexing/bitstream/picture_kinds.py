@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import is_slice
 
 INTRA, BIDIRECTIONAL = 1, 3
-_H264_B = 1
+_P, _B, _SP = 0, 1, 3  # slice_type of H.264, modulo 5
 # How a picture begins, at which byte from there on its kind stands, behind how many bits, and what is added to it.
 _MPEG12 = (b"\0\0\1\0", 5, 3, 0)
 _PICTURES = {"mpeg1video": _MPEG12, "mpeg2video": _MPEG12, "mpeg4": (b"\0\0\1\xb6", 4, 6, 1)}
@@ -39,12 +40,26 @@ def is_b_picture(codec: str, config: bytes, head: bytes) -> bool:
     """
     if codec != "h264":
         return picture_kind(codec, head) == BIDIRECTIONAL
-    for start, _ in iterate_nals(head, nal_length_size("h264", config)):
-        if 1 <= head[start] & 31 <= 5:
-            bits = BitReader(head[start + 1 : start + 1 + _SLICE_START])
-            try:
-                bits.ue()
-                return bits.ue() % 5 == _H264_B
-            except ValueError:  # cut off
-                return False
-    return False
+    try:
+        return _h264_slice_type(config, head) == _B
+    except ValueError:  # cut off
+        return False
+
+
+def refers_back(config: bytes, payload: bytes | memoryview) -> bool:
+    """Whether the first slice of an H.264 picture is a P or B slice.
+
+    Raises:
+        ValueError: the slice is cut off.
+    """
+    return _h264_slice_type(config, payload) in (_P, _B, _SP)
+
+
+def _h264_slice_type(config: bytes, payload: bytes | memoryview) -> int | None:
+    """slice_type of the first slice, modulo 5 (ITU-T H.264, 7.3.3 and 7.4.3); None without any."""
+    for start, stop in iterate_nals(payload, nal_length_size("h264", config)):
+        if is_slice("h264", payload[start]):
+            bits = BitReader(bytes(payload[start + 1 : min(stop, start + 1 + _SLICE_START)]))
+            bits.ue()
+            return bits.ue() % 5
+    return None

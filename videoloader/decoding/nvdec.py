@@ -17,9 +17,9 @@ from videoloader.decoding.capabilities import section_format, setup_of, why_not_
 from videoloader.decoding.picture_changes import contradiction
 from videoloader.decoding.sessions import Session, SessionError, packets_a_call, pool_of, session_key
 from videoloader.errors import DecodeError
-from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format
+from videoloader.indexing.bitstream.picture_kinds import refers_back
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
@@ -127,18 +127,8 @@ def _check_start(index: VideoIndex, packet: PacketBytes) -> None:
     config = index.stream.codec_configs[index.packet_config[packet.number]]
     if index.packet_key[packet.number] or is_random_access(codec, config, packet.data):
         return
-    if codec != "h264" or _refers_back(packet.data, nal_length_size(codec, config)):
+    if codec != "h264" or refers_back(config, packet.data):
         raise DecodeError(f"packet {packet.number}, where decoding starts, is no keyframe")
-
-
-def _refers_back(payload: bytes | memoryview, length_size: int) -> bool:
-    """Whether the first slice of an H.264 picture is a P or B slice (ITU-T H.264, 7.3.3)."""
-    for start, stop in iterate_nals(payload, length_size):
-        if payload[start] & 31 in (1, 5):
-            bits = BitReader(bytes(payload[start + 1 : min(stop, start + 16)]))
-            bits.ue()
-            return bits.ue() % 5 not in (2, 4)
-    return False
 
 
 def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
