@@ -93,7 +93,7 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
         index = index.with_keyframes(key)
     if len(sizes) > 1:
         index = replace(index, stream=replace(index.stream, size_varies=True))
-    return with_configurations(index.known_by("headers"), brought), brought
+    return with_configurations(index.known_by_headers(), brought), brought
 
 
 def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: list[bytes]) -> VideoIndex:

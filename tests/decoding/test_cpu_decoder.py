@@ -202,7 +202,7 @@ def test_keyframes_that_are_none_are_found_out(decoded):
     assert read_frames(source, index, range(60), decoder)[0] == truth
     expected = Video(source, device="cpu", index=index)[:]
     # As of a video that has too many keyframes to look at all of them when it is indexed.
-    believed = index.with_keyframes(np.arange(len(index.packet_key)) % 12 == 0).known_by("container")
+    believed = replace(index.with_keyframes(np.arange(len(index.packet_key)) % 12 == 0), keys_from="container")
     for frame in range(60):
         video = Video(source, device="cpu", index=believed)
         assert torch.equal(video[frame], expected[frame])

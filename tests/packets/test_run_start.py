@@ -62,7 +62,7 @@ def test_every_packet_called_a_keyframe_costs_no_frame(sample, name, threads, mo
     monkeypatch.setattr("torch.get_num_threads", lambda: threads)
     index = build_index(sample(name))
     expected = Video(sample(name), device="cpu")[:]
-    believed = index.with_keyframes(np.ones(len(index.packet_key), np.bool_)).known_by("container")
+    believed = replace(index.with_keyframes(np.ones(len(index.packet_key), np.bool_)), keys_from="container")
     for frames in ([4, 5, 6, 7, 8], [31], list(range(20, 40)), [59, 0]):
         video = Video(sample(name), device="cpu", index=believed)
         assert torch.equal(video.read(frames).frames, expected[frames])
