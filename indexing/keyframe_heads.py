@@ -15,7 +15,7 @@ from videoloader.indexing.bitstream.parameter_sets import (
     units_of,
 )
 from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
-from videoloader.indexing.bitstream.random_access import is_random_access, recovers_at_once
+from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.configurations import brings_others, with_configurations
 from videoloader.indexing.index import StreamInfo, VideoIndex
@@ -29,7 +29,7 @@ _WITH_KEYFRAME_HEADERS = (*WITH_HEADERS, "vvc", "vp8", "vp9", "av1")
 # Those of videos with more are looked at when a clip is read, each when decoding starts there.
 _MOST_NEAR, _MOST_FAR = 2000, 8
 _NEAR = 64 << 10  # ByteSource.read_through
-_IDR, _SEI = 5, 6  # nal_unit_type of ITU-T H.264, table 7-1
+_IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
 
 
 class Head(NamedTuple):
@@ -175,22 +175,17 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
     if codec == "h264" and 0 < length_size < len(start) and start[length_size] & 31 == _IDR:
         return _IDR_FIRST
     units: list[bytes] = []
-    messages: list[bytes] = []
     for begin, end in iterate_nals(start, length_size):
-        first = start[begin]
-        if is_slice(codec, first):
-            if codec == "hevc":
-                return Head(16 <= first >> 1 & 63 <= 23, units)
-            return Head(first & 31 == _IDR or any(map(recovers_at_once, messages)), units)
-        if is_set(codec, first):
-            if cut and end >= len(start):
-                return None
+        if is_slice(codec, start[begin]):
+            break
+        if cut and end >= len(start):
+            return None
+        if is_set(codec, start[begin]):
             units.append(bytes(start[begin:end]))
-        elif codec == "h264" and first & 31 == _SEI:
-            if cut and end >= len(start):
-                return None
-            messages.append(bytes(start[begin + 1 : end]))
-    return None if cut else Head(any(map(recovers_at_once, messages)), units)
+    else:
+        if cut:
+            return None
+    return Head(bool(is_random_access(codec, record, start)), units)
 
 
 def _reaches_picture(start: bytes | memoryview) -> bool:

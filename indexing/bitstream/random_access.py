@@ -11,6 +11,7 @@ from videoloader.indexing.bitstream import av1, av1_references, vp8_references, 
 from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, LONGEST_HEAD
 from videoloader.indexing.bitstream.jpeg import has_own_tables
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import is_slice
 from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind
 from videoloader.indexing.bitstream.sei import iterate_messages
 
@@ -104,9 +105,9 @@ def _by_head(reader: Callable[[bytes], bool], config: bytes, payload: bytes | me
 def _h264(config: bytes, payload: bytes | memoryview) -> bool:
     for start, stop in iterate_nals(payload, nal_length_size("h264", config)):
         kind = payload[start] & 31
-        if kind == 5 or (kind == 6 and recovers_at_once(bytes(payload[start + 1 : stop]))):
+        if kind == 5 or (kind == 6 and _recovers_at_once(bytes(payload[start + 1 : stop]))):
             return True
-        if kind == 1:
+        if is_slice("h264", kind):  # data partitions, too
             return False
     return False
 
@@ -156,7 +157,7 @@ def _av1(config: bytes, payload: bytes | memoryview) -> bool:
     return False
 
 
-def recovers_at_once(sei: bytes) -> bool:
+def _recovers_at_once(sei: bytes) -> bool:
     """Whether an H.264 SEI NAL holds a recovery point message with recovery_frame_cnt 0."""
     for kind, message in iterate_messages(sei):
         if kind == 6:
