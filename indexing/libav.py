@@ -28,6 +28,7 @@ from videoloader.indexing.configurations import renews_sequences, with_configura
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.demuxer import open_demuxer
 from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.packet_times import packet_times, presentation_times
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources import ByteSource, StreamSource
@@ -377,7 +378,10 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         if not frames:
             raise NothingDecodesError(f"none of its {len(packets.pts)} packets decodes to a frame", source.name)
         frame_packet = np.array(frames, np.int64)
-        frame_pts = _presentation_times(times, packets)
+        rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+        duration = float(1 / (rate * Fraction(stream.time_base or 1)))
+        # AVI numbers packets, not frames.
+        frame_pts = presentation_times(times, duration, in_order=container.format.name == "avi")
         packet_pts = packet_times(frame_packet, frame_pts, len(packets.pts))
         index = _assemble(packets, "decoded", packet_pts, frame_packet, frame_pts)
         (width, height), rotation = next(iter(sizes.items()))
@@ -385,51 +389,3 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
             index,
             stream=replace(index.stream, width=width, height=height, rotation=rotation, size_varies=len(sizes) > 1),
         )
-
-
-def packet_times(
-    frame_packet: npt.NDArray[np.integer[Any]], frame_pts: npt.NDArray[np.int64], count: int
-) -> npt.NDArray[np.int64]:
-    """Times of packets that say in which order their frames come out, also where those of the frames fall.
-
-    Packets without a frame count as shown with the frame before them.
-    """
-    # The last time of a packet that is shown several times, so that they are the frames' own wherever these rise.
-    rising = frame_pts
-    if (frame_pts[1:] <= frame_pts[:-1]).any():
-        numbers = np.arange(len(frame_pts))
-        rising = np.maximum.accumulate(frame_pts - numbers) + numbers
-    packet_pts = np.full(count, rising[0])
-    packet_pts[frame_packet] = rising
-    with_frame = np.zeros(count, np.int64)
-    with_frame[frame_packet] = frame_packet
-    if np.count_nonzero(with_frame) < count - 1:  # else all packets but perhaps the first have one
-        packet_pts = packet_pts[np.maximum.accumulate(with_frame)]
-    return packet_pts
-
-
-def _presentation_times(pts: list[int | None], packets: _Packets) -> npt.NDArray[np.int64]:
-    """Times for frames in display order from their packets' timestamps, of which some or all may be missing.
-
-    Each frame keeps its own, also where they fall. Missing ones are spread evenly between those around them, and come
-    at the nominal rate where there are none or where the later one is no later. AVI numbers packets, not frames: there
-    known ones are put in order.
-    """
-    known = np.array([number for number, value in enumerate(pts) if value is not None], np.int64)
-    stream = packets.stream
-    rate = stream.average_rate or stream.guessed_rate or Fraction(25)
-    duration = float(1 / (rate * Fraction(stream.time_base or 1)))
-    numbers = np.arange(len(pts))
-    if not len(known):
-        return np.round(numbers * duration).astype(np.int64)
-    values = np.array([value for value in pts if value is not None], np.int64)
-    if packets.container.format.name == "avi":
-        values.sort()
-    steps = np.append(np.diff(values) / np.diff(known), duration)
-    steps = np.where(steps > 0, steps, duration)
-    before = np.maximum(np.searchsorted(known, numbers, "right") - 1, 0)
-    # What comes before the first known one counts back from it.
-    steps = np.where(numbers < known[0], duration, steps[before])
-    times: npt.NDArray[np.int64] = values[before] + np.round((numbers - known[before]) * steps).astype(np.int64)
-    times[known] = values
-    return times

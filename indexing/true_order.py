@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from videoloader.errors import DecodeError
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.libav import index_by_decoding, packet_times
+from videoloader.indexing.libav import index_by_decoding
+from videoloader.indexing.packet_times import packet_times
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
 

@@ -1,0 +1,57 @@
+"""Times of frames and packets, where packets tell only some of them, or others than those of their frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def presentation_times(pts: list[int | None], duration: float, *, in_order: bool) -> npt.NDArray[np.int64]:
+    """Times for frames in display order from their packets' timestamps, of which some or all may be missing.
+
+    Each frame keeps its own, also where they fall. Missing ones are spread evenly between those around them, and come
+    at the nominal rate where there are none or where the later one is no later.
+
+    Args:
+        pts: of the packets.
+        duration: of a frame at the nominal rate, in the units of these.
+        in_order: whether known ones are put in order first, since they number packets, not frames.
+    """
+    known = np.array([number for number, value in enumerate(pts) if value is not None], np.int64)
+    numbers = np.arange(len(pts))
+    if not len(known):
+        return np.round(numbers * duration).astype(np.int64)
+    values = np.array([value for value in pts if value is not None], np.int64)
+    if in_order:
+        values.sort()
+    steps = np.append(np.diff(values) / np.diff(known), duration)
+    steps = np.where(steps > 0, steps, duration)
+    before = np.maximum(np.searchsorted(known, numbers, "right") - 1, 0)
+    # What comes before the first known one counts back from it.
+    steps = np.where(numbers < known[0], duration, steps[before])
+    times: npt.NDArray[np.int64] = values[before] + np.round((numbers - known[before]) * steps).astype(np.int64)
+    times[known] = values
+    return times
+
+
+def packet_times(
+    frame_packet: npt.NDArray[np.integer[Any]], frame_pts: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.int64]:
+    """Times of packets that say in which order their frames come out, also where those of the frames fall.
+
+    Packets without a frame count as shown with the frame before them.
+    """
+    # The last time of a packet that is shown several times, so that they are the frames' own wherever these rise.
+    rising = frame_pts
+    if (frame_pts[1:] <= frame_pts[:-1]).any():
+        numbers = np.arange(len(frame_pts))
+        rising = np.maximum.accumulate(frame_pts - numbers) + numbers
+    packet_pts = np.full(count, rising[0])
+    packet_pts[frame_packet] = rising
+    with_frame = np.zeros(count, np.int64)
+    with_frame[frame_packet] = frame_packet
+    if np.count_nonzero(with_frame) < count - 1:  # else all packets but perhaps the first have one
+        packet_pts = packet_pts[np.maximum.accumulate(with_frame)]
+    return packet_pts
