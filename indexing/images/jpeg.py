@@ -60,7 +60,10 @@ def is_jpeg_stream(file: Window) -> bool:
     data = file.read(0, min(file.size, _FIRST_PICTURES))
     # An end and a start together stand nowhere else: in a picture each FF is followed by a zero, and after a
     # thumbnail the header goes on. A file with a directory of its pictures (CIPA DC-007) is one to look at.
-    return b"\xff\xd9\xff\xd8" in data and b"MPF\0" not in data[: data.find(b"\xff\xda")]
+    if b"\xff\xd9\xff\xd8" not in data:
+        return False
+    _, scan = segments_before_scan(data)
+    return b"MPF\0" not in data[:scan]
 
 
 def decodes_alone(picture: bytes | memoryview) -> bool:

@@ -205,6 +205,15 @@ def test_jpeg_pictures_one_after_the_other_are_a_video(tmp_path):
     assert len(build_index(tmp_path / "raw.mjpeg")) == 5
 
 
+def test_a_picture_of_a_camera_with_a_second_one_behind_it_is_no_video():
+    thumbnail, whole = encoded(picture(3, (16, 16)), "JPEG"), encoded(IMAGE, "JPEG")
+    exif = b"\xff\xe1" + (8 + len(thumbnail)).to_bytes(2, "big") + b"Exif\0\0" + thumbnail
+    directory = b"\xff\xe2\0\x06MPF\0"
+    for segments in (directory, exif + directory):
+        index = build_index(whole[:2] + segments + whole[2:] + whole)
+        assert (len(index), index.container) == (1, "images")
+
+
 def animation(kind: str) -> bytes:
     pictures = [picture(number) for number in range(4)]
     return encoded(pictures[0], kind, save_all=True, append_images=pictures[1:], duration=40)
