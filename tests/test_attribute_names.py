@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import videoloader as vl
-from videoloader.attribute_names import _INSTEAD
+from videoloader.attribute_names import _ATTRIBUTES
 from videoloader.errors import MissingAttributeError
 
 CLASSES = {"video": vl.Video, "clip": vl.Clip, "batch": vl.Batch, "data": vl.VideoDataset, "entry": vl.VideoEntry}
@@ -139,15 +139,15 @@ def test_modules_say_it_too(module: object, name: str, says: str) -> None:
 
 @pytest.mark.parametrize("public", [*CLASSES.values(), *LOADER.values()])
 def test_the_names_of_others_are_none_of_ours(public: type) -> None:
-    assert not set(_INSTEAD[public.__name__]) & names_of(public)
+    assert not set(_ATTRIBUTES[public.__name__]) & names_of(public)
 
 
 def test_what_is_suggested_is_there() -> None:
-    texts = [text for table in _INSTEAD.values() for text in table.values()]
+    texts = [text for table in _ATTRIBUTES.values() for text in table.values()]
     found = [each for text in texts for each in re.findall(r"\b(video|clip|batch|data|entry|loader)\.(\w+)", text)]
     assert len(found) > 40
     for name, attribute in found:
         assert attribute in names_of((CLASSES | LOADER)[name]), (name, attribute)
     called = {each for text in texts for each in re.findall(r"\b([A-Z]\w+)\b(?= ?[\(,]|$)", text)}
     assert called <= {*vl.__all__, "ClipDataset"}
-    assert not set(_INSTEAD["module"]) & set(vl.__all__)
+    assert not set(_ATTRIBUTES["module"]) & set(vl.__all__)

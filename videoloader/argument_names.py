@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from types import FunctionType
@@ -15,73 +15,53 @@ from videoloader.errors import ArgumentError, VideoLoaderError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LEAVE_OUT = "leave it out, "
-# What other libraries call an argument: the names that it has here, of which the first that there is is meant.
-_ELSEWHERE: Mapping[str, str] = {
-    "annotation_file": "path",
-    "area_range": "scale",
-    "aspect_ratio_range": "ratio",
-    "augmentations": "transforms",
-    "batch_sampler": "shuffle",
-    "clip_len": "length",
-    "clip_length": "length",
-    "clips_per_video": "clips",
-    "crop_size": "size",
-    "ctx": "device",
-    "data_format": "layout",
-    "data_prefix": "root",
-    "data_root": "root",
-    "delimiter": "separator",
-    "device_id": "device",
-    "dilation": "stride",
-    "end": "stop",
-    "end_sec": "stop_seconds",
-    "end_time": "stop_seconds",
-    "flip_ratio": "p",
-    "frame_interval": "stride",
-    "frame_rate": "fps",
-    "frame_step": "stride",
-    "frames": "length count mode",
-    "frames_per_clip": "length",
-    "generator": "seed",
-    "gpu": "device",
-    "magnitude": "m",
-    "mixup_alpha": "alpha",
-    "names": "header class_names",
-    "num_clips": "clips",
-    "num_frames": "length count frames_per_segment",
-    "num_magnitude_bins": "bins",
-    "num_ops": "n",
-    "num_replicas": "num_shards",
-    "num_samples": "count length",
-    "num_segments": "segments",
-    "num_threads": "num_workers",
-    "output_format": "layout",
-    "padding_mode": "mode pad",
-    "path": "source dataset",
-    "pipeline": "transforms",
-    "prefetch_factor": "prefetch",
-    "prefetch_queue_depth": "prefetch",
-    "prob": "p",
-    "random_shuffle": "shuffle",
-    "rank": "shard_id",
-    "sampler": "shuffle",
-    "sampling_rate": "stride",
-    "sep": "separator",
-    "sequence_length": "length",
-    "short_side": "size",
-    "start_sec": "start_seconds",
-    "start_time": "start_seconds",
-    "step": "stride",
-    "targets": "labels",
-    "threads": "num_workers",
-    "timestamp": "seconds",
-    "train_size": "share",
-    "transform": "transforms",
-    "video_path": "source path",
-    "workers": "num_workers",
-    "weights": "ratios",
-    "world_size": "num_shards",
+# Names of other libraries, and the names here; the first one that the function has is meant.
+_ELSEWHERE = {
+    name: ours
+    for names, ours in (
+        ("annotation_file", "path"),
+        ("area_range", "scale"),
+        ("aspect_ratio_range", "ratio"),
+        ("augmentations pipeline transform", "transforms"),
+        ("batch_sampler random_shuffle sampler", "shuffle"),
+        ("clip_len clip_length frames_per_clip sequence_length", "length"),
+        ("clips_per_video num_clips", "clips"),
+        ("crop_size short_side", "size"),
+        ("ctx device_id gpu", "device"),
+        ("data_format output_format", "layout"),
+        ("data_prefix data_root", "root"),
+        ("delimiter sep", "separator"),
+        ("dilation frame_interval frame_step sampling_rate step", "stride"),
+        ("end", "stop"),
+        ("end_sec end_time", "stop_seconds"),
+        ("flip_ratio prob", "p"),
+        ("frame_rate", "fps"),
+        ("frames", "length count mode"),
+        ("generator", "seed"),
+        ("magnitude", "m"),
+        ("mixup_alpha", "alpha"),
+        ("names", "header class_names"),
+        ("num_frames", "length count frames_per_segment"),
+        ("num_magnitude_bins", "bins"),
+        ("num_ops", "n"),
+        ("num_replicas world_size", "num_shards"),
+        ("num_samples", "count length"),
+        ("num_segments", "segments"),
+        ("num_threads threads workers", "num_workers"),
+        ("padding_mode", "mode pad"),
+        ("path", "source dataset"),
+        ("prefetch_factor prefetch_queue_depth", "prefetch"),
+        ("rank", "shard_id"),
+        ("start_sec start_time", "start_seconds"),
+        ("targets", "labels"),
+        ("timestamp", "seconds"),
+        ("train_size", "share"),
+        ("video_path", "source path"),
+        ("weights", "ratios"),
+    )
+    for name in names.split()
 }
+# The same, where it takes more than another name: names elsewhere, the argument here, and what to do.
 _INSTEAD = (
     ("drop_last", "last_batch", 'write last_batch="drop"'),
     ("collate_fn", "collate", 'write collate="stack", "pad" or "list"'),
@@ -128,7 +108,6 @@ _INSTEAD = (
     ("inplace to_bgr to_rgb", "mean", _LEAVE_OUT + "frames are RGB, and new"),
     ("test_mode", "jitter", "write jitter=False"),
 )
-# The same, where it takes more than another name: names elsewhere, the argument here, and what to do.
 _OTHERWISE: Mapping[str, Mapping[str, str]] = {
     name: {ours: instead for names, ours, instead in _INSTEAD if name in names.split()}
     for each, _, _ in _INSTEAD
@@ -207,7 +186,11 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
     by_name = [each for each in parameters if each not in by_place and each not in arguments]
     for given in arguments:
         if given not in parameters:
-            return f"{name} has no argument {given}: {_instead(given, list(parameters))}"
+            instead = named_elsewhere(given, parameters)
+            if instead is None:
+                close = alike(given, parameters)
+                instead = f"write {close}" if close else f"it takes {', '.join(parameters) or 'none'}"
+            return f"{name} has no argument {given}: {instead}"
     if len(args) > len(by_place):
         shown = f"{name} takes {' and '.join(by_place) or 'nothing'} by position and all else by name"
         extra = args[len(by_place) :]
@@ -250,8 +233,8 @@ def named_elsewhere(given: str, known: Collection[str]) -> str | None:
     return next((f"write {name}" for name in _ELSEWHERE.get(given, "").split() if name in known), None)
 
 
-def _instead(given: str, known: list[str]) -> str:
-    alike = [f"write {name}" for name in get_close_matches(given.lower(), known, n=1, cutoff=0.65)]
-    return (
-        named_elsewhere(given, known) or next(iter(alike), None) or f"it takes {', '.join(known) if known else 'none'}"
-    )
+def alike(given: str, known: Iterable[str]) -> str | None:
+    """Of the known names the one that is spelled most alike, whatever the case; None where none is close."""
+    by_lower = {each.lower(): each for each in known}
+    meant = get_close_matches(given.lower(), by_lower, n=1, cutoff=0.65)
+    return by_lower[meant[0]] if meant else None

@@ -8,119 +8,93 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
-from videoloader.argument_names import named_elsewhere
+from videoloader.argument_names import alike, named_elsewhere
 from videoloader.errors import MissingAttributeError
 
 _C = TypeVar("_C", bound=type)
-_LISTED = "video[[0, 5, 9]]"
-_AT_TIMES = "video.read(Timestamps([0.5, 1.5]))"
-_READ = "video.read(mode, transforms=[…])"
-_TRANSFORMS = "VideoLoader(data, …, transforms=[…])"
-_DATASET = "loader.num_clips for the clips in an epoch; the data set is what the loader was made of"
 # What to write, for each class, in place of a name that it does not have.
-_INSTEAD: Mapping[str, Mapping[str, str]] = {
-    "Video": {
-        "average_fps": "video.fps",
-        "count_frames": "len(video)",
-        "duration_seconds": "video.duration",
-        "frame_count": "len(video)",
-        "frame_rate": "video.fps",
-        "get_avg_fps": "video.fps",
-        "get_batch": _LISTED,
-        "get_clip": "video.between(2.0, 4.0)",
-        "get_frame_at": "video[5]",
-        "get_frame_played_at": "video.at(1.5)",
-        "get_frame_timestamp": "video.timestamps[5]",
-        "get_frames_at": _LISTED,
-        "get_frames_in_range": "video[10:40:2]",
-        "get_frames_played_at": _AT_TIMES,
-        "get_frames_played_in_range": "video.between(2.0, 4.0)",
-        "get_key_indices": "video.read_clips(Keyframes())",
-        "get_metadata": "video.fps, video.duration, video.shape or video.codec",
-        "metadata": "video.fps, video.duration, video.shape or video.codec",
-        "next": "for frame in video",
-        "num_frames": "len(video)",
-        "seek": "video[5] or video.at(1.5)",
-        "seek_accurate": "video[5]",
-        "set_current_stream": "Video(source, stream_index=1)",
-        "size": "video.height and video.width, or video.shape",
-        "skip_frames": "video[10:40:2]",
-        "transform": _READ,
-        "transforms": _READ,
-    },
-    "Clip": {"fps": "video.fps", "labels": "batch.labels; clips of a Video have none", "pts": "clip.timestamps"},
-    "Batch": {
-        "clip": "batch.frames",
-        "cpu": 'batch.to("cpu")',
-        "cuda": 'batch.to("cuda")',
-        "data": "batch.frames",
-        "fps": "batch.timestamps",
-        "image": "batch.frames",
-        "images": "batch.frames",
-        "imgs": "batch.frames",
-        "indices": "batch.rows or batch.clips",
-        "items": "batch.frames, batch.labels, …",
-        "keys": "batch.frames, batch.labels, …",
-        "label": "batch.labels",
-        "pixel_values": "batch.frames",
-        "video": "batch.frames",
-        "videos": "batch.frames",
-        "x": "batch.frames",
-        "y": "batch.labels",
-    },
-    "VideoDataset": {
-        "class_to_idx": "data.class_names.index(name)",
-        "classes": "data.class_names",
-        "column_names": "data.table",
-        "columns": "data[0].columns, or data.table",
-        "map": _TRANSFORMS,
-        "num_clips": "VideoLoader(data, mode, …).num_clips",
-        "random_split": "data.split(0.8)",
-        "samples": "data.paths and data.labels",
-        "select": "data[[0, 3]]",
-        "shuffle": "VideoLoader(data, …, shuffle=True)",
-        "targets": "data.labels",
-        "train_test_split": "data.split(0.8)",
-        "transform": _TRANSFORMS,
-        "transforms": _TRANSFORMS,
-        "video_paths": "data.paths",
-    },
-    "VideoEntry": {"end": "entry.stop", "name": "entry.path", "video_path": "entry.path"},
-    "VideoLoader": {
-        "batch_sampler": "loader.set_epoch(epoch); the order is chosen by shuffle=",
-        "dataset": _DATASET,
-        "epoch": "loader.set_epoch(epoch)",
-        "epoch_size": "loader.num_clips, or len(loader) batches",
-        "next": "next(iter(loader))",
-        "reset": "for batch in loader: every loop is an epoch",
-        "run": "next(iter(loader))",
-        "sampler": "loader.set_epoch(epoch); the order is chosen by shuffle=",
-        "size": "len(loader)",
-    },
-    "module": {
-        "ConvertImageDtype": "ToFloat",
-        "DataLoader": "VideoLoader",
-        "EncodedVideo": "Video",
-        "Lambda": "PythonFunction",
-        "RandomShortSideScale": "Resize",
-        "RandomShortestSize": "Resize",
-        "ShortSideScale": "Resize",
-        "ToTensor": "ToFloat",
-        "UniformTemporalSubsample": "UniformFrames, a frame mode",
-        "VideoClips": "VideoDataset and a frame mode, such as RandomWindow(16)",
-        "VideoDecoder": "Video",
-        "VideoReader": "Video",
-        "cpu": 'device="cpu"',
-        "gpu": 'device="cuda"',
-        "interop": "from videoloader.interop.torch import ClipDataset (or lightning, huggingface, arrays, ray)",
-        "k400": "layouts.kinetics",
-        "read_video": "Video(path)[:]",
-        "ssv2": "layouts.something_something",
-    },
+_ATTRIBUTES = {
+    kind: {name: text for names, text in rows for name in names.split()}
+    for kind, rows in {
+        "Video": (
+            ("average_fps frame_rate get_avg_fps", "video.fps"),
+            ("count_frames frame_count num_frames", "len(video)"),
+            ("duration_seconds", "video.duration"),
+            ("get_batch get_frames_at", "video[[0, 5, 9]]"),
+            ("get_clip get_frames_played_in_range", "video.between(2.0, 4.0)"),
+            ("get_frame_at seek_accurate", "video[5]"),
+            ("get_frame_played_at", "video.at(1.5)"),
+            ("get_frame_timestamp", "video.timestamps[5]"),
+            ("get_frames_in_range skip_frames", "video[10:40:2]"),
+            ("get_frames_played_at", "video.read(Timestamps([0.5, 1.5]))"),
+            ("get_key_indices", "video.read_clips(Keyframes())"),
+            ("get_metadata metadata", "video.fps, video.duration, video.shape or video.codec"),
+            ("next", "for frame in video"),
+            ("seek", "video[5] or video.at(1.5)"),
+            ("set_current_stream", "Video(source, stream_index=1)"),
+            ("size", "video.height and video.width, or video.shape"),
+            ("transform transforms", "video.read(mode, transforms=[…])"),
+        ),
+        "Clip": (
+            ("fps", "video.fps"),
+            ("labels", "batch.labels; clips of a Video have none"),
+            ("pts", "clip.timestamps"),
+        ),
+        "Batch": (
+            ("clip data image images imgs pixel_values video videos x", "batch.frames"),
+            ("cpu", 'batch.to("cpu")'),
+            ("cuda", 'batch.to("cuda")'),
+            ("fps", "batch.timestamps"),
+            ("indices", "batch.rows or batch.clips"),
+            ("items keys", "batch.frames, batch.labels, …"),
+            ("label y", "batch.labels"),
+        ),
+        "VideoDataset": (
+            ("class_to_idx", "data.class_names.index(name)"),
+            ("classes", "data.class_names"),
+            ("column_names", "data.table"),
+            ("columns", "data[0].columns, or data.table"),
+            ("map transform transforms", "VideoLoader(data, …, transforms=[…])"),
+            ("num_clips", "VideoLoader(data, mode, …).num_clips"),
+            ("random_split train_test_split", "data.split(0.8)"),
+            ("samples", "data.paths and data.labels"),
+            ("select", "data[[0, 3]]"),
+            ("shuffle", "VideoLoader(data, …, shuffle=True)"),
+            ("targets", "data.labels"),
+            ("video_paths", "data.paths"),
+        ),
+        "VideoEntry": (
+            ("end", "entry.stop"),
+            ("name video_path", "entry.path"),
+        ),
+        "VideoLoader": (
+            ("batch_sampler sampler", "loader.set_epoch(epoch); the order is chosen by shuffle="),
+            ("dataset", "loader.num_clips for the clips in an epoch; the data set is what the loader was made of"),
+            ("epoch", "loader.set_epoch(epoch)"),
+            ("epoch_size", "loader.num_clips, or len(loader) batches"),
+            ("next run", "next(iter(loader))"),
+            ("reset", "for batch in loader: every loop is an epoch"),
+            ("size", "len(loader)"),
+        ),
+        "module": (
+            ("ConvertImageDtype ToTensor", "ToFloat"),
+            ("DataLoader", "VideoLoader"),
+            ("EncodedVideo VideoDecoder VideoReader", "Video"),
+            ("Lambda", "PythonFunction"),
+            ("RandomShortSideScale RandomShortestSize ShortSideScale", "Resize"),
+            ("UniformTemporalSubsample", "UniformFrames, a frame mode"),
+            ("VideoClips", "VideoDataset and a frame mode, such as RandomWindow(16)"),
+            ("cpu", 'device="cpu"'),
+            ("gpu", 'device="cuda"'),
+            ("interop", "from videoloader.interop.torch import ClipDataset (or lightning, huggingface, arrays, ray)"),
+            ("k400", "layouts.kinetics"),
+            ("read_video", "Video(path)[:]"),
+            ("ssv2", "layouts.something_something"),
+        ),
+    }.items()
 }
 
 
@@ -136,7 +110,7 @@ def no_such_name(module: str, name: str, known: Iterable[str]) -> MissingAttribu
         >>> print(no_such_name("videoloader", "RandomWindws", ["RandomWindow"]))
         module videoloader has no attribute RandomWindws: write RandomWindow
     """
-    meant = _INSTEAD["module"].get(name) or _alike(name, known)
+    meant = _ATTRIBUTES["module"].get(name) or alike(name, known)
     told = f"write {meant}" if meant else f"dir({module}) lists what it has"
     return MissingAttributeError(f"module {module} has no attribute {name}: {told}")
 
@@ -151,7 +125,7 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
 
     def decorate(public: _C) -> _C:
         name_of, arguments = public.__name__, list(inspect.signature(public).parameters)
-        tables = [_INSTEAD.get(base.__name__, {}) for base in public.__mro__]
+        tables = [_ATTRIBUTES.get(base.__name__, {}) for base in public.__mro__]
         instead = {name: text for table in tables for name, text in table.items()}
         is_frozen, sets = dataclasses.is_dataclass(public), cast(Any, public.__setattr__)
 
@@ -169,8 +143,8 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
                 told = f"write {frames}.{name}"
             if told is None:
                 there = [each for each in dir(self) if not each.startswith("_")]
-                alike = _alike(name, there)
-                told = f"write {called}.{alike}" if alike else f"it has {', '.join(there)}"
+                close = alike(name, there)
+                told = f"write {called}.{close}" if close else f"it has {', '.join(there)}"
             return MissingAttributeError(f"a {name_of} has no attribute {name}: {told}")
 
         def read(self: Any, name: str) -> Any:
@@ -206,12 +180,6 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
         return public
 
     return decorate
-
-
-def _alike(name: str, known: Iterable[str]) -> str | None:
-    by_lower = {each.lower(): each for each in known}
-    meant = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
-    return by_lower[meant[0]] if meant else None
 
 
 def _is_of_tensors(name: str) -> bool:
