@@ -241,8 +241,12 @@ class OutputSpec:
         return (1 / std).astype(np.float32), (-np.array(self.mean or (0, 0, 0)) / std).astype(np.float32)
 
 
-def fill_color(value: float | Sequence[float]) -> tuple[float, float, float]:
+def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tuple[float, float, float]:
     """A fill value given as one number for all channels, or one for each.
+
+    Args:
+        value: as the user gave it.
+        name: the argument's name, for the message: ``"Pad's fill"``.
 
     Raises:
         ConfigurationError: it is neither, or outside [0, 255].
@@ -251,7 +255,7 @@ def fill_color(value: float | Sequence[float]) -> tuple[float, float, float]:
         values = [float(each) for each in value] if isinstance(value, Iterable) else [float(value)] * 3
         red, green, blue = OutputSpec(fill_value=tuple(values)).fill_value  # type: ignore[arg-type]
     except (ConfigurationError, TypeError, ValueError):
-        raise ConfigurationError(f"fill_value must be one or three numbers in [0, 255], got {value!r}") from None
+        raise ConfigurationError(f"{name} must be one or three numbers in [0, 255], got {value!r}") from None
     return red, green, blue
 
 

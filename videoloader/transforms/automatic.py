@@ -56,11 +56,11 @@ class _Automatic(PixelTransform):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        kind = type(self).__name__
         check_interpolation(self.interpolation)
-        object.__setattr__(self, "fill", fill_color(self.fill))
+        object.__setattr__(self, "fill", fill_color(self.fill, f"{kind}'s fill"))
         if self.operations is None:
             return
-        kind = type(self).__name__
         given = self.operations.items() if isinstance(self.operations, Mapping) else self.operations
         if isinstance(given, str) or not isinstance(given, Iterable) or not given:
             raise ConfigurationError(f"{kind}'s operations are {self.operations!r}, not a list of at least one")

@@ -37,7 +37,7 @@ class _Surrounding(GeometryStep):
         super().__post_init__()
         name = type(self).__name__
         check_border_mode(self.mode, name)
-        fill_color(self.fill)
+        fill_color(self.fill, f"{name}'s fill")
         check_choice(f"{name}'s position", self.position, get_args(Position))
 
     def _surround(self, geometry: Geometry, size: tuple[int, int]) -> Geometry:

@@ -71,7 +71,7 @@ class RandomCrop(GeometryStep):
         check_border_mode(self.mode, "RandomCrop")
         if self.padding and padding_modes.check_mode(self.mode) not in ("constant", "edge"):
             raise ConfigurationError(f"RandomCrop's padding takes mode 'constant' or 'edge', not {self.mode!r}")
-        fill_color(self.fill)
+        fill_color(self.fill, "RandomCrop's fill")
 
     @property
     def adds_border(self) -> bool:

@@ -58,7 +58,7 @@ class RandomErasing(PixelTransform):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.value != "random":
-            _fill(self.value, "RandomErasing's value")
+            fill_color(self.value, "RandomErasing's value")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase | BatchFunction]:
         """The box, or nothing."""
@@ -67,7 +67,7 @@ class RandomErasing(PixelTransform):
         frames = clip.length if self.per_frame else 1
         boxes = np.array([[self._box(rng, clip.height, clip.width)] for _ in range(frames)], np.int32)
         if self.value != "random":
-            return [Erase(boxes, _fill(self.value, "RandomErasing's value"))]
+            return [Erase(boxes, fill_color(self.value))]
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
         return [BatchFunction(fill_with_noise, {"boxes": np.broadcast_to(boxes[:, 0], (clip.length, 4)), "keys": keys})]
 
@@ -130,7 +130,7 @@ class Cutout(PixelTransform):
             raise ConfigurationError(f"Cutout's size must be an integer or (height, width), got {self.size!r}")
         for side in self._sides():
             check_integer("Cutout's size", side)
-        _fill(self.fill, "Cutout's fill")
+        fill_color(self.fill, "Cutout's fill")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:
         """The boxes."""
@@ -138,9 +138,7 @@ class Cutout(PixelTransform):
         centres = rng.integers(whole, size=(clip.length if self.per_frame else 1, self.holes, 2))
         first = (centres - sides // 2).clip(0)
         last = (centres - sides // 2 + sides).clip(max=whole)
-        return [
-            Erase(np.concatenate([first, last - first], axis=-1).astype(np.int32), _fill(self.fill, "Cutout's fill"))
-        ]
+        return [Erase(np.concatenate([first, last - first], axis=-1).astype(np.int32), fill_color(self.fill))]
 
     def _sides(self) -> tuple[int, int]:
         if isinstance(self.size, tuple):
@@ -178,7 +176,7 @@ class GridMask(PixelTransform):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _fill(self.fill, "GridMask's fill")
+        fill_color(self.fill, "GridMask's fill")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """The grid's cells, their phase and direction, for each frame."""
@@ -189,7 +187,7 @@ class GridMask(PixelTransform):
         grid = np.stack(
             [cell, (1 - ratio) * cell, *(cell * phase for phase in rng.random(2)), np.cos(turn), np.sin(turn)]
         )
-        return [BatchFunction(erase_grid, {"grid": grid.T, "fill": np.array(_fill(self.fill, "GridMask's fill"))})]
+        return [BatchFunction(erase_grid, {"grid": grid.T, "fill": np.array(fill_color(self.fill))})]
 
 
 def erase_grid(frames: torch.Tensor, params: Params) -> torch.Tensor:
@@ -215,10 +213,3 @@ def erase_grid(frames: torch.Tensor, params: Params) -> torch.Tensor:
         return torch.where(across & down, fills[which, :, None, None], part)
 
     return for_all_frames(frames, erase)
-
-
-def _fill(value: float | Sequence[float], name: str) -> tuple[float, float, float]:
-    try:
-        return fill_color(value)
-    except ConfigurationError:
-        raise ConfigurationError(f"{name} is {value!r}, not one or three numbers in [0, 255]") from None

@@ -210,4 +210,4 @@ def _check(center: Center | None, interpolation: str, fill: float | Sequence[flo
     if center is not None:
         check_numbers(f"{name}'s center", center, 2, "(x, y)", lambda x, y: True)
     check_interpolation(interpolation)
-    fill_color(fill)
+    fill_color(fill, f"{name}'s fill")
