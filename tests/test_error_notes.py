@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import videoloader as vl
-from videoloader.error_notes import noted, of_rows
+from videoloader.error_notes import note, note_rows
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader
 from videoloader.transforms.mixing import Mixing
 
@@ -254,10 +254,10 @@ def test_clips_that_are_there_already_are_told_by_their_row() -> None:
 
 
 def test_our_own_errors_keep_their_one_line_where_they_name_the_file() -> None:
-    with pytest.raises(vl.DecodeError) as caught, noted("for {}", "clip.mp4"):
+    with pytest.raises(vl.DecodeError) as caught, note("for {}", "clip.mp4"):
         raise vl.DecodeError("does not decode", "clip.mp4")
     assert not hasattr(caught.value, "__notes__")
-    with pytest.raises(vl.ConfigurationError) as told, noted("for {}", "clip.mp4"):
+    with pytest.raises(vl.ConfigurationError) as told, note("for {}", "clip.mp4"):
         raise vl.ConfigurationError("a crop is larger than the frames")
     assert told.value.__notes__ == ["for clip.mp4"]
 
@@ -267,14 +267,14 @@ def test_a_value_that_cannot_be_shown_hides_no_error() -> None:
         def __repr__(self) -> str:
             raise RuntimeError
 
-    with pytest.raises(OwnError) as caught, noted("in {}", Shy()):
+    with pytest.raises(OwnError) as caught, note("in {}", Shy()):
         raise OwnError(1, 2)
     assert "Shy instance" in caught.value.__notes__[0]
 
 
 def test_rows_of_calls_within_calls_add_up() -> None:
     def fail() -> None:
-        with of_rows([5, 6, 7], "abcdefgh".__getitem__), of_rows([2, 1]), of_rows([1]):
+        with note_rows([5, 6, 7], "abcdefgh".__getitem__), note_rows([2, 1]), note_rows([1]):
             raise OwnError(1, 2)
 
     with pytest.raises(OwnError) as caught:

@@ -12,12 +12,12 @@ from videoloader.errors import VideoLoaderError
 
 _short = reprlib.Repr()
 _short.maxother = _short.maxstring = 300
-# Of the clips that an error may be about.
+# At most so many clips are named.
 _MOST_NAMED = 4
 
 
-class noted:
-    """A block in which errors get a note. It costs next to nothing where there is none: the note is made then.
+class note:
+    """A block in which errors get a note. The text is only made when an error passes.
 
     Errors that name their source already get none, and no error gets two of one kind: the innermost says most.
 
@@ -26,7 +26,7 @@ class noted:
         facts: its fields: text as it is, of all else a short ``repr``.
 
     Example:
-        >>> with noted("in the transform {}", Resize(64)):
+        >>> with note("in the transform {}", Resize(64)):
         ...     half = 64 // 2
     """
 
@@ -42,18 +42,18 @@ class noted:
         if not isinstance(error, Exception) or (isinstance(error, VideoLoaderError) and error.source):
             return
         notes, start = _notes_of(error), self._template.partition("{")[0]
-        if not any(note.startswith(start) for note in notes):
+        if not any(each.startswith(start) for each in notes):
             facts = [fact if isinstance(fact, str) else _short.repr(fact) for fact in self._facts]
             notes.append(self._template.format(*facts))
 
 
 class _RowsNote(str):
-    """A note on which rows of a call an error is about. Who knows more of the rows puts another one in its place."""
+    """A note on which rows of a call an error is about. A surrounding block that can name the rows replaces it."""
 
     rows: Sequence[int]
 
 
-class of_rows:
+class note_rows:
     """A block in which errors are about rows of a batch.
 
     Args:
@@ -73,9 +73,9 @@ class of_rows:
         if not isinstance(error, Exception):
             return
         notes, rows = _notes_of(error), self._rows
-        for note in [note for note in notes if isinstance(note, _RowsNote)]:
-            notes.remove(note)
-            rows = [rows[row] for row in note.rows]
+        for inner in [each for each in notes if isinstance(each, _RowsNote)]:
+            notes.remove(inner)
+            rows = [rows[row] for row in inner.rows]
         named = [f"row {row}" if self._name is None else str(self._name(row)) for row in rows[:_MOST_NAMED]]
         more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
         told = f"for {'; '.join(named)}{more}"

@@ -34,7 +34,7 @@ from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import CorruptFramesError, DecodeError
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.cancellation import CancelToken
@@ -349,7 +349,7 @@ class BatchMaker:
         assert isinstance(frames, torch.Tensor), "a list is refused"
         assert decoding.plan.rng is not None, "mixing draws"
         rng = decoding.plan.rng(decoding.rows[0].clip.number)
-        with about(rows), noted(IN_TRANSFORM, self._transforms.mixing):
+        with about(rows), note(IN_TRANSFORM, self._transforms.mixing):
             frames, labels = self._transforms.mixing.mix(frames, row_labels(rows), self._layout, rng)
         return replace(batch, frames=frames, labels=labels)
 

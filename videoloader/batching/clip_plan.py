@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError
 from videoloader.order.clip_table import ClipTable, EntryFrames
 from videoloader.reading.decode_job import ClipSlots
@@ -96,14 +96,14 @@ def plan_views(
         ConfigurationError: the mode or a transform cannot be applied to the video.
     """
     entry, roles = video.entry, roles_of(mode)
-    with noted("for {}", ClipName(number, entry.path)):
+    with note("for {}", ClipName(number, entry.path)):
         if roles is not None and transforms.time:
             check_roles_kept(mode, transforms.time)
             frame_numbers, mask = clip_frames(mode, video, clip, rngs[0], partial(_shown_in_span, transforms, rngs[0]))
         else:
             frame_numbers, mask = clip_frames(mode, video, clip, rngs[0])
         length, display_size = len(frame_numbers), video.index.stream.display_size
-    with noted("for {}", ClipName(number, entry.path, frame_numbers)):
+    with note("for {}", ClipName(number, entry.path, frame_numbers)):
         if transforms.time and length and roles is None:
             shown = transforms.positions(rngs[0], length)
             frame_numbers, mask = frame_numbers[shown], mask[shown]

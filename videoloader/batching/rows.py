@@ -12,7 +12,7 @@ import torch
 from videoloader.batching.clip_plan import BatchRow, PlannedClip
 from videoloader.convert import Layout
 from videoloader.device import HostMemory, allocate
-from videoloader.error_notes import of_rows
+from videoloader.error_notes import note_rows
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.decode_job import whole_clip
@@ -98,9 +98,9 @@ def transform_rows(
     return frames
 
 
-def about(rows: Sequence[BatchRow]) -> of_rows:
+def about(rows: Sequence[BatchRow]) -> note_rows:
     """A block in which errors are about the clips of these rows, and say so."""
-    return of_rows(range(len(rows)), lambda row: rows[row].clip.name)
+    return note_rows(range(len(rows)), lambda row: rows[row].clip.name)
 
 
 def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch.Tensor, list[BatchRow]]:

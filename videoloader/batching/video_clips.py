@@ -12,7 +12,7 @@ from videoloader.batching.options import one_view
 from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
 from videoloader.convert import Layout
 from videoloader.dataset import VideoEntry
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import check_choice
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames
 from videoloader.reading.clip import Clip
@@ -50,7 +50,7 @@ def make_clips(
     check_choice("layout", layout, get_args(Layout))
     transforms, index = one_view(transforms), reader.index
     video = EntryFrames(VideoEntry(index.source, times=index.times), 0, len(index), BuiltIndexes(index))
-    with noted("for {}", index.source):
+    with note("for {}", index.source):
         numbers = range(count_clips(mode, video)) if clips is None else clips
     planned = [
         view for clip in numbers for view in plan_views(clip, video, clip, mode, transforms, [clip_rng(seed, 0, clip)])

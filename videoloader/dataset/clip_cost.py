@@ -8,7 +8,7 @@ import numpy as np
 
 from videoloader.dataset.ranges import entry_range
 from videoloader.dataset.table import EntryTable
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.packets.decode_plan import plan_frames
@@ -67,13 +67,13 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
             raise
         except VideoLoaderError:
             continue  # the loader reports it
-        with noted("for {}", entry.path):
+        with note("for {}", entry.path):
             count = count_clips(mode, video)
         chosen = permute(np.arange(min(count, _CLIPS_OF_A_VIDEO)), count, 0, row).tolist() if count else []
         short = with_gops_of(index, ADVISED_GOP) if chosen else index
         used, clips = used + bool(chosen), clips + len(chosen)
         for clip in chosen:
-            with noted("for {}", entry.path):
+            with note("for {}", entry.path):
                 frames, mask = clip_frames(mode, video, clip, clip_rng(0, row, clip))
             frames = frames[frames != CONSTANT_FRAME]
             # Each clip stands for all of its video that were not chosen.

@@ -22,7 +22,7 @@ from videoloader.dataset.stores import Store
 from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.where import conditions_in_sql, rows_where
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
@@ -200,7 +200,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         """
         kept: list[bool] = []
         for row, entry in enumerate(self):
-            with noted("in filter, for row {}: {}", row, entry):
+            with note("in filter, for row {}: {}", row, entry):
                 kept.append(bool(keep(entry)))
         return self._take(np.flatnonzero(kept))
 

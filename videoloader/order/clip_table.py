@@ -15,7 +15,7 @@ import numpy.typing as npt
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range, entry_ranges
 from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.stores import Store
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import (
     DecodeError,
     FrameRangeError,
@@ -205,7 +205,7 @@ def build_clip_table(
         opened = store if isinstance(store, IndexStore) else IndexStore(store)
         ranges, errors = _look_up_all(dataset, opened, skip_unreadable, on_indexed)
     tell_left_out("the data set", map(_reason, errors), len(dataset), listed_in=listed_in)
-    with noted(IN_MODE, mode):
+    with note(IN_MODE, mode):
         clips = mode.clips_by_length(ranges.stop - ranges.first) if isinstance(mode, CountsByLength) else None
     if clips is None:
         videos = (entry_frames(dataset, ranges, video) for video in range(len(ranges.rows)))
@@ -214,7 +214,7 @@ def build_clip_table(
 
 
 def _count(mode: FrameMode, video: EntryFrames) -> int:
-    with noted("for {}", video.entry.path):
+    with note("for {}", video.entry.path):
         return count_clips(mode, video)
 
 
@@ -240,7 +240,7 @@ def _index_all(
                 raise
             return error
         finally:
-            with noted("in on_indexed, after {}", entry.path):
+            with note("in on_indexed, after {}", entry.path):
                 on_indexed()
 
     with executor_of(workers, "videoloader-index") as pool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, FrameRangeError, check_uint64
 from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.frame_list import FrameList
@@ -101,7 +101,7 @@ class CountsByLength(Protocol):
 
 def count_clips(mode: FrameMode, video: SampledVideo) -> int:
     """``mode.num_clips(video)``, whose errors name the mode."""
-    with noted(IN_MODE, mode):
+    with note(IN_MODE, mode):
         return mode.num_clips(video)
 
 
@@ -138,10 +138,10 @@ def clip_frames(
             f"clip {clip} of {mode} does not exist: frames {video.first} to {video.stop} give {clips} clips",
             video.index.source,
         )
-    with noted(IN_MODE, mode):
+    with note(IN_MODE, mode):
         chosen = mode.frame_numbers(video, clip, rng)
     shown = change(chosen)
-    with noted(IN_MODE, mode):
+    with note(IN_MODE, mode):
         return padding.pad(shown, video.first, video.stop, pad_of(mode.pad, video))
 
 

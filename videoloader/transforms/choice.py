@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, check_probability
 from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, Operation, PixelTransform, Warp
 from videoloader.transforms.planning.composing import group_geometric
@@ -26,7 +26,7 @@ def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInf
     """What transforms that follow each other draw; each is told the size that the one before leaves behind."""
     operations: list[Operation] = []
     for transform in group_geometric(transforms):
-        with noted(IN_TRANSFORM, transform):
+        with note(IN_TRANSFORM, transform):
             drawn = transform.draw(rng, clip)
         for operation in drawn:
             if isinstance(operation, Warp):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.error_notes import of_rows
+from videoloader.error_notes import note_rows
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
@@ -118,7 +118,7 @@ class Module(PixelTransform):
         return result.reshape(*frames.shape[:2], *result.shape[1:])
 
     def _call_for(self, row: int, frames: torch.Tensor, seed: int) -> torch.Tensor:
-        with of_rows([row]):
+        with note_rows([row]):
             return self._call(frames, seed)
 
     def _call(self, frames: torch.Tensor, seed: int) -> torch.Tensor:
@@ -186,7 +186,7 @@ class PythonFunction(PixelTransform):
 
     def _call(self, frames: Frames, seeds: Sequence[int], part: int) -> None:
         """Write over the frames of a part what the function makes of them."""
-        with of_rows([part]) if self.per == "clip" else nullcontext():
+        with note_rows([part]) if self.per == "clip" else nullcontext():
             result = np.asarray(self.function(frames, np.random.default_rng(seeds[part])))
         if result.shape != frames.shape or result.dtype != np.uint8:
             name = getattr(self.function, "__name__", type(self.function).__name__)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, check_integer, check_numbers, check_probability
 from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 
@@ -56,7 +56,7 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
     """
     shown = np.arange(length, dtype=np.int64)
     for transform in transforms:
-        with noted(IN_TRANSFORM, transform):
+        with note(IN_TRANSFORM, transform):
             shown = shown[transform.positions(rng, length)]
     return shown
 

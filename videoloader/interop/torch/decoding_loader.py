@@ -27,7 +27,7 @@ from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import (
     ConfigurationError,
     CorruptFramesError,
@@ -398,7 +398,7 @@ class DecodingLoader:
     def _shown(self, asked: Requests, made: Batch | None) -> Any:
         """What stands in the batch instead of requests."""
         assert made is not None, "clips that cannot be made are errors"
-        with noted("in replace_with, for {}", asked):
+        with note("in replace_with, for {}", asked):
             return self._replaced(asked, made)
 
     def _replaced(self, asked: Requests, made: Batch) -> Any:

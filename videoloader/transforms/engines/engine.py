@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from videoloader.convert import Interpolation, Layout, OutputSpec
-from videoloader.error_notes import noted, of_rows
+from videoloader.error_notes import note, note_rows
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.transforms.engines import cpu as cpu_operations
 from videoloader.transforms.engines import cuda as cuda_operations
@@ -106,7 +106,7 @@ def apply_operations(
         carry_out(works, finish)
         left = []
         for key, members in groups.items():
-            with of_rows([each.clip for each in members]), noted(IN_TRANSFORM, members[0].function.function):
+            with note_rows([each.clip for each in members]), note(IN_TRANSFORM, members[0].function.function):
                 batch = _call([each.function for each in members], gathered[key])
             left += [(each.clip, batch, row, each.after) for row, each in enumerate(members)]
     return result

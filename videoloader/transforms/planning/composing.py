@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError
 from videoloader.padding import check_mode
 from videoloader.transforms.geometry.resampling import Resampling, Size, compose, of_geometry
@@ -48,7 +48,7 @@ class GeometricGroup(PixelTransform):
         steps: list[Resampling] = []
         size = clip.height, clip.width
         for transform in self.transforms:
-            with noted(IN_TRANSFORM, transform):
+            with note(IN_TRANSFORM, transform):
                 size = _draw(transform, rng, clip, size, steps)
         return compose(steps, (clip.height, clip.width))
 
@@ -93,7 +93,7 @@ def output_size(transforms: Iterable[Step], size: Size) -> Size:
             size = output_size(transform.transforms, size)
         elif isinstance(transform, GeometryStep):
             # What is drawn moves a crop but does not change its size.
-            with noted(IN_TRANSFORM, transform):
+            with note(IN_TRANSFORM, transform):
                 size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
     return size
 
@@ -103,7 +103,7 @@ def _draw(transform: Step, rng: np.random.Generator, clip: ClipInfo, size: Size,
     clip = clip._replace(height=size[0], width=size[1])
     if isinstance(transform, Choice):
         for each in transform.choose(rng, clip):
-            with noted(IN_TRANSFORM, each):
+            with note(IN_TRANSFORM, each):
                 size = _draw(each, rng, clip, size, steps)
     elif isinstance(transform, GeometryStep):
         steps.append(of_geometry(transform.plan_clip(_whole(size), rng, clip), size))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import RandomCrop
@@ -49,7 +49,7 @@ def plan_geometries(
     """
     geometries = [Geometry((0, 0, *display_size), display_size)]
     for transform in transforms:
-        with noted(IN_TRANSFORM, transform):
+        with note(IN_TRANSFORM, transform):
             if isinstance(transform, ViewStep):
                 geometries = [view for geometry in geometries for view in transform.plan_views(geometry, rng)]
             else:
@@ -63,7 +63,7 @@ def _planned(transform: Transform, geometry: Geometry, rng: np.random.Generator,
     height, width = geometry.output_size
     if is_axis_aligned(transform) and isinstance(transform, Choice):
         for each in transform.choose(rng, clip._replace(height=height, width=width)):
-            with noted(IN_TRANSFORM, each):
+            with note(IN_TRANSFORM, each):
                 geometry = _planned(each, geometry, rng, clip)
         return geometry
     raise ConfigurationError(f"{type(transform).__name__} cannot be a part of conversion")

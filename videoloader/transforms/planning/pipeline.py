@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
-from videoloader.error_notes import noted
+from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.transforms.crop_to_box import check_boxes_first
 from videoloader.transforms.engines.engine import apply_operations
@@ -115,7 +115,7 @@ class TransformPlan:
         drawn: list[Operation] = []
         for number, transform in enumerate(self.pixels):
             height, width = self._output_size(number, clip.height, clip.width)
-            with noted(IN_TRANSFORM, transform):
+            with note(IN_TRANSFORM, transform):
                 drawn += transform.draw(rng, clip)
             clip = clip._replace(height=height, width=width)
         return tuple(drawn)
@@ -141,7 +141,7 @@ class TransformPlan:
     def apply_modules(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
         """Carry out what comes after the operations."""
         for number, module in enumerate(self.modules):
-            with noted(IN_TRANSFORM, module):
+            with note(IN_TRANSFORM, module):
                 frames = module.in_layout(frames, layout, np.array([view.seeds[number] for view in drawn], np.int64))
         return frames
 
