@@ -134,7 +134,7 @@ def tells_of_arguments(given: _F) -> _F:
             error that is none of the library, and an argument is not of its type.
     """
     if isinstance(given, type):
-        tell_of_arguments(given, methods=True)
+        wrap_constructors(given, methods=True)
         return given
 
     @wraps(given)
@@ -144,7 +144,7 @@ def tells_of_arguments(given: _F) -> _F:
         except VideoLoaderError:
             raise
         except Exception as error:
-            # What is no error of a call has a frame of its own, inside of the function.
+            # A TypeError of the call itself (wrong arguments) has no traceback entry below this one.
             if isinstance(error, TypeError) and error.__traceback__ and error.__traceback__.tb_next is None:
                 raise ArgumentError(_what_is_wrong(given, args, arguments) or str(error)) from None
             if (wrong := argument_of_wrong_type(given, args, arguments)) is None:
@@ -154,7 +154,7 @@ def tells_of_arguments(given: _F) -> _F:
     return cast(_F, call)
 
 
-def tell_of_arguments(public: object, *, methods: bool = False) -> None:
+def wrap_constructors(public: object, *, methods: bool = False) -> None:
     """Let a class's constructors name the right arguments, in place; whatever is no class stays as it is.
 
     Args:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from videoloader.argument_names import tell_of_arguments
+from videoloader.argument_names import wrap_constructors
 
 # In a checkout these packages lie beside the folder videoloader/; installed, they lie in it.
 _BESIDE = ("videoloader.indexing", "videoloader.padding")
@@ -60,7 +60,7 @@ def modules_of_names(package_file: str) -> dict[str, str]:
 def public_name(module: str, name: str) -> Any:
     """What a module has under a public name; the constructors of a class say which arguments they have."""
     found = getattr(import_module(module), name)
-    tell_of_arguments(found)
+    wrap_constructors(found)
     return found
 
 
