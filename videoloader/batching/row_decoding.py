@@ -45,7 +45,7 @@ class SubmittedJob(NamedTuple):
         """Wait for the job, and let later clips of the video know what it has learned of the index.
 
         Raises:
-            CancelledError, VideoLoaderError: see ``decode_rows``.
+            ReadCancelled, VideoLoaderError: see ``decode_rows``.
         """
         report = self.report.result()
         apply_corrections(self.rows[0], report)
@@ -105,7 +105,7 @@ def decode_rows(
         on_corrupt: what is done about damaged frames besides marking them; see ``tell_of_corrupt``.
 
     Raises:
-        CancelledError: the read was cancelled.
+        ReadCancelled: the read was cancelled.
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
         CorruptFramesError: frames are damaged, and are not to be kept.
     """

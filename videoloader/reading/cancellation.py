@@ -13,7 +13,7 @@ from videoloader.errors import ConfigurationError
 T = TypeVar("T")
 
 
-class CancelledError(Exception):
+class ReadCancelled(Exception):
     """Raised in a thread whose work was cancelled. Whoever cancelled it does not ask for the result."""
 
 
@@ -46,15 +46,15 @@ class CancelToken:
         self.cancelled = True
 
     def raise_if_cancelled(self) -> None:
-        """Raise CancelledError if the work was cancelled."""
+        """Raise ReadCancelled if the work was cancelled."""
         if self.cancelled:
-            raise CancelledError
+            raise ReadCancelled
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
-        """The same items, but CancelledError in place of the next one once the work was cancelled."""
+        """The same items, but ReadCancelled in place of the next one once the work was cancelled."""
         for item in items:
             if self.cancelled:
-                raise CancelledError
+                raise ReadCancelled
             yield item
 
 

@@ -128,7 +128,7 @@ class ClipReader:
             plan: the decode plan of these frames by this index. Default: it is made here.
 
         Raises:
-            CancelledError: ``token`` was cancelled.
+            ReadCancelled: ``token`` was cancelled.
             FrameRangeError: a frame number lies outside the video.
             DecodeError: a frame cannot be decoded.
             SourceError: the source cannot be read.
