@@ -146,7 +146,7 @@ def test_values_of_transforms_that_cannot_be_meant(call: Callable[[], object], s
         ({"transforms": vl.Resize}, "transforms must be a list of transforms, got <class"),
         ({"transforms": [vl.HorizontalFlip]}, r"number 0 of the transforms is .*: write HorizontalFlip\(…\)"),
         ({"transforms": [lambda x: x]}, "number 0 of the transforms is .*: a function needs a PythonFunction"),
-        ({"shuffle": "yes"}, "shuffle is 'yes', not True, False, an order"),
+        ({"shuffle": "yes"}, "shuffle must be True, False, an order .*, got 'yes'"),
     ],
 )
 def test_what_cannot_be_meant_is_told_in_one_line(data: vl.VideoDataset, settings: dict[str, Any], says: str) -> None:

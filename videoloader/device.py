@@ -39,7 +39,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
     try:
         resolved = torch.device(device)
     except RuntimeError:
-        raise ConfigurationError(f"device is {device!r}, not 'auto', 'cpu', 'cuda' or 'cuda:N'") from None
+        raise ConfigurationError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}") from None
     if resolved.type == "cpu":
         return resolved
     if resolved.type != "cuda":

@@ -30,10 +30,10 @@ MISTAKES: Mistakes = {
     "a video of a video": (lambda: vl.Video(video()), "source must be a path, a URL, bytes … got Video('a.mp4'..."),
     "bytes that are no video": (lambda: vl.Video(b"abc"), "<bytes>: libavformat cannot … Invalid data found"),
     "a file opened as text": (lambda: vl.Video(io.StringIO("text")), "opened as text … open it with mode 'rb'"),
-    "no such device": (lambda: vl.Video("a.mp4", device="gpu"), "device is 'gpu', not 'auto', 'cpu', 'cuda' or"),
-    "decord's number for a device": (lambda: vl.Video("a.mp4", device=0), "device is 0, not 'auto', 'cpu'"),
+    "no such device": (lambda: vl.Video("a.mp4", device="gpu"), "device must be 'auto', 'cpu', 'cuda' or … got 'gpu'"),
+    "decord's number for a device": (lambda: vl.Video("a.mp4", device=0), "device must be 'auto', 'cpu' … got 0"),
     "None for a device": (lambda: vl.Video("a.mp4", device=None), "Video's device must be a … got None … such as"),
-    "a device in capitals": (lambda: vl.Video("a.mp4", device="CPU"), "device is 'CPU', not 'auto', 'cpu'"),
+    "a device in capitals": (lambda: vl.Video("a.mp4", device="CPU"), "device must be 'auto', 'cpu' … got 'CPU'"),
     "no such engine": (lambda: vl.Video("a.mp4", device="cpu", decode="gpu"), "decode must be one of … got 'gpu'"),
     "the path of a store for an index": (
         lambda: vl.Video("a.mp4", device="cpu", index="t.db"),

@@ -192,5 +192,5 @@ def test_a_sampler_that_deals_to_ranks_is_refused() -> None:
 
 @pytest.mark.parametrize("shuffle", [None, 1, iter([0, 1]), ShuffleVideos, RandomSampler])
 def test_what_is_no_order_is_refused(shuffle: object) -> None:
-    with pytest.raises(ConfigurationError, match="shuffle is"):
+    with pytest.raises(ConfigurationError, match="shuffle must be"):
         order_of(shuffle)  # type: ignore[arg-type]

@@ -184,11 +184,15 @@ def test_what_cannot_be_composed_is_refused() -> None:
         torch.zeros(4, 3, 8, 8, dtype=torch.int64),
         torch.zeros(0, 4, 3, 8, 8),
     ):
-        with pytest.raises(vl.ConfigurationError, match=r"frames are torch.*, not uint8 or floats \[T, 3, H, W\] or"):
+        with pytest.raises(
+            vl.ConfigurationError, match=r"frames must be uint8 or floats \[T, 3, H, W\] or .*, got torch"
+        ):
             compose(frames)
     with pytest.raises(vl.ConfigurationError, match=r"must lie in \[0, 1\], got 0 … 200: divide by 255"):
         compose(torch.tensor([0.0, 200.0, 9.0]).view(1, 3, 1, 1))
     with pytest.raises(vl.ConfigurationError, match=r"frames must be a tensor, got ndarray: torch\.from_numpy"):
         compose(np.zeros((4, 3, 8, 8), np.uint8))  # type: ignore[call-overload]
-    with pytest.raises(vl.ConfigurationError, match=r"mask of apply_to is \[4, 8, 8\], not \[2, ...\]: one a clip"):
+    with pytest.raises(
+        vl.ConfigurationError, match=r"mask of apply_to must be \[2, ...\], one a clip, got \[4, 8, 8\]"
+    ):
         compose(torch.zeros(2, 4, 3, 8, 8), apply_to={"mask": torch.zeros(4, 8, 8)})

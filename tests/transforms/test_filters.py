@@ -118,7 +118,7 @@ def test_a_static_clip_stays_static(transform: PixelTransform) -> None:
 
 @pytest.mark.parametrize("size", [0, 2, -3, 257, 3.0, (3, 4), (3, 3, 3)])
 def test_bad_kernel_sizes_are_refused(size: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"GaussianBlur's kernel_size is .* odd numbers in \[1, 255\]"):
+    with pytest.raises(ConfigurationError, match=r"GaussianBlur's kernel_size must be .* odd numbers in \[1, 255\]"):
         GaussianBlur(size)
 
 
@@ -130,7 +130,7 @@ def test_bad_sigmas_are_refused(sigma: Any) -> None:
 
 def test_bad_laplacians_are_refused() -> None:
     for size in (0, 2, 25):
-        with pytest.raises(ConfigurationError, match=rf"Laplacian's window_size is {size}, not an odd number"):
+        with pytest.raises(ConfigurationError, match=rf"Laplacian's window_size must be an odd number .*, got {size}"):
             Laplacian(size)
     with pytest.raises(ConfigurationError, match=r"Laplacian's scale must be a finite number, .*got nan"):
         Laplacian(scale=math.nan)

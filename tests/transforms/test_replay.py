@@ -266,15 +266,15 @@ def test_what_does_not_fit_is_refused() -> None:
     walk = Rotate(Linear(1, 30)).draw(np.random.default_rng(0), ClipInfo(LENGTH, *SHOWN))
     for replay, tensor, message in (
         (replay_masks, torch.zeros(1, 30, 40), "give what is in the video's size"),
-        (replay_masks, torch.zeros(30, 40), "masks are"),
+        (replay_masks, torch.zeros(30, 40), "masks must be"),
         (replay_masks, torch.zeros(LENGTH + 1, *SHOWN), "has 4 frames, each warped in its own way; not 5"),
         (replay_flow, torch.zeros(LENGTH + 1, 2, *SHOWN), "has 4 frames"),
-        (replay_flow, torch.zeros(LENGTH, 3, *SHOWN), "flow is"),
-        (replay_frames, torch.zeros(LENGTH, 3, *SHOWN), "frames are torch.float32"),
-        (replay_points, torch.zeros(LENGTH, 3), "points are"),
+        (replay_flow, torch.zeros(LENGTH, 3, *SHOWN), "flow must be"),
+        (replay_frames, torch.zeros(LENGTH, 3, *SHOWN), "frames must be .*, got torch.float32"),
+        (replay_points, torch.zeros(LENGTH, 3), "points must be"),
         (replay_points, torch.zeros(2), "frames are warped one by one"),
-        (replay_boxes, torch.zeros(LENGTH, 2), "boxes are"),
-        (replay_boxes, torch.zeros(LENGTH + 1, 4), "points are"),
+        (replay_boxes, torch.zeros(LENGTH, 2), "boxes must be"),
+        (replay_boxes, torch.zeros(LENGTH + 1, 4), "points must be"),
     ):
         with pytest.raises(ConfigurationError, match=message):
             replay(tensor, geometry, walk)

@@ -135,7 +135,7 @@ class Batch(FramesByRole):
         if times is not None:
             at = _numbers(times)
             if at.shape != matrix.shape[:1]:
-                raise ConfigurationError(f"times are {list(at.shape)}, not [{len(matrix)}]")
+                raise ConfigurationError(f"times must be [{len(matrix)}], got {list(at.shape)}")
             if matrix.ndim == 4:
                 matrix = matrix[np.arange(len(at)), at]
         return map_points(points, matrix)

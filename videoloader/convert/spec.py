@@ -175,12 +175,12 @@ class Geometry:
         if top < 0 or left < 0 or height < 1 or width < 1:
             raise ConfigurationError(f"crop is {self.crop}: it must have a positive size and start at 0 or later")
         if min(self.size) < 1:
-            raise ConfigurationError(f"size is {self.size}: it must be positive")
+            raise ConfigurationError(f"size must be positive, got {self.size}")
         if self.window is not None:
             top, left, height, width = self.window
             inside = top + height <= self.size[0] and left + width <= self.size[1]
             if top < 0 or left < 0 or height < 1 or width < 1 or not inside:
-                raise ConfigurationError(f"window is {self.window}: it must be a part of the size {self.size}")
+                raise ConfigurationError(f"window must be a part of the size {self.size}, got {self.window}")
 
     @property
     def picture_size(self) -> tuple[int, int]:
@@ -229,11 +229,11 @@ class OutputSpec:
             if values is not None and self.dtype == torch.uint8:
                 raise ConfigurationError(f"{name} is given, but uint8 output cannot be normalised")
             if values is not None and len(values) != 3:
-                raise ConfigurationError(f"{name} has {len(values)} values, not 3")
+                raise ConfigurationError(f"{name} must have 3 values, got {len(values)}")
         if self.std is not None and min(self.std) <= 0:
-            raise ConfigurationError(f"std is {self.std}: it must be positive")
+            raise ConfigurationError(f"std must be positive, got {self.std}")
         if len(self.fill_value) != 3 or not all(0 <= value <= 255 for value in self.fill_value):
-            raise ConfigurationError(f"fill_value is {self.fill_value}: it must be three numbers in [0, 255]")
+            raise ConfigurationError(f"fill_value must be three numbers in [0, 255], got {self.fill_value}")
 
     def scale_shift(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """float32[3] each: a float output is ``value · scale + shift`` for a value in [0, 1]."""

@@ -58,9 +58,11 @@ class Epochs:
     def __post_init__(self) -> None:
         check_uint64(seed=self.seed)
         if not 0 <= self.rank < self.ranks:
-            raise ConfigurationError(f"shard_id is {self.rank}, not in [0, num_shards={self.ranks})")
+            raise ConfigurationError(f"shard_id must be in [0, num_shards={self.ranks}), got {self.rank}")
         if not isinstance(self.sharding, ByColumn) and self.sharding not in DEALINGS:
-            raise ConfigurationError(f"sharding is {self.sharding!r}, not ByColumn(…) or one of {', '.join(DEALINGS)}")
+            raise ConfigurationError(
+                f"sharding must be ByColumn(…) or one of {', '.join(DEALINGS)}, got {self.sharding!r}"
+            )
         if self._ordered_in_parts and isinstance(self.order, SampledClips):
             raise ConfigurationError(
                 "a sampler orders all clips, so no rank can keep to its own: use sharding='strided' or 'contiguous'"

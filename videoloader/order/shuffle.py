@@ -271,4 +271,4 @@ def order_of(shuffle: bool | Order | Sampler) -> Order:
         return shuffle
     if isinstance(shuffle, Sampler) and not isinstance(shuffle, type | str):
         return SampledClips(shuffle)
-    raise ConfigurationError(f"shuffle is {shuffle!r}, not True, False, an order or a sampler of clip numbers")
+    raise ConfigurationError(f"shuffle must be True, False, an order or a sampler of clip numbers, got {shuffle!r}")

@@ -98,7 +98,7 @@ class AugmentationAt(PixelTransform):
             return
         low, high = sorted(strength[:2])
         if not isinstance(self.magnitude, int | float) or not low <= self.magnitude <= high:
-            raise ConfigurationError(f"{name}'s magnitude is {self.magnitude!r}, not in [{low:g}, {high:g}]")
+            raise ConfigurationError(f"{name}'s magnitude must be in [{low:g}, {high:g}], got {self.magnitude!r}")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """The function with its parameters."""
@@ -162,7 +162,7 @@ def augmentation(
         except (TypeError, ValueError):
             low = high = math.nan
         if not (math.isfinite(low) and math.isfinite(high)):
-            raise ConfigurationError(f"an augmentation's magnitudes are {magnitudes!r}, not two finite numbers")
+            raise ConfigurationError(f"an augmentation's magnitudes must be two finite numbers, got {magnitudes!r}")
         strength = Strength(low, high, signed)
     check_integer("an augmentation's draws", draws, 0)
 

@@ -63,7 +63,7 @@ class _Automatic(PixelTransform):
             return
         given = self.operations.items() if isinstance(self.operations, Mapping) else self.operations
         if isinstance(given, str) or not isinstance(given, Iterable) or not given:
-            raise ConfigurationError(f"{kind}'s operations are {self.operations!r}, not a list of at least one")
+            raise ConfigurationError(f"{kind}'s operations must be a list of at least one, got {self.operations!r}")
         # By a name alone an operation has the magnitudes of the policy.
         pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in given]
         for name, span in pairs:
@@ -272,7 +272,7 @@ def _own_policy(policy: OwnPolicy) -> OwnPolicy:
         rows = ()
     if not rows:
         raise ConfigurationError(
-            f"AutoAugment's policy is {policy!r}, neither a name nor a list of lists of (operation, probability, bin)"
+            f"AutoAugment's policy must be a name or a list of lists of (operation, probability, bin), got {policy!r}"
         )
     for name, p, place in (step for row in rows for step in row):
         strength = _check_operation(name, "an operation of AutoAugment's policy")
@@ -292,7 +292,7 @@ def _check_operation(name: Named, what: str) -> Strength | None:
         return name.strength
     if not isinstance(name, str) or name not in RAND_AUGMENT:
         raise ConfigurationError(
-            f"{what} is {name!r}, not one of {', '.join(sorted(RAND_AUGMENT))} nor made with augmentation"
+            f"{what} must be one of {', '.join(sorted(RAND_AUGMENT))} or made with augmentation, got {name!r}"
         )
     return RAND_AUGMENT[name]
 

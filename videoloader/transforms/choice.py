@@ -105,12 +105,12 @@ class RandomChoice(_Drawn):
         if self.p is None:
             return
         if not isinstance(self.p, Sequence):
-            raise ConfigurationError(f"RandomChoice's p is {self.p!r}, not a list of weights")
+            raise ConfigurationError(f"RandomChoice's p must be a list of weights, got {self.p!r}")
         object.__setattr__(self, "p", tuple(self.p))
         weights = [weight for weight in self.p if isinstance(weight, int | float) and 0 <= weight < math.inf]
         if not len(weights) == len(self.p) == len(choices) or not 0 < sum(weights) < math.inf:
             raise ConfigurationError(
-                f"RandomChoice's p is {self.p!r}, not {len(choices)} finite weights of at least 0, one above 0"
+                f"RandomChoice's p must be {len(choices)} finite weights of at least 0, one above 0, got {self.p!r}"
             )
 
     @property
@@ -190,7 +190,7 @@ class When(_Drawn):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.predicate):
-            raise ConfigurationError(f"When's predicate is {self.predicate!r}, not a function of a ClipInfo")
+            raise ConfigurationError(f"When's predicate must be a function of a ClipInfo, got {self.predicate!r}")
         object.__setattr__(self, "transforms", _steps(self.transforms, "When"))
         object.__setattr__(self, "otherwise", _steps(self.otherwise, "When"))
 
@@ -206,7 +206,7 @@ class When(_Drawn):
 
 def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
     if not isinstance(transforms, Sequence) or not transforms:
-        raise ConfigurationError(f"{name}'s transforms are {transforms!r}, not a list of at least one")
+        raise ConfigurationError(f"{name}'s transforms must be a list of at least one, got {transforms!r}")
     return transforms
 
 

@@ -140,7 +140,9 @@ class Compose:
         for kind, given in apply_to.items():
             timed, tensors = kind not in ("points", "boxes"), given[None] if single else given
             if len(tensors) != clips:
-                raise ConfigurationError(f"{kind} of apply_to is {list(given.shape)}, not [{clips}, ...]: one a clip")
+                raise ConfigurationError(
+                    f"{kind} of apply_to must be [{clips}, ...], one a clip, got {list(given.shape)}"
+                )
             made = [
                 replay(each[at.to(each.device)] if timed else each, view.geometry, view.operations, kind)
                 for each, at, view in zip(tensors, shown, drawn, strict=True)
@@ -164,7 +166,8 @@ class Compose:
             or (frames.ndim == 5 and not len(frames))
         ):
             raise ConfigurationError(
-                f"frames are {frames.dtype} {list(frames.shape)}, not uint8 or floats [T, 3, H, W] or [B, T, 3, H, W]"
+                "frames must be uint8 or floats [T, 3, H, W] or [B, T, 3, H, W], "
+                f"got {frames.dtype} {list(frames.shape)}"
             )
         if floats:
             if self.dtype is None and output.dtype == torch.uint8:

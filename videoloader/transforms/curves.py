@@ -109,7 +109,7 @@ class RandomWalk(_Between):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.step < math.inf:
-            raise ConfigurationError(f"RandomWalk's step is {self.step!r}, not a number of at least 0")
+            raise ConfigurationError(f"RandomWalk's step must be a number of at least 0, got {self.step!r}")
 
     def values(self, rng: np.random.Generator, frames: int) -> Values:
         """float64[frames]."""

@@ -46,7 +46,7 @@ class GaussianBlur(PixelTransform):
         sizes = self.kernel_size if isinstance(self.kernel_size, tuple) else [self.kernel_size]
         if len(sizes) not in (1, 2) or not all(_is_odd(size, _WIDEST) for size in sizes):
             raise ConfigurationError(
-                f"GaussianBlur's kernel_size is {self.kernel_size!r}, not one or two odd numbers in [1, {_WIDEST}]"
+                f"GaussianBlur's kernel_size must be one or two odd numbers in [1, {_WIDEST}], got {self.kernel_size!r}"
             )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
@@ -98,7 +98,7 @@ class Laplacian(PixelTransform):
         super().__post_init__()
         if not _is_odd(self.window_size, _WIDEST_LAPLACIAN):
             raise ConfigurationError(
-                f"Laplacian's window_size is {self.window_size!r}, not an odd number in [1, {_WIDEST_LAPLACIAN}]"
+                f"Laplacian's window_size must be an odd number in [1, {_WIDEST_LAPLACIAN}], got {self.window_size!r}"
             )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:

@@ -50,7 +50,7 @@ def replay_frames(frames: torch.Tensor, geometry: Geometry, operations: Operatio
         ConfigurationError: the frames are of another size, number or type.
     """
     if frames.ndim != 4 or frames.shape[1] != 3 or frames.dtype != torch.uint8:
-        raise ConfigurationError(f"frames are {frames.dtype} {list(frames.shape)}, not torch.uint8 [T, 3, H, W]")
+        raise ConfigurationError(f"frames must be torch.uint8 [T, 3, H, W], got {frames.dtype} {list(frames.shape)}")
     return apply_operations(apply_geometry(frames, geometry)[None], [operations])[0]
 
 
@@ -70,7 +70,7 @@ def replay_masks(masks: torch.Tensor, geometry: Geometry, operations: Operations
         ConfigurationError: the masks are of another size or number.
     """
     if masks.ndim not in (3, 4):
-        raise ConfigurationError(f"masks are {list(masks.shape)}, not [T, H, W] or [T, C, H, W]")
+        raise ConfigurationError(f"masks must be [T, H, W] or [T, C, H, W], got {list(masks.shape)}")
     moved = apply_geometry(masks.unsqueeze(1) if masks.ndim == 3 else masks, geometry, "nearest", [fill])
     for operation in operations:
         if isinstance(operation, Warp):
@@ -102,7 +102,7 @@ def replay_flow(flow: torch.Tensor, geometry: Geometry, operations: Operations, 
         ConfigurationError: the flow is of another size, number or type, or an operation moves pixels by no matrix.
     """
     if flow.ndim != 4 or flow.shape[1] != 2 or not flow.is_floating_point():
-        raise ConfigurationError(f"flow is {flow.dtype} {list(flow.shape)}, not floats [T, 2, H, W]")
+        raise ConfigurationError(f"flow must be floats [T, 2, H, W], got {flow.dtype} {list(flow.shape)}")
     if geometry.border is not None:
         geometry = replace(geometry, border=replace(geometry.border, mode="constant"))
     interpolation: Interpolation = "nearest" if geometry.interpolation == "nearest" else "bilinear"
@@ -131,7 +131,7 @@ def replay_points(
         ConfigurationError: the points have another shape, or an operation moves pixels by no matrix.
     """
     if points.ndim < 1 or points.shape[-1] != 2:
-        raise ConfigurationError(f"points are {list(points.shape)}, not [..., 2]")
+        raise ConfigurationError(f"points must be [..., 2], got {list(points.shape)}")
     shown = torch.ones(points.shape[:-1], dtype=torch.bool, device=points.device)
     for matrix, (top, left, height, width) in _forward(geometry, operations):
         points = _mapped(points, matrix)
@@ -155,7 +155,7 @@ def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations
         ConfigurationError: the boxes have another shape, or an operation moves pixels by no matrix.
     """
     if boxes.ndim < 1 or boxes.shape[-1] != 4:
-        raise ConfigurationError(f"boxes are {list(boxes.shape)}, not [..., 4]")
+        raise ConfigurationError(f"boxes must be [..., 4], got {list(boxes.shape)}")
     shown = torch.ones(boxes.shape[:-1], dtype=torch.bool, device=boxes.device)
     for matrix, (top, left, height, width) in _forward(geometry, operations):
         boxes = _mapped(boxes, matrix)
@@ -218,8 +218,8 @@ def _mapped(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
         return map_points(points[None], matrix)[0]
     if points.ndim < 2:
         raise ConfigurationError(
-            f"points are {list(points.shape)}, not [{len(matrix)}, ..., {points.shape[-1]}]: frames are warped one by "
-            "one"
+            f"points must be [{len(matrix)}, ..., {points.shape[-1]}], got {list(points.shape)}: frames are warped one "
+            "by one"
         )
     return map_points(points, matrix)
 

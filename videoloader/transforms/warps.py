@@ -98,7 +98,7 @@ class Affine(WarpStep):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.translate, Sequence) or len(self.translate) != 2:
-            raise ConfigurationError(f"Affine's translate is {self.translate!r}, not (to the right, down)")
+            raise ConfigurationError(f"Affine's translate must be (to the right, down), got {self.translate!r}")
         for share in self.translate:
             check_range("Affine's translate", share, -1.0 if isinstance(share, Curve) else 0.0, 1.0)
         _check(self.center, self.interpolation, self.fill, "Affine")

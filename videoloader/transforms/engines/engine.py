@@ -156,7 +156,7 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
             boxes = ["N"] if kind is Erase else []
             wanted = ", ".join([f"1 or {length}", *boxes, *map(str, shape)])
             raise ConfigurationError(
-                f"{kind.__name__}.{name} is {array.dtype}{list(array.shape)}, not {dtype}[{wanted}]"
+                f"{kind.__name__}.{name} must be {dtype}[{wanted}], got {array.dtype}{list(array.shape)}"
             )
         if type(operation) is Warp:
             size = operation.size
@@ -170,7 +170,7 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
 
 def _check_frames(frames: torch.Tensor, programs: Sequence[Program]) -> None:
     if frames.dtype != torch.uint8 or frames.ndim != 5 or frames.shape[2] != 3 or min(frames.shape[3:]) < 1:
-        raise ConfigurationError(f"frames are {frames.dtype} {list(frames.shape)}, not torch.uint8 [B, T, 3, H, W]")
+        raise ConfigurationError(f"frames must be torch.uint8 [B, T, 3, H, W], got {frames.dtype} {list(frames.shape)}")
     if not frames.is_contiguous() or frames.shape[3] * frames.shape[4] > _MOST_PIXELS:
         raise ConfigurationError("frames must be contiguous, and of at most 2³⁰ pixels each")
     if len(programs) != len(frames):

@@ -69,7 +69,7 @@ def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
     leading = matrix.ndim - 2
     if points.ndim <= leading or points.shape[-1] not in (2, 4) or points.shape[:leading] != matrix.shape[:leading]:
         shape = ", ".join(str(length) for length in matrix.shape[:leading])
-        raise ConfigurationError(f"points are {list(points.shape)}, not [{shape}, ..., 2] or [{shape}, ..., 4]")
+        raise ConfigurationError(f"points must be [{shape}, ..., 2] or [{shape}, ..., 4], got {list(points.shape)}")
     points = points.to(torch.promote_types(points.dtype, torch.float32))
     ones = [1] * (points.ndim - 1 - leading)
     rows = torch.tensor(matrix, dtype=points.dtype, device=points.device).reshape(*matrix.shape[:leading], *ones, 3, 3)
