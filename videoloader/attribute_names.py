@@ -116,7 +116,7 @@ def no_such_name(module: str, name: str, known: Iterable[str]) -> MissingAttribu
 
 
 def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
-    """Decorate a class: a name that its objects lack is told of when it is read, and one that does nothing when set.
+    """Decorate a class: an attribute that is unknown, or is set in vain, raises an error that says what to write.
 
     Args:
         called: name of an object in examples.
@@ -165,7 +165,7 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
                 raise MissingAttributeError(f"{name} of a {name_of} cannot be set: {told}") from None
 
         def set_known(self: Any, name: str, value: object) -> None:
-            # The library sets what it likes, and subclasses have attributes of their own.
+            # Code of the library may set anything; subclasses may add attributes.
             of_others = not sys._getframe(1).f_globals["__name__"].startswith("videoloader.")
             if of_others and type(self) is public and not name.startswith("_"):
                 if name in vars(self) or isinstance(vars(public).get(name), property):

@@ -124,7 +124,7 @@ class VideoLoader:
             any.
         on_corrupt: damaged frames: ``"keep"`` them, which ``batch.corrupt`` marks and ``stats()`` counts, and warn once
             for each file and process (``CorruptFramesWarning``); or ``"raise"``, ``"skip"`` and ``"replace"``: what
-            ``on_error`` does with clips that do not decode, whatever that is.
+            ``on_error`` does with clips that do not decode, independently of ``on_error``.
         index: an ``IndexStore``, or its path, that holds the videos' indexes (``dataset.build_index``). Without one
             all videos are indexed now, by every process, and all indexes are kept in memory.
         on_indexed: called after each video of the data set was indexed, for progress bars.

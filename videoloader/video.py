@@ -109,7 +109,7 @@ class Video:
 
     @property
     def index(self) -> VideoIndex:
-        """The table of the video's packets and frames. What decoding teaches of it is entered when frames are read."""
+        """The table of the video's packets and frames. Reading frames may correct it."""
         return self._reader.index
 
     def close(self) -> None:

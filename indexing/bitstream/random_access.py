@@ -23,9 +23,8 @@ _BY_MARK = ("pdv", "png", "zerocodec")
 # A screen codec with frames that leave parts of the picture as they were, whatever libavcodec's table says.
 _NOT_INTRA_AFTER_ALL = ("mss2",)
 
-# Codecs whose decoders in libavcodec mark the pictures that refer to no other, as their headers say. (Of codecs without
-# B-frames this was tried; those of
-# QuickTime and of screens mark none, some, or all.)
+# Codecs whose decoders in libavcodec mark the pictures that refer to no other, as their headers say.
+# Tried for codecs without B-frames; decoders of QuickTime and screen codecs mark none, some or all pictures.
 MARKED_BY_DECODER = ("cavs", "h261", "rv10", "rv20", "rv30", "rv40", "svq3", "vc1", "wmv3")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from videoloader.batching.stats import LoaderStats
 from videoloader.errors import warn_user
 
-# Of the files that a loader meets; more are counted, but not listed.
+# At most so many unreadable files are listed.
 _MOST_LISTED = 65536
 # Above this share of made-up frames there is a warning, at the end of a loop or after so many clips.
 _MUCH_PADDING = 0.25

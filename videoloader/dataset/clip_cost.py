@@ -18,7 +18,7 @@ from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.sampling.mode import count_clips
 from videoloader.sampling.sampled_video import VideoPart
 
-# Costs little to store, and few frames are decoded for nothing: what is advised to re-encode with.
+# GOP length advised for re-encoding: few frames are decoded for nothing, and files stay small.
 ADVISED_GOP = 12
 _CLIPS_OF_A_VIDEO = 4
 

@@ -17,11 +17,11 @@ def tell_left_out(
 
     Args:
         source: what the rows came from.
-        kinds: why each of those was left out that were, in few words.
-        total: of them and all others.
-        what: they are.
-        hint: what can be done about it.
-        listed_in: what lists them.
+        kinds: one short reason for each row left out.
+        total: number of all rows.
+        what: plural noun in the message.
+        hint: text at its end.
+        listed_in: the attribute that lists them.
     """
     counts = Counter(kinds)
     if counts:

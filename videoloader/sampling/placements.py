@@ -24,8 +24,7 @@ _CHUNK = 64
 class Placed(CountedByLength):
     """A mode whose clips are placements of one pattern of frames: all of them, or so many drawn at random.
 
-    Arguments whose fields are left out of the ``repr`` show there once they are given, so that states saved before
-    there were such arguments still fit.
+    Fields added later appear in the ``repr`` only when they are set, so that states saved before still match.
     """
 
     gap: int | tuple[int, int]
@@ -124,7 +123,7 @@ class Placed(CountedByLength):
             start = self._draw_start(video, gap, rng)
             if start is not None:
                 return start, gap
-            # A pattern that may stand somewhere may stand there with smaller gaps, too: larger ones are in vain.
+            # If no placement fits with this gap, none fits with a larger one.
             largest = gap - 1
 
     def _draw_start(self, video: SampledVideo, gap: int, rng: np.random.Generator) -> int | None:
