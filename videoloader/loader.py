@@ -62,72 +62,75 @@ class VideoLoader:
     one loop at a time: beginning another ends the one before, which then raises ConfigurationError if it is continued.
 
     Args:
-        dataset: the videos.
-        mode: how frames are chosen; a list of frame numbers is a ``FrameList``.
-        batch_size: clips in a batch. Each fills one row of it, or as many as ``transforms`` make views of it, times
-            ``repeats``.
-        device: where batches lie: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; see ``resolve_device``. Without
-            a number each process that a launcher started gets a GPU of its own.
-        transforms: what is done to the frames, see ``videoloader.transforms``: a list, a single one, or a ``Compose``.
+        dataset: VideoDataset. The videos.
+        mode: frame mode, or list of int. Rule that chooses the frames; a list of numbers is a ``FrameList``.
+        batch_size: int. Clips in a batch. Each fills one row of it, or as many as ``transforms`` make views of it,
+            times ``repeats``.
+        device: str or torch.device. Place of the batches: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; see
+            ``resolve_device``. Without a number each process that a launcher started gets a GPU of its own. Default:
+            ``"auto"``.
+        transforms: list, single transform or ``Compose``. The changes to the frames, see ``videoloader.transforms``.
             Crops, resizes, flips and padding that come first, and Normalize if no pixels are transformed before it, are
-            carried out as colours are converted.
-        layout: of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"`` [B, T, H, W, C].
-        dtype: ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or normalised). Default:
-            ``"float32"`` with ``Normalize``, that of ``ToFloat`` with it, else ``"uint8"``.
-        color: ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
-        shuffle: whether clips come in a random order, another one every epoch; or which: ``ShuffleBlocks``,
-            ``ShuffleVideos``, or a PyTorch ``Sampler`` of clip numbers for one process, which is dealt to the ranks
-            here, so that a ``DistributedSampler`` is not needed; see ``SampledClips``.
-        seed: of that order and of all random frames and transforms.
-        last_batch: what becomes of clips that do not fill a batch of all ranks. ``"partial"`` deals them as evenly as
-            possible, ``"drop"`` leaves them out, ``"fill"`` fills batches up with clips that come once more, which
+            carried out as colours are converted. Default: none.
+        layout: str. Axes of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"``
+            [B, T, H, W, C]. Default: ``"TCHW"``.
+        dtype: str or torch.dtype. ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or
+            normalised). Default: ``"float32"`` with ``Normalize``, that of ``ToFloat`` with it, else ``"uint8"``.
+        color: str. ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
+            Default: ``"rgb"``.
+        shuffle: bool, order or ``Sampler``. True draws another random order every epoch; ``ShuffleBlocks`` and
+            ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` of clip numbers for one process is dealt to the
+            ranks here, so that a ``DistributedSampler`` is not needed; see ``SampledClips``. Default: False.
+        seed: int. Seed of that order and of all random frames and transforms. Default: 0.
+        last_batch: str. Treatment of clips that do not fill a batch of all ranks. ``"partial"`` deals them as evenly
+            as possible, ``"drop"`` leaves them out, ``"fill"`` fills batches up with clips that come once more, which
             ``batch.repeated`` marks: all ranks get the same number of batches. ``"uneven"``, for validation, deals
             any number of clips to any number of ranks, each clip once: batches are full but for the last of a rank,
             and some ranks may have one batch less (with ``ByColumn`` as many less as their node has fewer clips). So
             nothing in the loop may wait for other ranks: call the ``module`` of a ``DistributedDataParallel`` model,
-            and gather results after the loop. See ``sharding.num_batches``.
-        shard_id, num_shards: this process's part; from the launcher or framework unless given, see
-            ``shard_of_environment``.
-        sharding: how an epoch is dealt to the shards. ``"strided"``: they take turns, clip by clip. ``"contiguous"``:
-            each takes a range of the epoch's order. ``"stick_to_shard"``: each takes a range of the data set, the same
-            in every epoch, and the order is within it, so that caches stay warm. ``ByColumn``: each takes what a
-            column of the data set gives to its node, such as tars on a local disk.
-        num_workers: threads that feed NVDEC, or decode on the CPU. Default: five for two NVDEC engines, else one
-            for each core. On the CPU they share Python's lock: with small videos, of which a frame takes a fraction of
-            a millisecond, one process keeps some 8 cores busy. ``interop.torch.ClipDataset`` in the processes of a
-            DataLoader has no such limit. With 0 the thread that asks for a batch indexes, plans, decodes and
-            transforms it then, so that a debugger stops in your transforms; the batches are the same.
-        decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` for that engine alone. With ``"auto"`` NVDEC decodes, the
-            CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the same. JPEG
-            files then go to the GPU's JPEG engines where nvImageCodec is installed.
-        cpu_workers: threads that decode beside NVDEC with ``decode="auto"``. Default: half of the cores that this
+            and gather results after the loop. See ``sharding.num_batches``. Default: ``"partial"``.
+        shard_id, num_shards: int. This process's part, and the number of parts. Default: as the launcher or framework
+            says, see ``shard_of_environment``.
+        sharding: str or ``ByColumn``. Way to deal an epoch to the shards. ``"strided"``: they take turns, clip by clip.
+            ``"contiguous"``: each takes a range of the epoch's order. ``"stick_to_shard"``: each takes a range of the
+            data set, the same in every epoch, and the order is within it, so that caches stay warm. ``ByColumn``: each
+            takes what a column of the data set gives to its node, such as tars on a local disk. Default: ``"strided"``.
+        num_workers: int. Threads that feed NVDEC, or decode on the CPU. There they share Python's lock: with small
+            videos, of which a frame takes a fraction of a millisecond, one process keeps some 8 cores busy.
+            ``interop.torch.ClipDataset`` in the processes of a DataLoader has no such limit. With 0 the thread that
+            asks for a batch indexes, plans, decodes and transforms it then, so that a debugger stops in your
+            transforms; the batches are the same. Default: five for two NVDEC engines, else one for each core.
+        decode: str. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device. With ``"auto"`` NVDEC
+            decodes, the CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the
+            same. JPEG files then go to the GPU's JPEG engines where nvImageCodec is installed. Default: ``"auto"``.
+        cpu_workers: int. Threads that decode beside NVDEC with ``decode="auto"``. Default: half of the cores that this
             process may use, shared with the other processes of the machine (``LOCAL_WORLD_SIZE``).
-        prefetch: batches in the making while one is used. Default: enough for two clips a thread. In the order of the
-            data set and with ``ShuffleVideos``, where neighbouring batches show the same videos, twice that: half of
-            them are planned at once, and a GOP that several of those need is decoded once. With ``num_workers=0`` there
-            are none, whatever is given.
-        gop_cache: bytes of GPU memory for decoded frames that later clips may want too, least recently used GOPs
-            leave first. For long videos sampled often; off by default.
-        collate: how clips of a batch go together. ``"stack"``: all must have the same number of frames. ``"pad"``:
-            shorter ones are filled up to the longest of the batch with frames of constant padding (``mask`` False,
-            ``frame_numbers`` -1, ``timestamps`` NaN). ``"list"``: each keeps its own length and size, and
+        prefetch: int. Batches in the making while one is used. In the order of the data set and with ``ShuffleVideos``
+            half of them are planned at once, and a GOP that several of those need is decoded once. With
+            ``num_workers=0`` there are none. Default: enough for two clips a thread, in those orders twice that.
+        gop_cache: int. Bytes of GPU memory for decoded frames that later clips may want too; least recently used GOPs
+            leave first. Meant for long videos sampled often. Default: 0, no cache.
+        collate: str. Way to put clips of a batch together. ``"stack"``: all must have the same number of frames.
+            ``"pad"``: shorter ones are filled up to the longest of the batch with frames of constant padding (``mask``
+            False, ``frame_numbers`` -1, ``timestamps`` NaN). ``"list"``: each keeps its own length and size, and
             batches are ``ListBatch``. Only a list takes frames of different sizes: the others need a
-            transform that makes them equal, such as ``Letterbox``.
-        fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255 whatever
-            ``dtype`` and normalisation are; they are converted like any other pixel.
-        repeats: how often each clip is in its batch, each time with transforms of its own (repeated augmentation:
-            Hoffer et al., "Augment your batch", CVPR 2020). Its frames are the same and are decoded once.
-        on_error: a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out (and a batch of which none
-            is left, so not where other ranks wait for it); ``"replace"``
-            leaves unreadable files out too, and takes another clip for one that does not decode: with ``"stack"``
-            one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with ``"list"``
-            any.
-        on_corrupt: damaged frames: ``"keep"`` them, which ``batch.corrupt`` marks and ``stats()`` counts, and warn once
-            for each file and process (``CorruptFramesWarning``); or ``"raise"``, ``"skip"`` and ``"replace"``: what
-            ``on_error`` does with clips that do not decode, independently of ``on_error``.
-        index: an ``IndexStore``, or its path, that holds the videos' indexes (``dataset.build_index``). Without one
-            all videos are indexed now, by every process, and all indexes are kept in memory.
-        on_indexed: called after each video of the data set was indexed, for progress bars.
+            transform that makes them equal, such as ``Letterbox``. Default: ``"stack"``.
+        fill_value: float or three of them. Red, green and blue of frames of constant padding, or one number for all,
+            0 … 255 whatever ``dtype`` and normalisation are; they are converted like any other pixel. Default: 0.
+        repeats: int. Times that each clip is in its batch, each time with transforms of its own (repeated augmentation:
+            Hoffer et al., "Augment your batch", CVPR 2020). Its frames are the same and are decoded once. Default: 1.
+        on_error: str. Treatment of a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out (and a
+            batch of which none is left, so not where other ranks wait for it); ``"replace"`` leaves unreadable files
+            out too, and takes another clip for one that does not decode: with ``"stack"`` one of the same shape, with
+            ``"pad"`` one no longer than the longest that was planned, with ``"list"`` any. Default: ``"raise"``.
+        on_corrupt: str. Treatment of damaged frames, independently of ``on_error``: ``"keep"`` them, which
+            ``batch.corrupt`` marks and ``stats()`` counts, and warn once for each file and process
+            (``CorruptFramesWarning``); or ``"raise"``, ``"skip"`` and ``"replace"``, which do what they do as
+            ``on_error`` with clips that do not decode. Default: ``"keep"``.
+        index: ``IndexStore``, or its path. The videos' indexes (``dataset.build_index``). Without it all videos are
+            indexed now, by every process, and all indexes are kept in memory. Default: None.
+        on_indexed: function without arguments. Called after each video of the data set was indexed, for progress bars.
+            Default: nothing is called.
 
     Attributes:
         unreadable: (path, reason) of what was left out or replaced so far: rows of the data set that cannot be used, of

@@ -42,23 +42,27 @@ class Video:
     """A video file, read frame-exactly and in any order.
 
     Args:
-        source: path, URL, ``"shard.tar::clip.mp4"``, bytes, file object or ByteSource; see ``indexing.open_source``.
-            A folder of image files (or ``folder/left_*.png``) is a video whose frames are shown when the numbers in
-            their names say, at one a second; see ``FolderSource``.
-        device: where frames are wanted: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
-        decode: on a CUDA device ``"nvdec"`` or ``"cpu"`` to decode by that alone; ``"auto"`` leaves to the CPU what
-            NVDEC cannot decode. The pixels are the same.
-        index: of the same file and stream, where it is known already.
-        stream_index: which of several video streams is meant: its number in the file, counted from zero over all kinds
-            of streams; see ``build_index``. A path may say so itself: ``"clip.mkv::stream_index=2"``.
-        times: ``"start"``: seconds count from the file's start, the earliest start of its streams, as in players: all
-            that methods and modes take and give, here and in ``Clip.timestamps``. Where the sound begins first, the
+        source: str, path, bytes, file object or ByteSource. A file, a URL or ``"shard.tar::clip.mp4"``; see
+            ``indexing.open_source``. A folder of image files (or ``folder/left_*.png``) is a video whose frames are
+            shown when the numbers in their names say, at one a second; see ``FolderSource``.
+        device: str or torch.device. Place of the frames: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. Default:
+            ``"auto"``.
+        decode: str. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device; ``"auto"`` leaves to the
+            CPU what NVDEC cannot decode. The pixels are the same. Default: ``"auto"``.
+        index: VideoIndex. The table of the same file and stream. Default: it is made here.
+        stream_index: int. Number of the video stream in the file, counted from zero over all kinds of streams; see
+            ``build_index``. A path may say so itself: ``"clip.mkv::stream_index=2"``. Default: libavformat's best.
+        times: str. ``"start"``: seconds count from the file's start, the earliest start of its streams, as in players:
+            all that methods and modes take and give, here and in ``Clip.timestamps``. Where the sound begins first, the
             first frame is at more than 0. ``"pts"``: they are the container's own timestamps. A file that does not
-            tell its start (elementary streams, folders of images) starts at 0.
-        fill_value: of frames of constant padding: red, green and blue, or one number for all, 0 … 255.
-        on_corrupt: damaged frames, which ``Clip.corrupt`` marks: ``"keep"`` them, and warn once for each file and
-            process (``CorruptFramesWarning``), or ``"raise"`` a CorruptFramesError instead of giving them out.
-        fps, timestamps: of a folder of image files; see ``FolderSource``. Default: 1 for ``fps``, no ``timestamps``.
+            tell its start (elementary streams, folders of images) starts at 0. Default: ``"start"``.
+        fill_value: float or three of them. Red, green and blue of frames of constant padding, or one number for all,
+            0 … 255. Default: 0.
+        on_corrupt: str. Treatment of damaged frames, which ``Clip.corrupt`` marks: ``"keep"`` them, and warn once for
+            each file and process (``CorruptFramesWarning``), or ``"raise"`` a CorruptFramesError instead of giving
+            them out. Default: ``"keep"``.
+        fps, timestamps: number, and list of them. Times of a folder of image files; see ``FolderSource``. Default: 1
+            for ``fps``, no ``timestamps``.
 
     Attributes:
         device: where frames come out.

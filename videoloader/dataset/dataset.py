@@ -154,13 +154,14 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         Rows that cannot be read, or are shorter than ``min_frames``, go to ``left_out``, and a warning counts them.
 
         Args:
-            condition: of SQL, over the facts that ``IndexStore.query`` lists.
-            store: where the videos were indexed (``build_index``). Without one they are indexed now, and the
-                indexes are thrown away.
-            min_frames: in the row's part of its video.
-            min_height: of the displayed picture (after rotation), pixels.
-            codec: one, or any of several.
-            fps: (lowest, highest) average rate, or one, which is met to 1 in 2000: 29.97 is not 30.
+            condition: str. Condition of SQL over the facts that ``IndexStore.query`` lists. Default: none.
+            store: ``IndexStore``, or its path. The videos' indexes (``build_index``). Without it they are indexed now,
+                and the indexes are thrown away. Default: None.
+            min_frames: int. Least number of frames in the row's part of its video. Default: None, any.
+            min_height: int. Least height of the displayed picture (after rotation), pixels. Default: None, any.
+            codec: str or several. The codec, or those of which any will do. Default: None, any.
+            fps: float, or (float, float). Average rate, met to 1 in 2000 (29.97 is not 30), or the lowest and the
+                highest. Default: None, any.
 
         Raises:
             ConfigurationError: the condition is no SQL, or no row is left.

@@ -26,13 +26,15 @@ class VideoEntry:
     """One row of a data set: a video or a part of one. Each end is given in frames, in seconds or not at all.
 
     Args:
-        path: string or ``Path``, the video in any form that ``Video`` takes.
-        label: number of its class, from 0; any kind of integer. None and -1 are no label.
-        start, stop: frame numbers, stop exclusive.
-        start_seconds, stop_seconds: seconds from the file's start; the frames from the first to before the second.
-        columns: anything else known about it; travels with the clips.
-        times: what all seconds of the row count from, also those of modes and of what clips give: ``"start"``, the
-            file's start as in players, or ``"pts"``, the container's own timestamps; see ``Video``.
+        path: str or path. The video in any form that ``Video`` takes.
+        label: any kind of integer. Number of its class, from 0; -1 is no label. Default: None, no label.
+        start, stop: int. Frame numbers, stop exclusive. Default: None, the ends of the video.
+        start_seconds, stop_seconds: float. Seconds from the file's start; the frames from the first to before the
+            second. Default: None, the ends of the video.
+        columns: mapping from str. All else that is known about it; travels with the clips. Default: empty.
+        times: str. Zero of all seconds of the row, also those of modes and of what clips give: ``"start"``, the
+            file's start as in players, or ``"pts"``, the container's own timestamps; see ``Video``. Default:
+            ``"start"``.
 
     Raises:
         ConfigurationError: an argument has the wrong type, an end is given twice, or the part is empty.

@@ -72,12 +72,13 @@ class RandomWindow(CountedByLength):
     with ``pad="none"`` it gives no clip.
 
     Args:
-        length: frames in a clip.
-        stride: distance between neighbouring frames of a clip, frames; or the least and the largest, between which
-            each clip draws its own, from those with which a window fits (the least where none does).
-        clips: windows drawn from each video, independently of each other.
-        reverse: probability with which a clip runs backwards.
-        pad: padding mode, or a ``PadColumn``.
+        length: int. Frames in a clip.
+        stride: int, or (int, int). Distance between neighbouring frames of a clip, frames; or the least and the
+            largest, between which each clip draws its own, from those with which a window fits (the least where none
+            does). Default: 1.
+        clips: int. Windows drawn from each video, independently of each other. Default: 1.
+        reverse: float. Probability that a clip runs backwards. Default: 0.0.
+        pad: str or ``PadColumn``. Padding mode. Default: ``"edge"``.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.

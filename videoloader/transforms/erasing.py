@@ -28,12 +28,13 @@ class RandomErasing(PixelTransform):
     from ``ratio``. After ten boxes that do not fit, nothing is erased.
 
     Args:
-        p: probability that a clip loses a box.
-        scale: smallest and largest share of the frame's area, in [0, 1].
-        ratio: smallest and largest height over width, above 0.
-        value: red, green and blue, or one number for all, 0 … 255; or ``"random"``: each channel of each pixel by
-            itself, evenly distributed, the same in all frames unless ``per_frame``.
-        per_frame: whether each frame loses another box.
+        p: float. Probability that a clip loses a box. Default: 0.5.
+        scale: (float, float). Smallest and largest share of the frame's area, in [0, 1]. Default: (0.02, 0.33).
+        ratio: (float, float). Smallest and largest height over width, above 0. Default: (0.3, 3.3).
+        value: float, three of them, or ``"random"``. Red, green and blue, or one number for all, 0 … 255; or each
+            channel of each pixel by itself, evenly distributed, the same in all frames unless ``per_frame``.
+            Default: 0.
+        per_frame: bool. Each frame loses another box. Default: False.
 
     Raises:
         ConfigurationError: an argument out of its range.

@@ -64,17 +64,20 @@ class Affine(WarpStep):
     """Shear, scale, turn and move frames, in that order, as torchvision's ``affine`` does.
 
     Args:
-        degrees: clockwise, as torchvision has it here: a number, (low, high), or a curve; see ``curves``.
-        translate: (to the right, down): each the largest share of width or height that the picture moves either way,
-            drawn evenly and rounded to whole pixels, as torchvision's ``RandomAffine`` has it; or a curve of such
-            shares, which is not rounded.
-        scale: by how much the picture gets larger: a number, (low, high), or a curve.
-        shear: degrees by which columns lean: a number, (low, high), or a curve.
-        shear_y: degrees by which rows do.
-        center: (x, y) that turning, scaling and shearing leave where it is, pixels from the top left corner. Default:
-            the middle.
-        interpolation, fill: see ``Rotate``.
-        antialias: take several points for each pixel where the picture gets smaller; torchvision takes one.
+        degrees: float, (low, high) or curve. The turn, clockwise, as torchvision has it here; see ``curves``. Default:
+            0.0.
+        translate: two of float or curve. (to the right, down): each the largest share of width or height that the
+            picture moves either way, drawn evenly and rounded to whole pixels, as torchvision's ``RandomAffine`` has
+            it; or a curve of such shares, which is not rounded. Default: (0.0, 0.0).
+        scale: float, (low, high) or curve. Factor by which the picture gets larger. Default: 1.0.
+        shear: float, (low, high) or curve. Degrees by which columns lean. Default: 0.0.
+        shear_y: float, (low, high) or curve. Degrees by which rows lean. Default: 0.0.
+        center: (float, float). The point (x, y) that turning, scaling and shearing leave where it is, pixels from the
+            top left corner. Default: the middle.
+        interpolation: str. See ``Rotate``. Default: ``"bilinear"``.
+        fill: float or three of them. See ``Rotate``. Default: 0.
+        antialias: bool. Several points are taken for each pixel where the picture gets smaller; torchvision takes
+            one. Default: False.
 
     Raises:
         ConfigurationError: shares outside [0, 1], or curves outside [-1, 1]; a scale that is not positive, shears
