@@ -115,11 +115,9 @@ class Placed(CountedByLength):
     def _draw_placement(self, video: SampledVideo, rng: np.random.Generator) -> tuple[int, int]:
         """(start, gap): one of the gaps with which there is a placement, and one of its placements."""
         least, largest = self._gaps
-        extent = int(self._places.max())
-        if extent:
-            largest = max(min(largest, (video.stop - video.first - 1) // extent), least)
+        extent, frames = int(self._places.max()), video.stop - video.first
         while True:
-            gap = int(rng.integers(least, largest, endpoint=True)) if least < largest else least
+            gap = draw_gap(least, largest, extent, frames, rng)
             start = self._draw_start(video, gap, rng)
             if start is not None:
                 return start, gap
@@ -149,6 +147,12 @@ class Placed(CountedByLength):
     def _conditions(self, video: SampledVideo, gap: int) -> _Conditions:
         cuts = () if self.cuts is None else integers_of(video, self.cuts, least=0)
         return _Conditions(video.index, video.stop, self._reach(gap) - 1, self.even, cuts)
+
+
+def draw_gap(least: int, largest: int, extent: int, frames: int, rng: np.random.Generator) -> int:
+    """One of the gaps with which a pattern of ``extent`` gaps fits into so many frames; the least where none does."""
+    fitting = min(largest, (frames - 1) // extent) if extent else largest
+    return int(rng.integers(least, fitting, endpoint=True)) if least < fitting else least
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from videoloader.errors import check_positive, check_positive_or_none, check_probability, integer_range
 from videoloader.sampling.columns import Pad, check_pad
 from videoloader.sampling.counting import CountedByLength
+from videoloader.sampling.placements import draw_gap
 from videoloader.sampling.sampled_video import SampledVideo
 
 
@@ -108,10 +109,8 @@ class RandomWindow(CountedByLength):
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: a window drawn with ``rng``."""
-        frames, (stride, largest) = video.stop - video.first, self._strides
-        if stride < largest:
-            fitting = (frames - 1) // (self.length - 1) if self.length > 1 else largest
-            stride = int(rng.integers(stride, max(min(fitting, largest), stride), endpoint=True))
+        frames = video.stop - video.first
+        stride = draw_gap(*self._strides, self.length - 1, frames, rng)
         starts = frames - _span(self.length, stride) + 1
         start = int(rng.integers(starts)) if starts > 1 else 0
         window = _window(video.first + start, self.length, stride)
