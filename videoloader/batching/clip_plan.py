@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,8 @@ from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError
 from videoloader.order.clip_table import ClipTable, EntryFrames
 from videoloader.reading.decode_job import ClipSlots
-from videoloader.sampling import FrameMode, clip_frames, clip_rng
+from videoloader.sampling import FrameMode, clip_rng
+from videoloader.sampling.mode import chosen_frames, padded
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 from videoloader.transforms.time import check_roles_kept
@@ -74,9 +74,9 @@ class PlannedClip:
 
 
 def plan_views(
-    number: int,
-    video: EntryFrames,
     clip: int,
+    video: EntryFrames,
+    clip_in_video: int,
     mode: FrameMode,
     transforms: TransformPlan,
     rngs: Sequence[np.random.Generator],
@@ -84,9 +84,9 @@ def plan_views(
     """What the views of a clip consist of, from the index alone.
 
     Args:
-        number: becomes ``PlannedClip.number``.
+        clip: becomes ``PlannedClip.number``.
         video: the entry that the clip is taken from.
-        clip: number of the clip among those that ``mode`` makes of the entry.
+        clip_in_video: number of the clip among those that ``mode`` makes of the entry.
         mode: chooses the frames.
         transforms: the plan of what is done to the frames.
         rngs: generators from ``clip_rng``, one for each repeat. The first also chooses the frames.
@@ -96,14 +96,14 @@ def plan_views(
         ConfigurationError: the mode or a transform cannot be applied to the video.
     """
     entry, roles = video.entry, roles_of(mode)
-    with note("for {}", ClipName(number, entry.path)):
+    with note("for {}", ClipName(clip, entry.path)):
+        chosen = chosen_frames(mode, video, clip_in_video, rngs[0])
         if roles is not None and transforms.time:
             check_roles_kept(mode, transforms.time)
-            frame_numbers, mask = clip_frames(mode, video, clip, rngs[0], partial(_shown_in_span, transforms, rngs[0]))
-        else:
-            frame_numbers, mask = clip_frames(mode, video, clip, rngs[0])
+            chosen = _shown_in_span(transforms, rngs[0], chosen)
+        frame_numbers, mask = padded(mode, video, chosen)
         length, display_size = len(frame_numbers), video.index.stream.display_size
-    with note("for {}", ClipName(number, entry.path, frame_numbers)):
+    with note("for {}", ClipName(clip, entry.path, frame_numbers)):
         if transforms.time and length and roles is None:
             shown = transforms.positions(rngs[0], length)
             frame_numbers, mask = frame_numbers[shown], mask[shown]
@@ -112,7 +112,7 @@ def plan_views(
             for rng in rngs
             for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
         ]
-    return [PlannedClip(number, video, frame_numbers, mask, view, at, roles=roles) for at, view in enumerate(views)]
+    return [PlannedClip(clip, video, frame_numbers, mask, view, at, roles=roles) for at, view in enumerate(views)]
 
 
 def _shown_in_span(
@@ -149,10 +149,10 @@ class ClipPlanner:
 
     def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:
         """The views of a clip of the table; see ``plan_views`` and ``PlannedClip.repeated``."""
-        video, number = self.table[clip]
+        video, clip_in_video = self.table[clip]
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
         try:
-            views = plan_views(clip, video, number, self.mode, self.transforms, rngs)
+            views = plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs)
         except ConfigurationError as error:
             if error.source is not None:
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -106,11 +106,7 @@ def count_clips(mode: FrameMode, video: SampledVideo) -> int:
 
 
 def clip_frames(
-    mode: FrameMode,
-    video: SampledVideo,
-    clip: int,
-    rng: np.random.Generator,
-    change: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]] = lambda chosen: chosen,
+    mode: FrameMode, video: SampledVideo, clip: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The frames of one clip: what the mode chooses, padded.
 
@@ -119,7 +115,6 @@ def clip_frames(
         video: the frames to choose from.
         clip: number of the clip, in ``[0, mode.num_clips(video))``.
         rng: from ``clip_rng``.
-        change: gives the frames to be shown in place of those that the mode chooses, before padding. Default: these.
 
     Returns:
         frame numbers, int64[T], and mask, bool[T]: False where padding made the frame up.
@@ -132,6 +127,11 @@ def clip_frames(
         >>> clip_frames(RandomWindow(4, pad="wrap"), three_frames, 0, clip_rng(0, 0, 0))
         (array([0, 1, 2, 0]), array([ True,  True,  True, False]))
     """
+    return padded(mode, video, chosen_frames(mode, video, clip, rng))
+
+
+def chosen_frames(mode: FrameMode, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """int64[T]: what the mode chooses, before padding. For arguments and errors see ``clip_frames``."""
     clips = count_clips(mode, video)
     if not 0 <= clip < clips:
         raise FrameRangeError(
@@ -139,10 +139,15 @@ def clip_frames(
             video.index.source,
         )
     with note(IN_MODE, mode):
-        chosen = mode.frame_numbers(video, clip, rng)
-    shown = change(chosen)
+        return mode.frame_numbers(video, clip, rng)
+
+
+def padded(
+    mode: FrameMode, video: SampledVideo, chosen: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Frame numbers and mask of ``clip_frames``, of the frames that were chosen."""
     with note(IN_MODE, mode):
-        return padding.pad(shown, video.first, video.stop, pad_of(mode.pad, video))
+        return padding.pad(chosen, video.first, video.stop, pad_of(mode.pad, video))
 
 
 def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Generator:
