@@ -103,7 +103,7 @@ def integers_of(video: SampledVideo, column: str, *, least: int = 1) -> tuple[in
     """
     value = column_of(video, column)
     try:
-        cells = [int(cell) for cell in _cells(value)] if isinstance(value, str) else value
+        cells = [int(cell) for cell in cells_of(value)] if isinstance(value, str) else value
         return integer_tuple(f"column {column!r}", cells) if least or len(cells) else ()
     except (ConfigurationError, TypeError, ValueError):
         raise ConfigurationError(
@@ -120,7 +120,7 @@ def times_of(video: SampledVideo, column: str) -> tuple[Time, ...]:
     value = column_of(video, column)
     try:
         # Written decimals are exact; a number that came as a float is taken as ``as_times`` says.
-        cells: Iterable[Any] = [Fraction(Decimal(cell)) for cell in _cells(value)] if isinstance(value, str) else value
+        cells: Iterable[Any] = [Fraction(Decimal(cell)) for cell in cells_of(value)] if isinstance(value, str) else value
         return as_times(f"column {column!r}", cells)
     except (ConfigurationError, ArithmeticError, ValueError):
         raise ConfigurationError(
@@ -128,5 +128,6 @@ def times_of(video: SampledVideo, column: str) -> tuple[Time, ...]:
         ) from None
 
 
-def _cells(text: str) -> list[str]:
-    return [cell for cell in re.split(r"[\s,;]+", text.strip().removeprefix("[").removesuffix("]")) if cell]
+def cells_of(text: str) -> list[str]:
+    """The numbers that a text such as ``[0, 4, 8]`` or ``0 4 8`` lists, as text."""
+    return [cell for cell in re.split(r"[\s,;]+", text.strip().strip("[]()")) if cell]

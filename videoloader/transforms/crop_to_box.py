@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from videoloader.convert import Geometry
 from videoloader.errors import ConfigurationError, check_numbers
+from videoloader.sampling.columns import cells_of
 from videoloader.transforms.geometry.fusing import cut
 from videoloader.transforms.operations import ClipInfo, checked
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, ViewStep
@@ -91,12 +91,12 @@ class CropToBox(GeometryStep):
             known = ", ".join(map(repr, clip.columns)) or "none"
             raise ConfigurationError(f"the row has no box in column {missing[0]!r}; its columns are {known}")
         values = [clip.columns[name] for name in names]
+        given = values[0] if len(values) == 1 else values
         try:
-            x0, y0, x1, y1 = map(float, _cells(values[0]) if len(values) == 1 else values)
+            x0, y0, x1, y1 = map(float, cells_of(given) if isinstance(given, str) else given)
         except (TypeError, ValueError):
             x0 = y0 = x1 = y1 = math.nan
         if not all(map(math.isfinite, (x0, y0, x1, y1))):
-            given = values[0] if len(values) == 1 else values
             raise ConfigurationError(f"column {self.column!r} must be four numbers, x0, y0, x1 and y1, got {given!r}")
         width, height = (clip.width, clip.height) if self.relative else (1, 1)
         return x0 * width, y0 * height, x1 * width, y1 * height
@@ -119,12 +119,6 @@ def check_boxes_first(transforms: Sequence[Step | ViewStep], first: bool = True)
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
-
-
-def _cells(value: Any) -> Iterable[Any]:
-    if not isinstance(value, str):
-        return list(value)
-    return [cell for cell in re.split(r"[\s,;]+", value.strip().strip("[]()")) if cell]
 
 
 def _rounded(value: float) -> int:
