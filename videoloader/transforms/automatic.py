@@ -40,7 +40,7 @@ Span: TypeAlias = tuple[float, float]
 Operations: TypeAlias = "Sequence[Named | tuple[Named, Span]] | Mapping[str, Span | None] | Mapping[Named, Span | None]"
 Chosen: TypeAlias = "tuple[Named, Strength | None]"
 # An operation with its magnitudes, the bin, and a number in [0, 1) that says the sign; see ``Strength.at``.
-Step: TypeAlias = tuple[Chosen, int, float]
+DrawnStep: TypeAlias = tuple[Chosen, int, float]
 PolicyName: TypeAlias = Literal["image_net", "reduced_image_net", "reduced_cifar10", "svhn"]
 OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
 
@@ -92,7 +92,7 @@ class _Automatic(PixelTransform):
         return choices
 
     def _operations(
-        self, steps: Iterable[Step], bins: int, rng: np.random.Generator, clip: ClipInfo
+        self, steps: Iterable[DrawnStep], bins: int, rng: np.random.Generator, clip: ClipInfo
     ) -> list[Operation]:
         """The steps' operations, each at the magnitude of its bin."""
         # By __post_init__.

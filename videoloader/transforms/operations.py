@@ -241,13 +241,13 @@ class PixelTransform(Transform):
         """What to do to one clip, in order. All clips of a batch must come out in one size."""
 
 
-def hold_last(operation: Operation, length: int, frames: int) -> Operation:
+def hold_last(operation: Operation, length: int, new_length: int) -> Operation:
     """An operation for a clip that gets longer: what it has for each frame, the new ones have as the last had it.
 
     Args:
         operation: drawn for the clip.
         length: frames that the clip has.
-        frames: that it gets.
+        new_length: that it gets.
     """
 
     def held(value: Any) -> Any:
@@ -255,7 +255,7 @@ def hold_last(operation: Operation, length: int, frames: int) -> Operation:
             return {name: held(each) for name, each in value.items()}
         if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != length or length < 2:
             return value
-        return np.concatenate([value, np.repeat(value[-1:], frames - length, 0)])
+        return np.concatenate([value, np.repeat(value[-1:], new_length - length, 0)])
 
     changed = {each.name: held(getattr(operation, each.name)) for each in fields(operation) if each.init}
     return replace(operation, **changed)
