@@ -116,7 +116,7 @@ def test_a_static_clip_stays_static(transform: PixelTransform) -> None:
     assert torch.equal(filtered, filtered[:, :1].expand_as(filtered))
 
 
-@pytest.mark.parametrize("size", [0, 2, -3, 257, 3.0, (3, 4), (3, 3, 3)])
+@pytest.mark.parametrize("size", [0, 2, -3, 257, 3.0, (3,), (3, 4), (3, 3, 3)])
 def test_bad_kernel_sizes_are_refused(size: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"GaussianBlur's kernel_size must be .* odd numbers in \[1, 255\]"):
         GaussianBlur(size)

@@ -120,7 +120,9 @@ def times_of(video: SampledVideo, column: str) -> tuple[Time, ...]:
     value = column_of(video, column)
     try:
         # Written decimals are exact; a number that came as a float is taken as ``as_times`` says.
-        cells: Iterable[Any] = [Fraction(Decimal(cell)) for cell in cells_of(value)] if isinstance(value, str) else value
+        cells: Iterable[Any] = (
+            [Fraction(Decimal(cell)) for cell in cells_of(value)] if isinstance(value, str) else value
+        )
         return as_times(f"column {column!r}", cells)
     except (ConfigurationError, ArithmeticError, ValueError):
         raise ConfigurationError(

@@ -18,7 +18,7 @@ from videoloader.errors import ConfigurationError, check_choice
 from videoloader.padding import Filling
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
 from videoloader.transforms.geometry.fusing import pair
-from videoloader.transforms.planning.steps import GeometryStep
+from videoloader.transforms.planning.steps import GeometryStep, Sized
 from videoloader.transforms.resizing import Resize
 
 Position = Literal["center", "top_left"]
@@ -54,7 +54,7 @@ class _Surrounding(GeometryStep):
 
 
 @dataclass(frozen=True)
-class Letterbox(_Surrounding):
+class Letterbox(Sized, _Surrounding):
     """Resize frames as large as fits into a size, keeping their aspect ratio, and fill the rest of it.
 
     Args:
@@ -79,7 +79,6 @@ class Letterbox(_Surrounding):
             array([ 70,   0, 180, 320])
     """
 
-    size: int | tuple[int, int]
     _: KW_ONLY
     position: Position = "center"
     interpolation: Interpolation = "bilinear"
@@ -87,12 +86,11 @@ class Letterbox(_Surrounding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        pair(self.size, "Letterbox")
         check_interpolation(self.interpolation)
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
-        height, width = pair(self.size, "Letterbox")
+        height, width = self._sides
         rows, columns = geometry.output_size
         # The side that fills the output is exact, the other one rounded, halves up.
         if height * columns <= width * rows:
@@ -104,7 +102,7 @@ class Letterbox(_Surrounding):
 
 
 @dataclass(frozen=True)
-class Pad(_Surrounding):
+class Pad(Sized, _Surrounding):
     """Fill frames up to a size.
 
     Args:
@@ -122,15 +120,9 @@ class Pad(_Surrounding):
             >>> transforms = [Pad(640, mode="edge")]
     """
 
-    size: int | tuple[int, int]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        pair(self.size, "Pad")
-
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
-        return self._surround(geometry, pair(self.size, "Pad"))
+        return self._surround(geometry, self._sides)
 
 
 @dataclass(frozen=True)

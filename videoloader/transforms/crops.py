@@ -13,7 +13,7 @@ from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError, check_integer, check_numbers
 from videoloader.padding import Filling
 from videoloader.transforms.arguments import check_border_mode, check_interpolation
-from videoloader.transforms.geometry.fusing import cut, pair, resize_to
+from videoloader.transforms.geometry.fusing import cut, resize_to
 from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep, Sized
 
@@ -33,13 +33,13 @@ class CenterCrop(Sized, GeometryStep):
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
-        height, width = pair(self.size, "CenterCrop")
+        height, width = self._sides
         rows, columns = geometry.output_size
         return cut(geometry, round((rows - height) / 2), round((columns - width) / 2), height, width)
 
 
 @dataclass(frozen=True)
-class RandomCrop(GeometryStep):
+class RandomCrop(Sized, GeometryStep):
     """Cut a random box of a size out of the frames, the same for the whole clip, as torchvision does.
 
     Args:
@@ -57,7 +57,6 @@ class RandomCrop(GeometryStep):
         >>> transforms = [Resize(36), RandomCrop(32, padding=4)]
     """
 
-    size: int | tuple[int, int]
     _: KW_ONLY
     padding: int = 0
     pad_if_needed: bool = False
@@ -66,8 +65,7 @@ class RandomCrop(GeometryStep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        size = pair(self.size, "RandomCrop")
-        check_integer("RandomCrop's padding", self.padding, 0, min(size) - 1)
+        check_integer("RandomCrop's padding", self.padding, 0, min(self._sides) - 1)
         check_border_mode(self.mode, "RandomCrop")
         if self.padding and padding_modes.check_mode(self.mode) not in ("constant", "edge"):
             raise ConfigurationError(f"RandomCrop's padding takes mode 'constant' or 'edge', not {self.mode!r}")
@@ -80,8 +78,7 @@ class RandomCrop(GeometryStep):
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
-        size = pair(self.size, "RandomCrop")
-        spans = [self._span(*lengths, rng) for lengths in zip(geometry.output_size, size, strict=True)]
+        spans = [self._span(*lengths, rng) for lengths in zip(geometry.output_size, self._sides, strict=True)]
         (top, height, above, below), (left, width, before, after) = spans
         geometry = cut(geometry, top, left, height, width)
         if not any((above, below, before, after)):
@@ -134,8 +131,7 @@ class RandomResizedCrop(Sized, GeometryStep):
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
         box = self._box(*geometry.output_size, rng)
-        size = pair(self.size, "RandomResizedCrop")
-        return resize_to(cut(geometry, *box), size, self.interpolation, self.antialias)
+        return resize_to(cut(geometry, *box), self._sides, self.interpolation, self.antialias)
 
     def _box(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
         low, high = (math.log(bound) for bound in self.ratio)

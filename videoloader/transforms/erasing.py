@@ -16,6 +16,7 @@ from videoloader.transforms.curves import Range, check_range, draw_range_by_fram
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase, Params, PixelTransform, checked
+from videoloader.transforms.planning.steps import Sized
 
 _TRIES = 10
 
@@ -105,7 +106,7 @@ def fill_with_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class Cutout(PixelTransform):
+class Cutout(Sized, PixelTransform):
     """Fill boxes of one size around random pixels (DeVries and Taylor, "Improved Regularization … with Cutout", 2017).
 
     The middle of a box may be any pixel, so that near the border less than the whole box is lost; see arXiv 1708.04552.
@@ -120,32 +121,21 @@ class Cutout(PixelTransform):
         ConfigurationError: a size or number of holes below one, or a colour outside [0, 255].
     """
 
-    size: int | tuple[int, int]
     holes: int = field(default=1, metadata=checked(check_integer))
     fill: float | Sequence[float] = 0
     per_frame: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.size, tuple) and len(self.size) != 2:
-            raise ConfigurationError(f"Cutout's size must be an integer or (height, width), got {self.size!r}")
-        for side in self._sides():
-            check_integer("Cutout's size", side)
         fill_color(self.fill, "Cutout's fill")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:
         """The boxes."""
-        whole, sides = np.array([clip.height, clip.width]), np.array(self._sides())
+        whole, sides = np.array([clip.height, clip.width]), np.array(self._sides)
         centres = rng.integers(whole, size=(clip.length if self.per_frame else 1, self.holes, 2))
         first = (centres - sides // 2).clip(0)
         last = (centres - sides // 2 + sides).clip(max=whole)
         return [Erase(np.concatenate([first, last - first], axis=-1).astype(np.int32), fill_color(self.fill))]
-
-    def _sides(self) -> tuple[int, int]:
-        if isinstance(self.size, tuple):
-            height, width = self.size
-            return height, width
-        return self.size, self.size
 
 
 @dataclass(frozen=True)

@@ -43,17 +43,19 @@ class GaussianBlur(PixelTransform):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes = self.kernel_size if isinstance(self.kernel_size, tuple) else [self.kernel_size]
-        if len(sizes) not in (1, 2) or not all(_is_odd(size, _WIDEST) for size in sizes):
+        if len(self._sizes) != 2 or not all(_is_odd(size, _WIDEST) for size in self._sizes):
             raise ConfigurationError(
                 f"GaussianBlur's kernel_size must be one or two odd numbers in [1, {_WIDEST}], got {self.kernel_size!r}"
             )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One blur, of the whole clip or of each frame."""
-        rows, columns = self.kernel_size if isinstance(self.kernel_size, tuple) else (self.kernel_size,) * 2
         sigma = draw_range_by_frame(self.sigma, rng, clip.length)
-        return [BatchFunction(blur, {"kernel_size": np.array([rows, columns]), "sigma": sigma})]
+        return [BatchFunction(blur, {"kernel_size": np.array(self._sizes), "sigma": sigma})]
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return self.kernel_size if isinstance(self.kernel_size, tuple) else (self.kernel_size, self.kernel_size)
 
 
 def blur(frames: torch.Tensor, params: Params) -> torch.Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 
 from videoloader.convert import Geometry
 from videoloader.transforms.flips import HorizontalFlip, VerticalFlip
-from videoloader.transforms.geometry.fusing import cut, pair
+from videoloader.transforms.geometry.fusing import cut
 from videoloader.transforms.planning.steps import Sized, ViewStep
 
 
@@ -34,7 +34,7 @@ class ThreeCrop(Sized, ViewStep):
 
     def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
         """The three geometries with this step added, in the order left to right or top to bottom."""
-        height, width = pair(self.size, "ThreeCrop")
+        height, width = self._sides
         below, right = geometry.output_size[0] - height, geometry.output_size[1] - width
         middle = round(below / 2), round(right / 2)
         if geometry.output_size[1] >= geometry.output_size[0]:
@@ -59,7 +59,7 @@ class FiveCrop(Sized, ViewStep):
 
     def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
         """The five geometries with this step added."""
-        height, width = pair(self.size, "FiveCrop")
+        height, width = self._sides
         below, right = geometry.output_size[0] - height, geometry.output_size[1] - width
         places = [(0, 0), (0, right), (below, 0), (below, right), (round(below / 2), round(right / 2))]
         return [cut(geometry, *place, height, width) for place in places]

@@ -27,7 +27,12 @@ class Sized(Transform):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        pair(self.size, type(self).__name__)
+        _ = self._sides  # raises where it is none
+
+    @property
+    def _sides(self) -> tuple[int, int]:
+        """(height, width)."""
+        return pair(self.size, type(self).__name__)
 
 
 class GeometryStep(Transform):
