@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
@@ -134,14 +134,27 @@ class RandomResizedCrop(Sized, GeometryStep):
         return resize_to(cut(geometry, *box), self._sides, self.interpolation, self.antialias)
 
     def _box(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
-        low, high = (math.log(bound) for bound in self.ratio)
-        for _ in range(10):
-            area = rows * columns * rng.uniform(*self.scale)
-            ratio = math.exp(rng.uniform(low, high))
-            width, height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        for width, height in draw_sides(rows * columns, self.scale, self.ratio, rng):
             if 0 < width <= columns and 0 < height <= rows:
                 return int(rng.integers(rows - height + 1)), int(rng.integers(columns - width + 1)), height, width
         whole = columns / rows
         width = round(rows * self.ratio[1]) if whole > self.ratio[1] else columns
         height = round(columns / self.ratio[0]) if whole < self.ratio[0] else rows
         return (rows - height) // 2, (columns - width) // 2, height, width
+
+
+def draw_sides(
+    area: int, scale: tuple[float, float], ratio: tuple[float, float], rng: np.random.Generator
+) -> Iterator[tuple[int, int]]:
+    """The two sides of a random box, for ten tries.
+
+    Args:
+        area: of the frames, pixels.
+        scale: smallest and largest share of it, drawn evenly.
+        ratio: smallest and largest first side over second side, drawn evenly in the logarithm.
+        rng: draws each try when it is asked for.
+    """
+    low, high = (math.log(bound) for bound in ratio)
+    for _ in range(10):
+        covered, quotient = area * rng.uniform(*scale), math.exp(rng.uniform(low, high))
+        yield round(math.sqrt(covered * quotient)), round(math.sqrt(covered / quotient))

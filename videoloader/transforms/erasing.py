@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,13 +11,12 @@ import torch
 
 from videoloader.convert import fill_color
 from videoloader.errors import ConfigurationError, check_integer, check_numbers, check_probability
+from videoloader.transforms.crops import draw_sides
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase, Params, PixelTransform, checked
 from videoloader.transforms.planning.steps import Sized
-
-_TRIES = 10
 
 
 @dataclass(frozen=True)
@@ -74,11 +72,7 @@ class RandomErasing(PixelTransform):
         return [BatchFunction(fill_with_noise, {"boxes": np.broadcast_to(boxes[:, 0], (clip.length, 4)), "keys": keys})]
 
     def _box(self, rng: np.random.Generator, rows: int, columns: int) -> tuple[int, int, int, int]:
-        low, high = (math.log(bound) for bound in self.ratio)
-        for _ in range(_TRIES):
-            area = rows * columns * rng.uniform(*self.scale)
-            ratio = math.exp(rng.uniform(low, high))
-            height, width = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        for height, width in draw_sides(rows * columns, self.scale, self.ratio, rng):
             if height < rows and width < columns:
                 return int(rng.integers(rows - height + 1)), int(rng.integers(columns - width + 1)), height, width
         return 0, 0, 0, 0
