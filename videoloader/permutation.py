@@ -11,10 +11,11 @@ _ROUNDS = 12
 _MAX_SIZE = 2**48
 _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
+Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
-def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> Integers:
     """Where a random permutation of ``[0, size)`` sends each index, computed from the index alone.
 
     A Feistel network over the bits of the index, with the halves changed in turn, permutes the next power of
@@ -55,9 +56,7 @@ def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> npt.NDArr
     return _walk(values, np.broadcast_to(np.uint64(size), values.shape), key).reshape(asked.shape)
 
 
-def permute_within(
-    index: npt.NDArray[np.int64], size: npt.NDArray[np.int64], seed: int, epoch: int, stream: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def permute_within(index: Integers, size: Integers, seed: int, epoch: int, stream: Integers) -> Integers:
     """Many permutations at once: each index is sent where that of its own size and stream sends it.
 
     Args:
@@ -82,7 +81,7 @@ def _key(seed: int, epoch: int) -> Words:
     return _mix(_mix(np.array([seed], np.uint64)) + np.uint64(epoch))
 
 
-def _walk(values: Words, size: Words, key: Words) -> npt.NDArray[np.int64]:
+def _walk(values: Words, size: Words, key: Words) -> Integers:
     """Each value permuted below its size; ``key`` is one for all, or one for each."""
     rounds = np.arange(_ROUNDS, dtype=np.uint64) * _GOLDEN_GAMMA
     keys = np.broadcast_to(_mix(key + rounds[:, None]), (_ROUNDS, len(values)))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import ConfigurationError, check_flag, check_uint64
-from videoloader.permutation import permute
+from videoloader.permutation import Integers, permute
 from videoloader.sampling.integers import positions_in, shortened
 
-Rows = npt.NDArray[np.int64]
 
-
-def chosen_rows(index: object, count: int) -> tuple[Rows, bool]:
+def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:
     """The rows of ``count`` that ``data[index]`` means, and whether it is one row; see ``positions_in``.
 
     Raises:
@@ -28,7 +25,7 @@ def chosen_rows(index: object, count: int) -> tuple[Rows, bool]:
     return found
 
 
-def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> tuple[Rows, Rows]:
+def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> tuple[Integers, Integers]:
     """Row numbers of two parts, rising; arguments and errors as of ``VideoDataset.split``."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise ConfigurationError(f"share must be a number between 0 and 1, got {share!r}: 0.8 is four fifths")

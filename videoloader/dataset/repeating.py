@@ -11,16 +11,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError, check_positive
-from videoloader.permutation import permute
-
-Rows = npt.NDArray[np.int64]
+from videoloader.permutation import Integers, permute
 
 
-def repeat_to(rows: int, size: int, seed: int, stream: int = 0) -> Rows:
+def repeat_to(rows: int, size: int, seed: int, stream: int = 0) -> Integers:
     """int64[size]: row numbers in their order, each ``size // rows`` times, and a random choice once more.
 
     Args:
@@ -33,7 +30,7 @@ def repeat_to(rows: int, size: int, seed: int, stream: int = 0) -> Rows:
     return np.repeat(np.arange(rows), times)
 
 
-def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Rows:
+def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Integers:
     """Row numbers, rising, with as many of each class that occurs; arguments as of ``VideoDataset.balanced``."""
     if (table.label == NONE).any():
         row = int(np.argmax(table.label == NONE))
@@ -48,7 +45,7 @@ def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Rows:
     return np.sort(np.concatenate(chosen))
 
 
-def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: int, seed: int) -> Rows:
+def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: int, seed: int) -> Integers:
     """Row numbers, rising, in proportion to weights; arguments as of ``VideoDataset.weighted``."""
     check_positive(rows=rows)
     given = table.column(weights) if isinstance(weights, str) else weights

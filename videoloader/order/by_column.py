@@ -8,12 +8,10 @@ from functools import cache, cached_property
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
 from videoloader.order.clip_table import ClipTable
-
-Integers = npt.NDArray[np.int64]
+from videoloader.permutation import Integers
 
 
 @dataclass(frozen=True)

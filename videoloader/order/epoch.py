@@ -15,8 +15,8 @@ from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
 from videoloader.order.clip_table import ClipTable
 from videoloader.order.sharding import MOST_LANES, Deal, LastBatch, Left, dealt, even_bounds, num_batches
 from videoloader.order.shuffle import Order, OrderOfEpoch, SampledClips
+from videoloader.permutation import Integers
 
-Integers = npt.NDArray[np.int64]
 Dealing = Literal["strided", "contiguous", "stick_to_shard"]
 DEALINGS = ("strided", "contiguous", "stick_to_shard")
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, check_choice, check_positive
-
-Integers = npt.NDArray[np.int64]
+from videoloader.permutation import Integers
 
 LastBatch = Literal["partial", "drop", "fill", "uneven"]
 LAST_BATCH = get_args(LastBatch)

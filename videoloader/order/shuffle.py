@@ -8,13 +8,11 @@ from hashlib import blake2b
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from videoloader.errors import ConfigurationError, check_positive
-from videoloader.permutation import permute, permute_within
+from videoloader.permutation import Integers, permute, permute_within
 
-Integers = npt.NDArray[np.int64]
 OrderOfEpoch = Callable[[Integers], Integers]
 
 
