@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from videoloader.convert import fill_color
-from videoloader.errors import ConfigurationError, check_integer, check_numbers, check_probability
+from videoloader.errors import check_integer, check_numbers, check_probability
 from videoloader.transforms.crops import draw_sides
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames
