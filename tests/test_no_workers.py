@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,3 +159,16 @@ def test_a_ctrl_c_comes_through_at_once_and_the_next_loop_is_whole(paths: list[s
         list(loader)
     assert len(called) == 2
     assert [batch.clips.tolist() for batch in loader] == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize("kind", ["VideoLoader", "DecodingLoader"])
+def test_a_batch_is_gone_when_it_is_let_go(paths: list[str], kind: str) -> None:
+    if kind == "VideoLoader":
+        videos = vl.VideoDataset.from_paths(paths)
+        loader = vl.VideoLoader(videos, vl.FrameList([0]), batch_size=1, device="cpu", num_workers=0)
+    else:
+        loader = DecodingLoader([[ClipRequest(path, [0])] for path in paths], device="cpu", num_workers=0)
+    batches = iter(loader)
+    for _ in paths:
+        given_out = weakref.ref(next(batches))
+        assert given_out() is None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
@@ -19,7 +18,7 @@ from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.options import check_dataset, plan_transforms
-from videoloader.batching.prefetch import batches_ahead
+from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
@@ -239,7 +238,7 @@ class VideoLoader:
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._planner = ClipPlanner(table, mode, plan, seed, repeats)
         self._epoch, self._given = self._epochs.epoch(0), 0
-        self._resumed = False
+        self._resumed, self._unwaited = False, 0
         self._token = CancelToken()
 
     def __repr__(self) -> str:
@@ -309,38 +308,12 @@ class VideoLoader:
         if self._given:
             self.set_epoch(self._epoch.number + 1)
         self._token.cancel()
-        plan, token = self._epoch, CancelToken()
-        self._token = token
-        since, given, unwaited = time.perf_counter(), 0, 0
-        asked = since
+        plan, self._unwaited = self._epoch, 0
+        token = self._token = CancelToken()
         ahead = batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.drop, token)
-        with self._account, closing(ahead) as queue:
-            for pending in queue:
-                ready = sum(each.made.done() for each in pending)
-                unwaited = unwaited + 1 if ready else 0
-                # Batches planned together also finish together. They count as a reserve only if none was waited for
-                # during a whole queue of them.
-                self._workers.set_pace(ready if unwaited > len(pending) else 0, len(pending))
-                try:
-                    made = pending[0].result()
-                finally:
-                    for clip, error in pending[0].unreadable:
-                        self._account.leave_out(clip.video.entry.path, error)
-                pending.popleft()
-                now, given = time.perf_counter(), given + 1
-                self._account.add(made.stats + LoaderStats(seconds=now - since, waiting=now - asked))
-                since = now
-                self._advance(plan, given)
-                # Not in a variable, so that a batch is gone when the consumer lets it go.
-                given_out = [batch for batch in [made.hand_over()] if batch is not None]
-                del made
-                if given_out:
-                    yield given_out.pop()
-                asked = time.perf_counter()
-                if self._token is not token:
-                    raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
-        # A rank that gets fewer batches than others, or none.
-        self._advance(plan, plan.rounds)
+        yield from give_out(ahead, partial(self._finish, plan), self._account, token)
+        if self._epoch is plan:  # a rank that gets fewer batches than others, or none
+            self.set_epoch(plan.number + 1)
 
     def _start_batches(self, plan: EpochPlan, token: CancelToken) -> Iterator[list[BatchInMaking]]:
         for first in range(0, len(plan), self._planned_at_once):
@@ -350,12 +323,26 @@ class VideoLoader:
     def _has_room(self, pending: Sequence[BatchInMaking]) -> bool:
         return len(pending) + self._planned_at_once <= self._prefetch + 1
 
-    def _advance(self, plan: EpochPlan, given: int) -> None:
-        """Note how many batches of an epoch were given out, unless another epoch was begun or resumed meanwhile."""
-        if self._epoch is plan:
-            self._given = given
-            if given == plan.rounds:
+    def _finish(self, plan: EpochPlan, pending: deque[BatchInMaking]) -> list[Batch]:
+        """The oldest batch when it is made, in a list; an empty one where no clip of it could be made."""
+        ready = sum(each.made.done() for each in pending)
+        self._unwaited = self._unwaited + 1 if ready else 0
+        # Batches planned together also finish together. They count as a reserve only if none was waited for during a
+        # whole queue of them.
+        self._workers.set_pace(ready if self._unwaited > len(pending) else 0, len(pending))
+        try:
+            made = pending[0].result()
+        finally:
+            for clip, error in pending[0].unreadable:
+                self._account.leave_out(clip.video.entry.path, error)
+        pending.popleft()
+        self._account.add(made.stats)
+        if self._epoch is plan:  # unless another epoch was begun or resumed meanwhile
+            self._given += 1
+            if self._given == plan.rounds:
                 self.set_epoch(plan.number + 1)
+        batch = made.hand_over()
+        return [] if batch is None else [batch]
 
     def _batch_plan(self, plan: EpochPlan, batch: int) -> BatchPlan:
         return BatchPlan(

@@ -1,14 +1,20 @@
-"""Batches made ahead of the one that is used."""
+"""Batches made ahead of the one that is used, and given out one after the other."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from typing import TypeVar
 
+from videoloader.batching.account import LoaderAccount
+from videoloader.batching.stats import LoaderStats
+from videoloader.errors import ConfigurationError
 from videoloader.reading.cancellation import CancelToken
 
 T = TypeVar("T")
+Given = TypeVar("Given")
 
 
 def batches_ahead(
@@ -34,10 +40,11 @@ def batches_ahead(
     try:
         while True:
             while not queue or has_room(queue):
-                some = next(beginning, None)
-                if some is None:
+                try:
+                    # Not in a variable, which would keep a batch that is made at once while it is used.
+                    queue.extend(next(beginning))
+                except StopIteration:
                     break
-                queue.extend(some)
             if not queue:
                 return
             token.raise_if_forked()
@@ -48,3 +55,36 @@ def batches_ahead(
             for each in queue:
                 give_up(each)
         queue.clear()
+
+
+def give_out(
+    ahead: Generator[deque[T], None, None],
+    finish: Callable[[deque[T]], list[Given]],
+    account: LoaderAccount,
+    token: CancelToken,
+) -> Iterator[Given]:
+    """The batches of one loop over a loader, each once it is made.
+
+    Args:
+        ahead: of ``batches_ahead``. It is closed when the loop ends.
+        finish: takes the oldest batch off the queue and waits for it. It gives the batch in a list, which is empty
+            where nothing is left of it.
+        account: the loader's, which hears of the time that the loop takes and waits.
+        token: the loop's, which the loader cancels when another loop begins.
+
+    Raises:
+        ConfigurationError: another loop has begun.
+    """
+    since = asked = time.perf_counter()
+    with account, closing(ahead) as queue:
+        for pending in queue:
+            finished = finish(pending)
+            now = time.perf_counter()
+            account.add(LoaderStats(seconds=now - since, waiting=now - asked))
+            since = now
+            if finished:
+                # Popped as it is yielded, so that this frame keeps no reference to the batch.
+                yield finished.pop()
+            asked = time.perf_counter()
+            if token.cancelled and not token.threads_gone:
+                raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
-import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -21,7 +20,7 @@ from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
 from videoloader.batching.clip_plan import PlannedClip, plan_views
 from videoloader.batching.options import RaiseOrSkip, one_view, plan_transforms
-from videoloader.batching.prefetch import batches_ahead
+from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
@@ -278,50 +277,30 @@ class DecodingLoader:
         if self._begun:
             self._progress, self._begun = _Progress(self._progress.epoch + 1), False
         self._token.cancel()
-        start, token = self._progress, CancelToken()
-        self._token = token
+        token = self._token = CancelToken()
+        end: list[_Progress | Exception] = []
+        ahead = batches_ahead(self._start_batches(end, token), self._has_room, _Pending.drop, token)
+        try:
+            yield from give_out(ahead, partial(self._finish, end), self._account, token)
+            if isinstance(end[0], Exception):
+                raise end[0]
+            self._progress, self._begun, self._resumed = end[0], False, False
+        finally:
+            # The traceback of an error holds this frame: the torch loader's processes are to end, whoever keeps it.
+            end.clear()
+
+    def _start_batches(self, end: list[_Progress | Exception], token: CancelToken) -> Iterator[list[_Pending]]:
+        """Begin batch after batch; after the last one tell how the torch loader has ended."""
+        start = self._progress
         if self._told:
             self._tell_epoch(start.epoch)
-        since = time.perf_counter()
         if self._resumed and start.loader is not None:
             self._loader.load_state_dict(copy.deepcopy(start.loader))  # type: ignore[attr-defined]
         batches = iter(self._loader)
         if self._resumed and start.loader is None:
             for _ in range(start.batches):
                 next(batches, None)
-        self._progress = start._replace(loader=self._loader_state())
-        end: list[_Progress | Exception] = []
-        try:
-            ahead = batches_ahead(self._start_batches(batches, end, token), self._has_room, _Pending.drop, token)
-            with self._account, closing(ahead) as queue:
-                asked = since
-                for pending in queue:
-                    given_out = self._finish(pending[0])
-                    then = pending.popleft().then
-                    last = end[0] if end and not pending else None
-                    self._progress = last if isinstance(last, _Progress) else then
-                    self._begun, self._resumed = self._progress is then, False
-                    now = time.perf_counter()
-                    self._account.add(LoaderStats(seconds=now - since, waiting=now - asked))
-                    since = now
-                    if given_out:
-                        # Not in a variable, so that a batch is gone when the consumer lets it go.
-                        yield given_out.pop()
-                    asked = time.perf_counter()
-                    if self._token is not token:
-                        raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
-            if isinstance(end[0], Exception):
-                raise end[0]
-            self._progress, self._begun, self._resumed = end[0], False, False
-        finally:
-            # The traceback of an error holds this frame: the torch loader's processes are to end, whoever keeps it.
-            del batches, end
-
-    def _start_batches(
-        self, batches: Iterator[Any], end: list[_Progress | Exception], token: CancelToken
-    ) -> Iterator[list[_Pending]]:
-        """Begin batch after batch; after the last one tell how the torch loader has ended."""
-        before = self._progress
+        before = self._progress = start._replace(loader=self._loader_state())
         while True:
             try:
                 batch = next(batches)
@@ -341,9 +320,8 @@ class DecodingLoader:
                 )
                 for each, group, first in zip(found, groups, firsts[:-1], strict=True)
             ]
-            making = self._maker.start(plans, token)
             then = _Progress(before.epoch, before.batches + 1, firsts[-1], self._loader_state())
-            yield [_Pending(batch, found, firsts[-1] - before.requests, making, then)]
+            yield [_Pending(batch, found, firsts[-1] - before.requests, self._maker.start(plans, token), then)]
             before = then
 
     def _has_room(self, pending: Sequence[_Pending]) -> bool:
@@ -377,8 +355,16 @@ class DecodingLoader:
         (planned,) = plan_views(number, video, request.clip, request.mode, transforms, [rng])
         return planned
 
-    def _finish(self, pending: _Pending) -> list[Any]:
-        """The batch when all its clips are made, in a list; an empty one where it is skipped."""
+    def _finish(self, end: Sequence[_Progress | Exception], pending: deque[_Pending]) -> list[Any]:
+        """The oldest batch when all its clips are made, in a list; an empty one where it is skipped."""
+        given_out = self._put_together(pending[0])
+        then = pending.popleft().then
+        last = end[0] if end and not pending else None
+        self._progress = last if isinstance(last, _Progress) else then
+        self._begun, self._resumed = self._progress is then, False
+        return given_out
+
+    def _put_together(self, pending: _Pending) -> list[Any]:
         try:
             made = [each.result() for each in pending.making]
         except (ConfigurationError, NotIndexedError):
