@@ -232,9 +232,6 @@ class VideoLoader:
         )
         self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable
-        if not len(table):
-            reason = f"; {len(self.unreadable)} cannot be read: {self.unreadable[0][1]}" if self.unreadable else ""
-            raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._planner = ClipPlanner(table, mode, plan, seed, repeats)
         self._epoch, self._given = self._epochs.epoch(0), 0

@@ -172,3 +172,9 @@ def test_a_stream_resumes_inside_a_stateful_loader(data: vl.VideoDataset, worker
 def test_half_a_shard_is_refused(data: vl.VideoDataset) -> None:
     with pytest.raises(vl.ConfigurationError, match="both"):
         BatchStream(partial(loader_of, data), shard_id=1)
+
+
+def test_a_data_set_without_clips_is_refused(sample: Sample) -> None:
+    data = vl.VideoDataset.from_paths([sample("h264_mp4")])
+    with pytest.raises(vl.ConfigurationError, match="gives no clip of the data set's 1 videos"):
+        ClipDataset(data, vl.EveryWindow(10_000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,8 +88,9 @@ def test_clips_are_those_of_each_row_in_turn(mode: FrameMode, store: vl.IndexSto
     expected = []
     for row, (video, ends) in enumerate(ROWS):
         first, stop = ends.get("start", 0), ends.get("stop", FRAMES[video])
-        alone = table_of(vl.VideoDataset([data[row]]), mode, store)
-        expected += [(row, first, stop, clip) for clip in range(len(alone))]
+        with suppress(vl.ConfigurationError):  # some rows give no clip
+            alone = table_of(vl.VideoDataset([data[row]]), mode, store)
+            expected += [(row, first, stop, clip) for clip in range(len(alone))]
     assert clips_of(table) == expected
 
 

@@ -17,6 +17,7 @@ from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.stores import Store
 from videoloader.error_notes import note
 from videoloader.errors import (
+    ConfigurationError,
     DecodeError,
     FrameRangeError,
     IndexingError,
@@ -196,6 +197,7 @@ def build_clip_table(
         listed_in: what tells the user of that, for the warning.
 
     Raises:
+        ConfigurationError: there is no clip.
         VideoLoaderError: a video cannot be indexed, or its entry's range lies outside it.
         NotIndexedError: a video is not in the store.
     """
@@ -210,6 +212,10 @@ def build_clip_table(
     if clips is None:
         videos = (entry_frames(dataset, ranges, video) for video in range(len(ranges.rows)))
         clips = np.fromiter((_count(mode, video) for video in videos), np.int64, len(ranges.rows))
+    if not clips.any():
+        unreadable = ranges.unreadable
+        reason = f"; {len(unreadable)} cannot be read: {unreadable[0][1]}" if unreadable else ""
+        raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
     return ClipTable(dataset, ranges, np.cumsum(clips, dtype=np.int64))
 
 

@@ -132,9 +132,6 @@ def read_clips(
         on_indexed=on_indexed,
         listed_in="SkippedClips, given as skipped=,",
     )
-    if not len(table):
-        reason = f"; {len(table.unreadable)} cannot be read: {table.unreadable[0][1]}" if table.unreadable else ""
-        raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
     if not ray.is_initialized():
         ray.init()
     if skipped is not None:

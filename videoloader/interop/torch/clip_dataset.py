@@ -50,7 +50,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         on_corrupt: damaged frames: ``"keep"`` or ``"raise"``, as for ``Video``.
 
     Raises:
-        ConfigurationError: an argument has no such value.
+        ConfigurationError: an argument has no such value, or the data set gives no clips.
         VideoLoaderError: a video cannot be indexed.
 
     Example:
