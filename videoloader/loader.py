@@ -25,7 +25,14 @@ from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice, check_integer, check_positive
+from videoloader.errors import (
+    ArgumentError,
+    ConfigurationError,
+    check_choice,
+    check_integer,
+    check_positive,
+    check_positive_or_none,
+)
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table
@@ -205,13 +212,7 @@ class VideoLoader:
         # Kept from epoch to epoch, since its threads own open decoders.
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
         threads = self._workers.num_workers + self._workers.cpu_workers
-        enough = max(2, -(-_CLIPS_AHEAD * threads // batch_size))
-        keeps_videos = isinstance(order, InOrder | ShuffleVideos)
-        ahead = (2 * enough - 1 if keeps_videos else enough) if prefetch is None else prefetch
-        check_positive(prefetch=ahead)
-        self._prefetch = ahead if threads else 0
-        # Batches planned at once: while they are, the other half is in the making.
-        self._planned_at_once = (self._prefetch + 1) // 2 if keeps_videos and threads else 1
+        self._prefetch, self._planned_at_once = _how_far_ahead(threads, batch_size, order, prefetch)
         check_integer("gop_cache", gop_cache, 0)
         self._maker = BatchMaker(
             self._workers,
@@ -362,3 +363,15 @@ class VideoLoader:
             rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
             beside = self._epochs.clip_beside(clip.number, rng)
             yield self._planner.plan(beside, epoch, repeated=True)[clip.view]
+
+
+def _how_far_ahead(threads: int, batch_size: int, order: Order, prefetch: int | None) -> tuple[int, int]:
+    """(batches in the making while one is used, batches planned at once)."""
+    check_positive_or_none(prefetch=prefetch)
+    if not threads:
+        return 0, 1
+    enough = max(2, -(-_CLIPS_AHEAD * threads // batch_size))
+    if not isinstance(order, InOrder | ShuffleVideos):
+        return prefetch or enough, 1
+    ahead = prefetch or 2 * enough - 1
+    return ahead, (ahead + 1) // 2  # while these are planned, the other half is in the making
