@@ -193,7 +193,7 @@ class BatchMaker:
         decoding: SimpleQueue[_DecodingBatch | BaseException] = SimpleQueue()
         plan_thread, finish_thread = self._start_threads()
         planned = plan_thread.submit(self._plan_and_submit, plans, unreadable, token, decoding)
-        return [BatchInMaking(planned, finish_thread.submit(self._finish, decoding), theirs) for theirs in unreadable]
+        return [BatchInMaking(planned, finish_thread.submit(self._finish, decoding), errors) for errors in unreadable]
 
     def _plan_and_submit(
         self,
@@ -210,10 +210,10 @@ class BatchMaker:
         try:
             try:
                 with profiler_range("plan", self._device):
-                    for plan, theirs in zip(plans, unreadable, strict=True):
+                    for plan, errors in zip(plans, unreadable, strict=True):
                         token.raise_if_cancelled()
                         stacked, rows = arrange_rows(plan.clips(), plan.collate, self._memory)
-                        batches.append(_DecodingBatch(plan, stacked, rows, theirs, token))
+                        batches.append(_DecodingBatch(plan, stacked, rows, errors, token))
             finally:  # where one cannot be planned, those before it are made
                 self._submit(batches, jobs, token)
                 for batch in batches:

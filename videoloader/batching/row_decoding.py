@@ -144,9 +144,9 @@ def submit_rows(
         on_corrupt: as for ``decode_rows``.
     """
     submitted = []
-    for job, theirs in group_into_jobs(rows):
-        video = theirs[0].clip.video
+    for job, shown in group_into_jobs(rows):
+        video = shown[0].clip.video
         make = partial(decode_rows, job, video, output, cache, token=token, on_corrupt=on_corrupt)
-        submitted.append(SubmittedJob(workers.submit(make, job.index, job.plan.packets), theirs))
+        submitted.append(SubmittedJob(workers.submit(make, job.index, job.plan.packets), shown))
         workers.let_others_run()
     return submitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from videoloader.order.shuffle import Order, OrderOfEpoch, SampledClips
 from videoloader.permutation import Integers
 
 Dealing = Literal["strided", "contiguous", "stick_to_shard"]
-DEALINGS = ("strided", "contiguous", "stick_to_shard")
+DEALINGS = get_args(Dealing)
 
 # Changes of the ranks in the middle of one epoch that a state remembers one by one.
 _MOST_DEALS = 24

@@ -269,9 +269,9 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[It
     begin = offset[first]
     length = offset[last - 1] + size[last - 1] - begin
     together = np.append(0, np.flatnonzero(np.diff(part[first])) + 1)
-    for some, more in pairwise([*together.tolist(), len(first)]):
-        ranges = source.read_ranges(begin[some:more].tolist(), length[some:more].tolist())
-        for number, content in enumerate(ranges, some):
+    for start, stop in pairwise([*together.tolist(), len(first)]):
+        ranges = source.read_ranges(begin[start:stop].tolist(), length[start:stop].tolist())
+        for number, content in enumerate(ranges, start):
             _check_length(source, content, int(begin[number]), int(length[number]))
             data = memoryview(content)
             packets = slice(first[number], last[number])
