@@ -1,4 +1,4 @@
-"""What all loaders ask of their arguments: the data set, the plan of the transforms, one view, allowed values."""
+"""What all loaders ask of their arguments: the data set, the plan of the transforms, allowed values."""
 
 from __future__ import annotations
 
@@ -61,12 +61,3 @@ def check_dataset(dataset: object) -> None:
     elif hasattr(dataset, "indices"):
         instead = "write data[subset.indices], or use data.split(0.8), which keeps the rows of a video together"
     raise ArgumentError(f"dataset must be a VideoDataset, got {reprlib.repr(dataset)}: {instead}")
-
-
-def one_view(transforms: TransformPlan) -> TransformPlan:
-    """The same, unless it makes several views of a clip, which then is a ConfigurationError."""
-    if transforms.mixing is not None:
-        raise ConfigurationError("clips are mixed by loaders of batches only, not where each has a place of its own")
-    if transforms.views > 1:
-        raise ConfigurationError(f"the transforms make {transforms.views} views of a clip, but it has one place only")
-    return transforms

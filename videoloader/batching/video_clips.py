@@ -8,7 +8,6 @@ from typing import get_args
 import torch
 
 from videoloader.batching.clip_plan import plan_views
-from videoloader.batching.options import one_view
 from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
 from videoloader.convert import Layout
 from videoloader.dataset import VideoEntry
@@ -48,7 +47,7 @@ def make_clips(
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as of ``VideoReader.read``.
     """
     check_choice("layout", layout, get_args(Layout))
-    transforms, index = one_view(transforms), reader.index
+    transforms, index = transforms.one_view(), reader.index
     video = EntryFrames(VideoEntry(index.source, times=index.times), 0, len(index), BuiltIndexes(index))
     with note("for {}", index.source):
         numbers = range(count_clips(mode, video)) if clips is None else clips

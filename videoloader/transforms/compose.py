@@ -50,9 +50,7 @@ class Compose:
     ) -> None:
         check_choice("layout", layout, get_args(Layout))
         self.transforms, self.dtype, self.layout = tuple(list_transforms(transforms)), dtype, layout
-        self._plan = arrange_transforms(transforms, dtype)
-        if self._plan.views > 1 or self._plan.mixing is not None:
-            raise ConfigurationError("Compose gives one clip for each: no views, no mixing")
+        self._plan = arrange_transforms(transforms, dtype).one_view()
 
     def __repr__(self) -> str:
         return f"Compose({list(self.transforms)}, dtype={self.dtype!r}, layout={self.layout!r})"

@@ -14,7 +14,7 @@ import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.clip_plan import ClipPlanner
-from videoloader.batching.options import RaiseOrSkip, check_dataset, one_view, plan_transforms
+from videoloader.batching.options import RaiseOrSkip, check_dataset, plan_transforms
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
@@ -111,7 +111,7 @@ def read_clips(
     """
     check_dataset(dataset)
     mode = mode_of(mode)
-    plan = one_view(plan_transforms(transforms, dtype, color, fill_value, mode))
+    plan = plan_transforms(transforms, dtype, color, fill_value, mode).one_view()
     if plan.output.dtype == torch.bfloat16:
         raise ConfigurationError("dtype is bfloat16, which NumPy does not have, and so neither Ray Data")
     check_choice("layout", layout, get_args(Layout))

@@ -14,7 +14,7 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch, ListBatch, collate_rows
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
-from videoloader.batching.options import check_dataset, one_view, plan_transforms
+from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs
 from videoloader.batching.rows import arrange_rows, decoding_memory, transform_rows
 from videoloader.convert import Color, Layout
@@ -81,7 +81,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
         check_dataset(dataset)
         mode = mode_of(mode)
-        plan = one_view(plan_transforms(transforms, dtype, color, fill_value, mode))
+        plan = plan_transforms(transforms, dtype, color, fill_value, mode).one_view()
         self._layout, self._transforms, self._on_corrupt = layout, plan, on_corrupt
         self._memory = decoding_memory(plan, layout, _CPU)
         table = build_clip_table(

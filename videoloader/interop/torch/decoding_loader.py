@@ -19,7 +19,7 @@ from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
 from videoloader.batching.clip_plan import PlannedClip, plan_views
-from videoloader.batching.options import RaiseOrSkip, one_view, plan_transforms
+from videoloader.batching.options import RaiseOrSkip, plan_transforms
 from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
@@ -43,13 +43,13 @@ from videoloader.interop.torch.video_indexes import VideoIndexes
 from videoloader.order.clip_table import EntryFrames
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.clip import Clip
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import clip_rng
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms, arrange_transforms
-from videoloader.video import Clip
 
 # Default look-ahead, in batches at least, and in clips for each decoding thread.
 _LEAST_AHEAD = 2
@@ -180,7 +180,7 @@ class DecodingLoader:
         check_positive_or_none(prefetch=prefetch)
         check_integer("gop_cache", gop_cache, 0)
         self._loader, self._collate = torch_loader, collate
-        self._transforms = one_view(plan_transforms(transforms, dtype, color, fill_value))
+        self._transforms = plan_transforms(transforms, dtype, color, fill_value).one_view()
         self._seed, self._on_error, self._on_corrupt, self._replace_with = seed, on_error, on_corrupt, replace_with
         self._shard_id, self._num_shards = shard_of_environment()
         clip_rng(seed, 0, 0)  # says now what is wrong with a seed
@@ -351,7 +351,7 @@ class DecodingLoader:
                 raise ConfigurationError(
                     "transforms of a request can only cut, resize, flip and pad", request.video.path
                 )
-            transforms = replace(transforms, conversion=one_view(own).conversion)
+            transforms = replace(transforms, conversion=own.one_view().conversion)
         (planned,) = plan_views(number, video, request.clip, request.mode, transforms, [rng])
         return planned
 

@@ -76,6 +76,14 @@ class TransformPlan:
         """How many views a clip has; each fills a row of the batch."""
         return count_views(self.conversion)
 
+    def one_view(self) -> TransformPlan:
+        """The same, unless it makes several views of a clip or mixes clips, which then is a ConfigurationError."""
+        if self.mixing is not None:
+            raise ConfigurationError("clips are mixed by loaders of batches only, not where each stands by itself")
+        if self.views > 1:
+            raise ConfigurationError(f"the transforms make {self.views} views of a clip, but one is wanted here")
+        return self
+
     def positions(self, rng: np.random.Generator, length: int) -> npt.NDArray[np.int64]:
         """int64[length]: which of the frames that its mode chose a clip shows at each position."""
         return apply_to_positions(self.time, rng, length)
