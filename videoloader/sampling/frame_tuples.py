@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import check_integer
+from videoloader.errors import ConfigurationError, check_integer
 from videoloader.sampling.columns import Pad, integer_tuple
 from videoloader.sampling.placements import Placed
 from videoloader.sampling.roles import Roles
@@ -78,7 +78,7 @@ class FrameTuples(Placed):
 
     Args:
         inputs: places of the frames to look at, in units of ``gap``.
-        targets: places of the frames to make, or one place.
+        targets: places of the frames to make, or one place. None of them is an input's.
         gap: frames in a unit; or, with ``clips``, the least and the largest number; see ``Triplets``.
         step: distance between neighbouring placements, frames. Random ones, too, begin at a multiple of it.
         even, cuts: which placements are left out; see ``Triplets``.
@@ -116,6 +116,9 @@ class FrameTuples(Placed):
         single = np.ndim(self.targets) == 0
         object.__setattr__(self, "inputs", integer_tuple("inputs", self.inputs))
         object.__setattr__(self, "targets", integer_tuple("targets", [self.targets] if single else self.targets))
+        both = [place for place in self.inputs if place in self._targets]
+        if both:
+            raise ConfigurationError(f"no place can be input and target, got {both[0]} in both: leave it out of one")
         if self.random_targets is not None:
             check_integer("random_targets", self.random_targets, 1, self._num_targets)
         super().__post_init__()
@@ -127,13 +130,16 @@ class FrameTuples(Placed):
         return Roles(tuple(range(inputs)), tuple(range(inputs, inputs + shown)))
 
     @property
+    def _targets(self) -> tuple[int, ...]:
+        return (self.targets,) if isinstance(self.targets, int) else tuple(self.targets)
+
+    @property
     def _num_targets(self) -> int:
-        return 1 if isinstance(self.targets, int) else len(self.targets)
+        return len(self._targets)
 
     @property
     def _places(self) -> npt.NDArray[np.int64]:
-        targets = (self.targets,) if isinstance(self.targets, int) else self.targets
-        places = (*self.inputs, *targets)
+        places = (*self.inputs, *self._targets)
         return np.array(places, np.int64) - min(places)
 
     def _draw_places(self, rng: np.random.Generator) -> npt.NDArray[np.int64]:
