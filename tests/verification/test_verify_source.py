@@ -100,6 +100,8 @@ def test_unreadable_files_are_part_of_the_report(sample: Sample, tmp_path: Path)
     assert [file.ok for file in report.files] == [False, True, False]
     assert report.files[0].faults[0].kind == report.files[2].faults[0].kind == "unreadable"
     assert not report.ok
+    assert not report
+    assert [bool(file) for file in report.files] == [False, True, False]
     assert str(report).startswith("3 videos, 60 frames: 2 not in order\n")
 
 

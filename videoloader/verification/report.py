@@ -38,7 +38,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class FileReport:
-    """What is known of one file once all of it was decoded.
+    """What is known of one file once all of it was decoded. It counts as True only where the file is ``ok``.
 
     Attributes:
         source: name of the video.
@@ -68,6 +68,9 @@ class FileReport:
         """Whether every frame is there, at its time, undamaged, and the same however it is read."""
         return not self.faults and not self.damaged
 
+    def __bool__(self) -> bool:
+        return self.ok
+
     def to_dict(self) -> dict[str, Any]:
         """All that is known, as JSON holds it."""
         return {"ok": self.ok, **asdict(self)}
@@ -90,6 +93,8 @@ class FileReport:
 class VerifyReport:
     """What is known of all files; ``str`` of it lists those that are not in order.
 
+    It counts as True only where all files are ``ok``: ``if not verify(paths): …``.
+
     Attributes:
         files: a report for each, in the order given.
     """
@@ -100,6 +105,9 @@ class VerifyReport:
     def ok(self) -> bool:
         """Whether all files are in order."""
         return all(file.ok for file in self.files)
+
+    def __bool__(self) -> bool:
+        return self.ok
 
     def to_dict(self) -> dict[str, Any]:
         """All that is known, as JSON holds it."""
