@@ -247,11 +247,22 @@ def test_bad_requests_are_refused_where_they_are_made(arguments: Any, settings: 
         {"num_workers": -1},
         {"device": "tpu"},
         {"transforms": [vl.Normalize()], "dtype": "uint8"},
+        {"replace_with": 3},
     ],
 )
 def test_bad_settings_are_refused_when_the_loader_is_made(settings: Any) -> None:
     with pytest.raises(vl.ConfigurationError):
         make([], **settings)
+
+
+def test_what_gives_no_requests_is_refused(paths: list[str]) -> None:
+    for given in (vl.VideoDataset.from_paths(paths), 3):
+        with pytest.raises(vl.ConfigurationError, match="torch_loader must be a torch DataLoader of samples"):
+            make(given)
+    with pytest.raises(vl.ConfigurationError, match="no batch of the epoch held a ClipRequest: let the data set give"):
+        list(make([paths]))
+    assert list(make([])) == []
+    assert len(list(make([paths, [ClipRequest(paths[0], [0])]]))) == 2
 
 
 def test_lengths_that_differ(paths: list[str]) -> None:

@@ -24,10 +24,12 @@ from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
+from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
 from videoloader.error_notes import note
 from videoloader.errors import (
+    ArgumentError,
     ConfigurationError,
     CorruptFramesError,
     NotIndexedError,
@@ -47,10 +49,12 @@ from videoloader.reading.clip import Clip
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import clip_rng
+from videoloader.sampling.integers import shortened
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms, arrange_transforms
 
+_NO_REQUESTS = "no batch of the epoch held a ClipRequest: let the data set give ClipRequest(path, mode) for each clip"
 # Default look-ahead, in batches at least, and in clips for each decoding thread.
 _LEAST_AHEAD = 2
 _CLIPS_AHEAD = 2
@@ -171,6 +175,11 @@ class DecodingLoader:
         index: IndexStore | str | os.PathLike[str] | None = None,
         replace_with: Callable[[Any], Any] = attrgetter("frames"),
     ) -> None:
+        if isinstance(torch_loader, VideoDataset) or not isinstance(torch_loader, Iterable):
+            wanted = "a torch DataLoader of samples that hold a ClipRequest"
+            raise ArgumentError(f"torch_loader must be {wanted}, got {shortened(torch_loader)}")
+        if not callable(replace_with):
+            raise ArgumentError(f"replace_with must be a function, got {shortened(replace_with)}")
         self.device = resolve_device(device)
         check_choice("layout", layout, get_args(Layout))
         check_choice("on_error", on_error, get_args(RaiseOrSkip))
@@ -271,8 +280,8 @@ class DecodingLoader:
 
         Raises:
             VideoLoaderError: a clip cannot be made (with ``on_error="raise"``); it names the file.
-            ConfigurationError: clips of one list differ in their size or number of frames, see ``collate``; or another
-                loop over this loader has begun.
+            ConfigurationError: clips of one list differ in their size or number of frames, see ``collate``; another
+                loop over this loader has begun; or the epoch is over, and none of its batches held a request.
         """
         if self._begun:
             self._progress, self._begun = _Progress(self._progress.epoch + 1), False
@@ -305,7 +314,10 @@ class DecodingLoader:
             try:
                 batch = next(batches)
             except StopIteration:
-                end.append(_Progress(before.epoch + 1, loader=self._loader_state()))
+                if before.batches and not before.requests:
+                    end.append(ConfigurationError(_NO_REQUESTS))
+                else:
+                    end.append(_Progress(before.epoch + 1, loader=self._loader_state()))
                 return
             except Exception as error:
                 end.append(error)  # the batches before it come first
