@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
@@ -79,6 +80,31 @@ def test_a_clip_by_its_number(data: vl.VideoDataset) -> None:
         with pytest.raises(vl.FrameRangeError, match="does not exist"):
             clips[beyond]
     assert len(list(iter(clips))) == 6  # which IndexError ends
+
+
+@pytest.mark.parametrize("number", ["0", 0.5, None, slice(2)])
+def test_what_is_no_number_of_a_clip_is_refused(data: vl.VideoDataset, number: Any) -> None:
+    with pytest.raises(vl.ConfigurationError, match=r"clips are asked for by number, as clips\[0\], got"):
+        ClipDataset(data, MODE)[number]
+
+
+def test_a_second_loop_of_the_same_random_clips_is_warned_of_once(data: vl.VideoDataset) -> None:
+    def warned(clips: ClipDataset, *, told: bool = False) -> list[int]:
+        counts = []
+        for epoch in range(4):
+            if told:
+                clips.set_epoch(epoch)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                list(DataLoader(clips, batch_size=4, shuffle=False, collate_fn=stack_clips))
+            counts.append(sum("set_epoch" in str(each.message) for each in caught))
+        return counts
+
+    assert warned(ClipDataset(data, MODE)) == [0, 1, 0, 0]
+    assert warned(ClipDataset(data, MODE), told=True) == [0, 0, 0, 0]
+    fixed = [vl.Resize(64), vl.CenterCrop(32), vl.Normalize()]
+    assert warned(ClipDataset(data, [0, 1], transforms=fixed)) == [0, 0, 0, 0]
+    assert warned(ClipDataset(data, [0, 1], transforms=[vl.RandomCrop(64)])) == [0, 1, 0, 0]
 
 
 def test_clips_that_are_asked_for_together_are_as_alone(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,6 +159,13 @@ class ClipPlanner:
             raise type(error)(f"row {video.row} of the data set: {error.message}", video.entry.path) from error
         return [replace(view, repeated=True) for view in views] if repeated else views
 
+    def is_random(self, clip: int) -> bool:
+        """Whether anything about a clip of the table is drawn, so that it differs from epoch to epoch."""
+        video, number = self.table[clip]
+        used, unused = (clip_rng(self.seed, 0, clip) for _ in range(2))
+        plan_views(clip, video, number, self.mode, self.transforms, [used])
+        return used.random() != unused.random()
+
 
 @dataclass(eq=False)
 class BatchRow:

@@ -20,12 +20,13 @@ from videoloader.batching.rows import arrange_rows, decoding_memory, transform_r
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
-from videoloader.errors import FrameRangeError, check_choice
+from videoloader.errors import ArgumentError, FrameRangeError, check_choice, warn_user
 from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.sampling import FrameMode, clip_rng
+from videoloader.sampling.integers import one_integer, shortened
 from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
@@ -43,6 +44,13 @@ class ClipDataset(Dataset[dict[str, Any]]):
     Clip ``n`` has the frames that ``VideoLoader`` gives for clip ``n`` with the same seed in the same epoch, pixel
     for pixel. Each process opens its own decoders when it first needs them. It may be pickled, so workers may be
     forked or spawned.
+
+    Call ``set_epoch`` before each loop over the DataLoader: it does not tell data sets of its epochs, and without it
+    every loop gets the same random frames and transforms. A loop that does is warned of once, where batches are made.
+
+    A sample is a dict, see ``__getitem__``. The collation of PyTorch stacks ``frames``, which must be of one size, and
+    knows no None in ``columns``; so give the DataLoader ``collate_fn=stack_clips``, which makes the ``Batch`` that
+    ``VideoLoader`` gives, or ``list_clips``, where clips differ in their size or number of frames.
 
     Args:
         dataset, mode, transforms, layout, dtype, color, seed, fill_value, index, on_indexed: as for ``VideoLoader``.
@@ -90,6 +98,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
         self._planner = ClipPlanner(table, mode, plan, seed)
         # Shared, so that worker processes which stay from epoch to epoch hear of the next one.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        # The same for the clip that a loop has asked for first; -1 before it, -2 once all is told.
+        self._first_clip = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self.set_epoch(0)
 
     def __repr__(self) -> str:
@@ -104,6 +114,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
         """Draw the random frames and transforms of another epoch. Call it between two loops over the DataLoader."""
         clip_rng(self._planner.seed, epoch, 0)  # says now what is wrong with it
         self._epoch.fill_(epoch)
+        if int(self._first_clip) >= 0:
+            self._first_clip.fill_(-1)
 
     def __getitem__(self, clip: int) -> dict[str, Any]:
         """A clip with what ``Batch`` knows of it.
@@ -116,14 +128,32 @@ class ClipDataset(Dataset[dict[str, Any]]):
             and ``target_times``.
 
         Raises:
+            ArgumentError: ``clip`` is no number.
             FrameRangeError: there is no such clip.
             DecodeError, SourceError, UnsupportedError: it cannot be made.
         """
-        (sample,) = self.__getitems__([clip])
+        (sample,) = self._samples([clip])
         return sample
 
     def __getitems__(self, clips: Sequence[int]) -> list[dict[str, Any]]:
         """Several clips, as a DataLoader asks for those of a batch: a GOP that they have in common is decoded once."""
+        samples = self._samples(clips)
+        self._warn_of_same_epoch(clips)
+        return samples
+
+    def _warn_of_same_epoch(self, clips: Sequence[int]) -> None:
+        first = int(self._first_clip)
+        if first == -1 and len(clips):
+            self._first_clip.fill_(int(clips[0]))
+        elif first >= 0 and first in clips:
+            self._first_clip.fill_(-2)
+            if self._planner.is_random(first):
+                warn_user(
+                    "ClipDataset: a second loop asks for the same random clips as the one before: call "
+                    "set_epoch(epoch) on it before each loop over the DataLoader"
+                )
+
+    def _samples(self, clips: Sequence[int]) -> list[dict[str, Any]]:
         planned = [self._plan(clip) for clip in clips]
         same_shape = len({clip.shape for clip in planned}) == 1
         _, rows = arrange_rows(planned, "stack" if same_shape else "list", self._memory)
@@ -134,7 +164,10 @@ class ClipDataset(Dataset[dict[str, Any]]):
         return [self._sample(row) for row in rows]
 
     def _plan(self, clip: int) -> PlannedClip:
-        number = clip + len(self) if clip < 0 else clip
+        asked = one_integer(clip)
+        if asked is None:
+            raise ArgumentError(f"clips are asked for by number, as clips[0], got {shortened(clip)}")
+        number = asked + len(self) if asked < 0 else asked
         if not 0 <= number < len(self):
             raise FrameRangeError(f"clip {clip} does not exist: there are {len(self)}")
         (planned,) = self._planner.plan(number, int(self._epoch))
