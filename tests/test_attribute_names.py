@@ -149,5 +149,5 @@ def test_what_is_suggested_is_there() -> None:
     for name, attribute in found:
         assert attribute in names_of((CLASSES | LOADER)[name]), (name, attribute)
     called = {each for text in texts for each in re.findall(r"\b([A-Z]\w+)\b(?= ?[\(,]|$)", text)}
-    assert called <= {*vl.__all__, "ClipDataset"}
+    assert called <= {*vl.__all__, "ClipDataset", "ClipRequest", "DecodingLoader"}
     assert not set(_ATTRIBUTES["module"]) & set(vl.__all__)

@@ -10,7 +10,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from videoloader.argument_types import argument_of_wrong_type
+from videoloader.argument_types import argument_of_wrong_type, may_be
 from videoloader.errors import ArgumentError, VideoLoaderError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -51,7 +51,7 @@ _ELSEWHERE = {
         ("padding_mode", "mode pad"),
         ("path", "source dataset"),
         ("prefetch_factor prefetch_queue_depth", "prefetch"),
-        ("rank", "shard_id"),
+        ("rank shard", "shard_id"),
         ("start_sec start_time", "start_seconds"),
         ("targets", "labels"),
         ("timestamp", "seconds"),
@@ -177,7 +177,7 @@ def wrap_constructors(public: object, *, methods: bool = False) -> None:
 
 
 def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> str | None:
-    parameters = dict(inspect.signature(function).parameters)
+    parameters, all_args = dict(inspect.signature(function).parameters), args
     name = _name(function, args)
     if next(iter(parameters), None) in ("self", "cls"):
         parameters.pop(next(iter(parameters)))
@@ -200,6 +200,8 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
             return f"{shown}: write {name}([{', '.join(type(each).__name__ + '(…)' for each in args)}])"
         if not by_name:
             return f"{name} takes {len(by_place)} arguments, got {len(args)}: {reprlib.repr(extra[0])} is too many"
+        if not may_be(function, all_args, by_name[0], extra[0]):
+            return f"{shown} ({', '.join(by_name)}), got {reprlib.repr(extra[0])}"
         return f"{shown}: write {by_name[0]}={reprlib.repr(extra[0])}, if that is what is meant"
     for twice in by_place[: len(args)]:
         if twice in arguments:

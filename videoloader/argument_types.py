@@ -47,9 +47,7 @@ def argument_of_wrong_type(
     """
     parameters = inspect.signature(function).parameters
     given = inspect.signature(function).bind(*args, **arguments).arguments
-    owner = args[0] if args and isinstance(args[0], type) else type(args[0]) if args else object
-    modules = [sys.modules[each.__module__] for each in owner.__mro__ if each.__module__ in sys.modules]
-    names = ChainMap(getattr(function, "__globals__", {}), *map(vars, modules))
+    names = _names_in_hints(function, args)
     for name, value in given.items():
         hint = _evaluated(parameters[name].annotation, names)
         if name not in ("self", "cls") and not _fits(value, hint):
@@ -60,6 +58,26 @@ def argument_of_wrong_type(
             example = f": such as {name}={default!r}" if is_told else ""
             return f"{name} must be {_called(hint)}, got {reprlib.repr(value)}{example}"
     return None
+
+
+def may_be(function: Callable[..., Any], args: tuple[Any, ...], name: str, value: object) -> bool:
+    """Whether a value may be the argument of that name.
+
+    Args:
+        function: that was called.
+        args: what it was given by position.
+        name: of one of its arguments.
+        value: as the user gave it.
+    """
+    annotation = inspect.signature(function).parameters[name].annotation
+    return _fits(value, _evaluated(annotation, _names_in_hints(function, args)))
+
+
+def _names_in_hints(function: Callable[..., Any], args: tuple[Any, ...]) -> Mapping[str, Any]:
+    """What stands behind the names in a function's annotations: those of its module, and of its class's."""
+    owner = args[0] if args and isinstance(args[0], type) else type(args[0]) if args else object
+    modules = [sys.modules[each.__module__] for each in owner.__mro__ if each.__module__ in sys.modules]
+    return ChainMap(getattr(function, "__globals__", {}), *map(vars, modules))
 
 
 def _evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:

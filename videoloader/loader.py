@@ -256,7 +256,10 @@ class VideoLoader:
             raise ArgumentError("a loader is not its own iterator: write next(iter(loader))")
 
         def __getitem__(self, batch: object) -> NoReturn:
-            raise ArgumentError("a loader has no batch by number, and is none's data set: write next(iter(loader))")
+            raise ArgumentError(
+                "batches have no numbers, and no DataLoader can be made of a loader: "
+                "write for batch in loader, or next(iter(loader))"
+            )
 
     @property
     def num_clips(self) -> int:

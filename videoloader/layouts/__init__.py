@@ -17,3 +17,7 @@ __all__ = ["activitynet", "hmdb51", "kinetics", "something_something", "ucf101",
 
 def __getattr__(name: str) -> object:
     raise no_such_name(__name__, name, __all__)
+
+
+def __dir__() -> list[str]:
+    return __all__
