@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -112,6 +113,20 @@ def test_frames_that_a_video_does_not_have_are_an_error(
     table = table_of(data, vl.EveryWindow(1), store, skip_unreadable=True)
     assert sorted({clip[0] for clip in clips_of(table)}) == [0, 2]
     assert [path for path, _ in table.unreadable] == [data[1].path]
+
+
+def test_a_warning_tells_of_seconds_that_end_long_after_their_video(store: vl.IndexStore, tmp_path: Path) -> None:
+    video = data_of(tmp_path, [(0, {})])
+    lasts = store.get(video[0].path).timestamps[-1]
+
+    def ranges(*ends: float) -> list[int]:
+        rows = [vl.VideoEntry(video[0].path, stop_seconds=lasts + end) for end in ends]
+        return table_of(vl.VideoDataset(rows), vl.EveryWindow(1), store).ranges.stop.tolist()
+
+    with warnings.catch_warnings(action="error"):
+        assert ranges(0.5, 1.0) == [60, 60]
+    with pytest.warns(UserWarning, match=r"^2 of 3 rows end after the video .*video0.mp4 to .* end_frame are"):
+        assert ranges(0.5, 60, 70) == [60, 60, 60]
 
 
 def test_fingerprints_tell_tables_and_settings_apart(store: vl.IndexStore, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -11,15 +11,17 @@ import numpy.typing as npt
 
 from videoloader.dataset.entry import ENDS, VideoEntry
 from videoloader.dataset.table import NONE, EntryTable
-from videoloader.errors import FrameRangeError, VideoLoaderError
+from videoloader.errors import FrameRangeError, VideoLoaderError, warn_user
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.sampling import AllFrames
 from videoloader.sampling.exact_time import first_at_or_after
-from videoloader.sampling.screen_time import told_span
+from videoloader.sampling.screen_time import screen_time, told_span
 
 Integers = npt.NDArray[np.int64]
 _ROUNDING = Fraction(1, 2000)
+# Annotations may end after their video by a second, or by this share of it.
+_LATE_SECONDS, _LATE_SHARE = 1.0, 0.1
 
 
 def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
@@ -53,6 +55,8 @@ def entry_ranges(
 ) -> tuple[Integers, Integers, dict[int, VideoLoaderError]]:
     """As ``entry_range``, for all rows of a table. Indexes are asked for only where rows give seconds.
 
+    A warning tells of rows that end long after their videos.
+
     Args:
         table: the rows.
         frames: int64[N], number of frames of each row's video.
@@ -64,16 +68,38 @@ def entry_ranges(
     """
     first, stop = np.where(table.start == NONE, 0, table.start), np.where(table.stop == NONE, frames, table.stop)
     in_seconds = ~(np.isnan(table.start_seconds) & np.isnan(table.stop_seconds))
-    found = dict(errors)
+    found, late = dict(errors), list[str]()
     for row in np.flatnonzero(in_seconds | (first >= stop) | (stop > frames)).tolist():
         if row not in errors:
             entry = table[row]
             try:
-                first[row], stop[row] = entry_range(entry, indexes[entry.path])
+                index = indexes[entry.path]
+                first[row], stop[row] = entry_range(entry, index)
+                late += late_end(entry, index, stop[row])
             except VideoLoaderError as error:
                 first[row] = stop[row] = 0
                 found[row] = error
+    tell_of_late_ends(late, len(table))
     return first, stop, found
+
+
+def late_end(entry: VideoEntry, index: VideoIndex, stop: int) -> list[str]:
+    """What to tell of an entry whose seconds end long after its video, as frame numbers do; ``stop`` is its range's."""
+    if entry.stop_seconds is None or stop < len(index):
+        return []
+    video = AllFrames(index.with_times(entry.times))
+    begin, end = (float((units - video.index.zero) * index.stream.time_base) for units in screen_time(video))
+    if entry.stop_seconds <= end + max(_LATE_SECONDS, _LATE_SHARE * (end - begin)):
+        return []
+    return [f"{entry.path} to {entry.stop_seconds:g} s of {told_span(video)}"]
+
+
+def tell_of_late_ends(late: Sequence[str], total: int) -> None:
+    """Warn, if there are any, of the rows that ``late_end`` tells of among ``total`` ones."""
+    if late:
+        units = "start, end and stop of a table are seconds, start_frame and end_frame are frames"
+        many = f"{len(late)} of {total} rows {'end' if len(late) > 1 else 'ends'} after the video"
+        warn_user(f"{many} and will be cut there (the first: {late[0]}): {units}")
 
 
 def _first_frame_from(seconds: float, index: VideoIndex) -> int:

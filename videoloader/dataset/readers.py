@@ -147,10 +147,12 @@ class DatasetReaders:
             label           label, class, label_name, class_name         numbers in every row, or names
             start           start_frame                                  frame number
             stop            end_frame, stop_frame                        frame number, exclusive
-            start_seconds   start, start_time, start_seconds, time_start
-            stop_seconds    end, stop, end_time, stop_time, end_seconds, stop_seconds, time_end
+            start_seconds   start, start_time, start_seconds, time_start                            seconds
+            stop_seconds    end, stop, end_time, stop_time, end_seconds, stop_seconds, time_end     seconds
 
-        Seconds count from the file's start, as in players; see ``with_times``. They are looked at where there are no
+        So ``start``, ``end`` and ``stop`` of a file are seconds, unlike ``start`` and ``stop`` of ``VideoEntry``;
+        ``columns={"start": "start", "stop": "stop"}`` takes them for frames. Seconds count from the file's start, as
+        in players; see ``with_times``. They are looked at where there are no
         frame columns. An empty start or stop is that of the video. Other columns travel in ``VideoEntry.columns``: as
         text from CSV, else with the types that they have in the file.
         A warning names those of them that look like a label or an end (``class_id``, ``t_start``) where the table has

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range, entry_ranges
 from videoloader.dataset.left_out import tell_left_out
+from videoloader.dataset.ranges import late_end, tell_of_late_ends
 from videoloader.dataset.stores import Store
 from videoloader.error_notes import note
 from videoloader.errors import (
@@ -252,6 +253,10 @@ def _index_all(
     with executor_of(workers, "videoloader-index") as pool:
         made = list(pool.map(row, dataset))
     tell_of_frame_times(indexes.values())
+    if not np.isnan(dataset.table.stop_seconds).all():
+        usable = ((dataset[row], each[1]) for row, each in enumerate(made) if not isinstance(each, VideoLoaderError))
+        late = [told for entry, stop in usable for told in late_end(entry, indexes[entry.path], stop)]
+        tell_of_late_ends(late, len(dataset))
     errors = {number: each for number, each in enumerate(made) if isinstance(each, VideoLoaderError)}
     numbers = np.array([(0, 0, 0) if isinstance(each, VideoLoaderError) else each for each in made], np.int64)
     return _usable(dataset, numbers.T, indexes, errors), errors.values()
