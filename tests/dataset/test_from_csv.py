@@ -39,6 +39,27 @@ class TestFromCsv:
         assert [entry.label for entry in data] == [12, 3]
         assert data.class_names == ()
 
+    @pytest.mark.parametrize("texts", [["0", "2", "2"], ["0.0", "2.0", "2.0"], ["0", "2.", "+2"]])
+    def test_whole_numbers_in_texts_are_numbers(self, tmp_path, texts):
+        paths = ["a", "b", "c"]
+        rows = "".join(f"{path},{text}\n" for path, text in zip(paths, texts, strict=True))
+        for read in (
+            lambda **names: VideoDataset.from_csv(table(tmp_path, "path,label\n" + rows), **names),
+            lambda **names: VideoDataset.from_paths(paths, texts, **names),
+        ):
+            assert (read().labels.tolist(), read().class_names) == ([0, 2, 2], ())
+            assert read(class_names=sorted(set(texts))).labels.tolist()[0] == sorted(set(texts)).index(texts[0])
+            assert read(class_names=["x", "y", "z"]).labels.tolist() == [0, 2, 2]
+
+    def test_fractions_are_no_labels_unless_they_are_class_names(self, tmp_path):
+        file = table(tmp_path, "path,label\na,1\nb,1.5\n")
+        with pytest.raises(ConfigurationError, match=r"line 3: label '1\.5' is no whole number"):
+            VideoDataset.from_csv(file)
+        with pytest.raises(ConfigurationError, match=r"^labels\[1\] of b: label '1.5' is no whole number"):
+            VideoDataset.from_paths(["a", "b"], ["1", "1.5"])
+        assert VideoDataset.from_csv(file, class_names=["1.5", "1"]).labels.tolist() == [1, 0]
+        assert VideoDataset.from_paths(["a", "b"], ["1.5", "x"]).class_names == ("1.5", "x")
+
     def test_one_name_among_numbers_makes_them_all_names(self, tmp_path):
         data = VideoDataset.from_csv(table(tmp_path, "path,label\na,12\nb,x\n"))
         assert data.class_names == ("12", "x")

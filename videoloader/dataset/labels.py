@@ -14,8 +14,9 @@ from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
 
-# Longer ones are names: no data set has so many classes.
-_NUMBER = re.compile(r"[+-]?\d{1,18}")
+# Longer ones are names: no data set has so many classes. Columns with gaps are written as 2.0 by pandas.
+_NUMBER = re.compile(r"([+-]?\d{1,18})(\.0*)?")
+_FRACTION = re.compile(r"[+-]?\d*\.\d+")
 
 
 def number_labels(
@@ -50,11 +51,29 @@ def parse_labels(
     different = set(texts)
     if different <= {""}:
         return [None] * len(texts), class_names or ()
-    are_names = class_names is not None and different <= set(class_names)
-    if are_names or not all(map(_NUMBER.fullmatch, different)):
-        return number_labels(texts, class_names, where)
-    number = {text: int(text) for text in different}
-    return number_labels([number[text] for text in texts], class_names, where)
+    return number_labels(numbers_in(texts, class_names, where), class_names, where)
+
+
+def numbers_in(
+    texts: Sequence[str], class_names: Sequence[str] | None, where: Callable[[int], str]
+) -> Sequence[int | str]:
+    """The numbers that texts are, if all are whole ones and not all are class names; else the texts, which are names.
+
+    Raises:
+        ConfigurationError: all are numbers, but not all whole ones.
+    """
+    different = set(texts)
+    if class_names is not None and different <= set(class_names):
+        return texts
+    numbers = {text: int(found[1]) for text in different if (found := _NUMBER.fullmatch(text))}
+    fractions = {text for text in different - numbers.keys() if _FRACTION.fullmatch(text)}
+    if numbers.keys() | fractions < different:
+        return texts
+    if fractions:
+        row = next(row for row, text in enumerate(texts) if text in fractions)
+        hint = "labels are whole numbers, or names, which class_names=[…] may list"
+        raise ConfigurationError(f"{where(row)}: label {texts[row]!r} is no whole number: {hint}")
+    return [numbers[text] for text in texts]
 
 
 def in_common_classes(parts: Sequence[tuple[EntryTable, Sequence[str]]]) -> tuple[list[EntryTable], tuple[str, ...]]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset.columns import PackedStrings
-from videoloader.dataset.labels import number_labels
+from videoloader.dataset.labels import number_labels, numbers_in
 from videoloader.dataset.table import EntryTable, array_of, make_table
 from videoloader.errors import ConfigurationError
 
@@ -44,9 +44,14 @@ def entries_of_paths(
         if len(given) != len(packed):
             raise ConfigurationError(f"labels must be one for each of {len(packed)} paths, got {len(given)}")
         rows = [row for row, label in enumerate(given) if label is not None]
-        numbers, known = number_labels(
-            [given[row] for row in rows], class_names, lambda i: f"labels[{rows[i]}] of {packed[rows[i]]}"
-        )
+        some = [given[row] for row in rows]
+
+        def where(i: int) -> str:
+            return f"labels[{rows[i]}] of {packed[rows[i]]}"
+
+        if all(isinstance(label, str) for label in some):
+            some = list(numbers_in(some, class_names, where))
+        numbers, known = number_labels(some, class_names, where)
         number = dict(zip(rows, numbers, strict=True))
         fields["label"] = array_of("label", map(number.get, range(len(packed))))
     return make_table(packed, fields, {}, lambda row: f"paths[{row}]"), known

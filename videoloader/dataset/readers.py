@@ -45,7 +45,8 @@ class DatasetReaders:
         Args:
             paths: of the videos, in any form that ``Video`` takes. They are not opened here.
             labels: one for each path: all integers from 0 (a list, an array, a tensor), or all names; None or
-                -1 for a video without a label.
+                -1 for a video without a label. Texts that all are whole numbers ("2", "2.0") are these numbers,
+                unless all are among ``class_names``.
             class_names: the name of each number; for names, unless given, those that occur in natural order.
                 Give it where several splits of one data set must agree.
 
