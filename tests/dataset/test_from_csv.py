@@ -167,6 +167,10 @@ class TestFromCsv:
             ("frameStart,frameEnd", {"start": "frameStart", "stop": "frameEnd"}),
             ("action,start,clip_end", {"label": "action", "stop_seconds": "clip_end"}),
             ("verb_class,noun_class", {"label": "verb_class"}),
+            ("first_frame,last_frame", {"start": "first_frame", "stop": "last_frame"}),
+            ("from,to", {"start_seconds": "from", "stop_seconds": "to"}),
+            ("begin_frame,finish_frame", {"start": "begin_frame", "stop": "finish_frame"}),
+            *((name, {"label": name}) for name in ("activity", "gt", "tag", "y")),
         ],
     )
     def test_a_warning_names_columns_that_look_like_a_label_or_a_time(self, tmp_path, header, unused):
@@ -181,11 +185,23 @@ class TestFromCsv:
     @pytest.mark.filterwarnings("error")
     @pytest.mark.parametrize(
         "header",
-        ["label,class_id", "start_frame,end_frame,t_start,t_end", "score,weekend,subclass,transaction,restart,tool"],
+        [
+            "label,class_id",
+            "start_frame,end_frame,t_start,t_end",
+            "score,weekend,subclass,transaction,restart,tool",
+            "duration,first_name,last_modified,from_user,x,y,gt_box",
+            "start,end,duration",
+        ],
     )
     def test_other_columns_travel_without_a_word(self, tmp_path, header):
         file = table(tmp_path, f"path,{header}\na.mp4,{','.join(map(str, range(header.count(',') + 1)))}\n")
         assert len(VideoDataset.from_csv(file)) == 1
+
+    @pytest.mark.parametrize("header", ["start_time,duration", "start,duration", "start_time,length"])
+    def test_a_warning_tells_of_a_length_that_is_not_used(self, tmp_path, header):
+        file = table(tmp_path, f"path,{header}\na.mp4,1,2\n")
+        with pytest.warns(UserWarning, match=f"not taken for a length: {header.split(',')[1]}; .* start plus"):
+            VideoDataset.from_csv(file)
 
     def test_missing_files_are_left_out_with_a_warning_that_counts_them(self, tmp_path):
         touch(tmp_path, "a.mp4")

@@ -26,11 +26,17 @@ _GUESSES = {
 _OTHER_UNIT = dict(zip(ENDS, (*ENDS[2:], *ENDS[:2]), strict=True))
 # Names that most likely mean one of these, but not surely enough to take them for it.
 _AFTER = r"(s|_?id|_?i?dx|_?names?|_?time|_?frame|_?secs?|_?seconds|_?m?s)?(?![a-z])"
+_UNIT = r"(_?(time|frame|idx|secs?|seconds|m?s))"
 _LOOKS_LIKE = {
-    "label": re.compile(rf"(?<![a-z])(label|class|classes|cls|category|categorie|action|target|verb|noun){_AFTER}"),
-    "start": re.compile(rf"(?<![a-z])(start|begin|onset|t_?0){_AFTER}"),
-    "stop": re.compile(rf"(?<![a-z])(end|stop|offset|t_?1){_AFTER}"),
+    "label": re.compile(
+        rf"(?<![a-z])(label|class|classes|cls|category|categorie|action|activity|activitie|target|tag|verb|noun){_AFTER}"
+        r"|^(gt|y)(_?(label|class|id))?$"
+    ),
+    "start": re.compile(rf"(?<![a-z])(start|begin|onset|t_?0){_AFTER}|^first{_UNIT}$|^from{_UNIT}?$"),
+    "stop": re.compile(rf"(?<![a-z])(end|stop|finish|offset|t_?1){_AFTER}|^last{_UNIT}$|^to{_UNIT}?$"),
 }
+# Lengths are no columns of rows; beside a start, and where there is no end, a length most likely is meant to be used.
+_LENGTH = re.compile(r"(?<![a-z])(duration|dur|length|num_?frames|n_frames)(?![a-z])")
 _LONGEST_SHOWN = 80
 
 Where = Callable[[int], str]
@@ -103,18 +109,28 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
 
 def _tell_unused(header: list[str], name_of: Mapping[str, str], source: str) -> None:
     """Warn of columns that most likely mean a label or an end that the rows lack now."""
-    unused = dict[str, str]()
+    unused, small_names = dict[str, str](), {name: _small(name) for name in header}
     for column, looks in _LOOKS_LIKE.items():
         if column in name_of or f"{column}_seconds" in name_of:
             continue
-        for name in header:
-            small = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+        for name, small in small_names.items():
+            if small == "y" and "x" in small_names.values():  # a place in the picture
+                continue
             if name not in (*name_of.values(), *unused.values()) and looks.search(small):
                 unused[column if column == "label" or "frame" in small else f"{column}_seconds"] = name
                 break
     if unused:
         names = ", ".join(unused.values())
         warn_user(f"{source}: not taken for a label or a time: {names}; if they are, give columns={unused}")
+    found = {*name_of, *unused}
+    lengths = [name for name, small in small_names.items() if _LENGTH.search(small) and name not in name_of.values()]
+    if lengths and found & {"start", "start_seconds"} and not found & {"stop", "stop_seconds"}:
+        wanted = "rows go to their videos' end, unless a column has the stop, which is the start plus the length"
+        warn_user(f"{source}: not taken for a length: {lengths[0]}; {wanted}: give columns={{'stop_seconds': …}}")
+
+
+def _small(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).lower()
 
 
 def _labels(
