@@ -1,6 +1,7 @@
 """Tables of videos from paths and folders."""
 
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,18 @@ class TestFromPaths:
 
 
 class TestFromFolder:
+    @pytest.mark.parametrize("splits", [["train", "val"], ["Test", "Train", "Validation"]])
+    def test_a_warning_tells_of_folders_that_are_splits(self, tmp_path, splits):
+        for split in splits:
+            touch(tmp_path, f"{split}/walk/a.mp4")
+        with pytest.warns(UserWarning, match=f"^{tmp_path}: {', '.join(splits)} look like splits.*{splits[0]}' and"):
+            assert VideoDataset.from_folder(tmp_path).class_names == tuple(splits)
+        with warnings.catch_warnings(action="error"):
+            VideoDataset.from_folder(tmp_path, class_names=splits)
+            VideoDataset.from_folder(tmp_path / splits[0])
+            touch(tmp_path, "walk/a.mp4")
+            VideoDataset.from_folder(tmp_path)
+
     def test_folders_are_classes_in_natural_order(self, tmp_path):
         touch(tmp_path, "class10/a.mp4", "class2/clip10.mp4", "class2/clip2.mp4", "class2/clip1.mkv")
         data = VideoDataset.from_folder(tmp_path)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from videoloader.dataset.columns import PackedStrings
 from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable, make_table
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError, SourceError, warn_user
 from videoloader.indexing.sources.folder import is_image_name, natural_order
 
 VIDEO_EXTENSIONS = (
@@ -23,6 +23,7 @@ VIDEO_EXTENSIONS = (
 # The endings of lists, notes, programs and annotations. They are left without a word: one may lie beside each video.
 _NO_VIDEOS = "csv db html ipynb json jsonl log md npy npz parquet py sh srt tsv txt vtt xml yaml yml"
 _BESIDE_VIDEOS = frozenset(f".{ending}" for ending in _NO_VIDEOS.split())
+_SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing"}
 Labelled = tuple[EntryTable, Sequence[str]]
 
 
@@ -96,6 +97,9 @@ def _labelled(
             raise ConfigurationError("class_names are given, but videos lie outside class folders", root)
         return _table(find(root), {}), ()
     _, folders = list_folder(root)
+    if class_names is None and len(folders) > 1 and {name.lower() for name in folders} <= _SPLITS:
+        instead = f"read {os.path.join(root, folders[0])!r} and the others by themselves"
+        warn_user(f"{root}: {', '.join(folders)} look like splits, and are taken for the names of classes: {instead}")
     names = folders if class_names is None else class_names
     number = {name: i for i, name in enumerate(names)}
     if unknown := [name for name in folders if name not in number]:

@@ -69,7 +69,8 @@ class DatasetReaders:
         """All videos in a folder and the folders in it, in natural order ("clip2" before "clip10").
 
         With no video directly in ``folder``, each folder in it is a class, with or without videos, so that
-        splits with the same folders agree on the labels. Otherwise there are no labels. Hidden files and
+        splits with the same folders agree on the labels; a warning tells of folders that look like the splits
+        themselves. Otherwise there are no labels. Hidden files and
         folders (with a leading dot) are skipped, links are followed. Unless ``extensions`` are given, a warning
         tells of files of other endings, and ``left_out`` lists them; lists, notes and subtitles do not count.
 
@@ -77,7 +78,9 @@ class DatasetReaders:
             folder: the root.
             extensions: of the files that are videos, in any case, with or without the dot. ``IMAGE_EXTENSIONS``
                 makes a video of one frame of each image file (ImageNet's ``class/image.jpg``).
-            class_names: unless given, the folders' names in natural order. Another folder is an error.
+            class_names: unless given, the folders' names in natural order, upper and lower case alike. Another folder
+                is an error. torchvision's ``ImageFolder`` sorts by characters' codes ("Z" before "a", "c10" before
+                "c2"): ``class_names=sorted(os.listdir(folder))`` gives its labels.
 
         Raises:
             SourceError: a folder cannot be read.
@@ -157,7 +160,7 @@ class DatasetReaders:
         frame columns. An empty start or stop is that of the video. Other columns travel in ``VideoEntry.columns``: as
         text from CSV, else with the types that they have in the file.
         A warning names those of them that look like a label or an end (``class_id``, ``t_start``) where the table has
-        no column above for it.
+        no column above for it, and a length (``duration``) beside a start without a stop, which it is not taken for.
 
         Args:
             path: of the table.
