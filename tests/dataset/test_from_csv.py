@@ -273,7 +273,7 @@ class TestFromCsv:
 
     def test_text_that_is_not_utf8_is_an_error(self, tmp_path):
         file = table(tmp_path, "path\ncafé.mp4\n", encoding="latin-1")
-        with pytest.raises(ConfigurationError, match=f"^{file}: .*utf-8"):
+        with pytest.raises(ConfigurationError, match=f"^{file}: byte 0xe9 .* UTF-8: save the table as UTF-8$"):
             VideoDataset.from_csv(file)
 
     def test_a_file_that_is_not_there_is_an_error_that_names_it(self, tmp_path):

@@ -23,7 +23,10 @@ MISTAKES: Mistakes = {
     "an empty file": (lambda: vl.Video("empty.mp4"), "empty.mp4 … is empty"),
     "text in place of a video": (lambda: vl.Video("text.mp4"), "text.mp4: libavformat cannot … Invalid data found"),
     "half a video": (lambda: vl.Video("half.mp4"), "half.mp4: has no moov box … not an mp4 file, or cut off"),
-    "a folder of videos": (lambda: vl.Video("classes"), "classes: holds no image files; there is … 2 folder"),
+    "a folder of videos": (
+        lambda: vl.Video("classes"),
+        "classes: holds no image files; there is … 2 folder; VideoDataset.from_folder takes",
+    ),
     "None for a source": (lambda: vl.Video(None), "source must be a path, a URL, bytes, a binary … got None"),
     "the number of a camera": (lambda: vl.Video(0), "source must be a path, a URL, bytes, a binary … got 0"),
     "a list of paths": (lambda: vl.Video(["a.mp4", "b.mp4"]), "source must be a path, a … got ['a.mp4'"),

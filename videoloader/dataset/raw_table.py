@@ -47,4 +47,10 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
     except OSError as error:
         raise SourceError(f"the {what} cannot be read ({error.strerror})", source) from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"after line {number}: {error}", source) from None
+        if b"\0" in error.object:
+            takes = "; VideoDataset.from_paths takes videos" if what == "table" else ""
+            raise ConfigurationError(f"is no text, and so no {what}{takes}", source) from None
+        byte = error.object[error.start]
+        raise ConfigurationError(
+            f"byte 0x{byte:02x} somewhere after line {number} is no UTF-8: save the {what} as UTF-8", source
+        ) from None

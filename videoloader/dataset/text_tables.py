@@ -56,7 +56,8 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
     except csv.Error as error:
         raise ConfigurationError(f"after line {line_of[-1] if line_of else 0}: {error}", source) from None
     if not line_of:
-        raise ConfigurationError("the table has no rows" + " under a header" * (given is None), source)
+        hint = " under a header: header=[…] names the columns of a table without one" if given is None else ""
+        raise ConfigurationError(f"the table has no rows{hint}", source)
     columns = {name: join(part) for name, part in zip(header, zip(*parts, strict=True), strict=True)}
     return RawTable(source, columns, lambda row: f"line {line_of[row]}")
 
