@@ -93,13 +93,18 @@ class VideoEntry:
             raise ConfigurationError(f"an end must be given in frames or in seconds, got {self._ends()}", self.path)
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds
         no_frames = first < 0 or (self.stop is not None and self.stop <= first)
-        if no_frames or (begin is not None and end is not None and begin >= end):
-            raise ConfigurationError(f"start must be at least 0 and less than stop, got {self._ends()}", self.path)
+        if no_frames:
+            negative = self.stop is not None and self.stop < 0
+            hint = "; no number counts from the end, as DALI's do: leave stop out to go there" if negative else ""
+            wanted = "start must be at least 0 and less than stop"
+            raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
+        if begin is not None and end is not None and begin >= end:
+            raise ConfigurationError(f"start_seconds must be less than stop_seconds, got {self._ends()}", self.path)
         if self.times not in _TIMES:
             check_choice("times", self.times, _TIMES)
 
     def _ends(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)}" for name in ENDS)
+        return ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(self, name)) is not None)
 
 
 def plain_integer(value: Any) -> Any:

@@ -46,7 +46,8 @@ def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
     if not first < stop <= len(index):
         asked = ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(entry, name)) is not None)
         lasts = f"the video lasts {told_span(AllFrames(index))}, {len(index)} frames"
-        raise FrameRangeError(f"no frames for {asked}; {lasts}", index.source)
+        beyond = ": stop is beyond them" if entry.stop is not None and entry.stop > len(index) else ""
+        raise FrameRangeError(f"no frames for {asked}; {lasts}{beyond}", index.source)
     return int(first), int(stop)
 
 
