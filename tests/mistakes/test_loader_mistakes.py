@@ -40,6 +40,10 @@ MISTAKES: Mistakes = {
         lambda: loader(dataset=video()),
         "dataset must be a VideoDataset, got Video('a.mp4'... fps … make it with",
     ),
+    "videos that are too short": (
+        lambda: loader(vl.EveryWindow(4000)),
+        "gives no clip of the data set's 2 rows; the longest has … frames (pad='edge' makes up",
+    ),
     "PyTorch's Subset": (
         lambda: loader(dataset=torch.utils.data.Subset(data(), [0])),
         "dataset must be a … write data[subset.indices]",

@@ -214,10 +214,18 @@ def build_clip_table(
         videos = (entry_frames(dataset, ranges, video) for video in range(len(ranges.rows)))
         clips = np.fromiter((_count(mode, video) for video in videos), np.int64, len(ranges.rows))
     if not clips.any():
-        unreadable = ranges.unreadable
-        reason = f"; {len(unreadable)} cannot be read: {unreadable[0][1]}" if unreadable else ""
-        raise ConfigurationError(f"{mode} gives no clip of the data set's {len(dataset)} videos{reason}")
+        raise ConfigurationError(_why_no_clip(dataset, mode, ranges))
     return ClipTable(dataset, ranges, np.cumsum(clips, dtype=np.int64))
+
+
+def _why_no_clip(dataset: VideoDataset, mode: FrameMode, ranges: FrameRanges) -> str:
+    unreadable = ranges.unreadable
+    why = [f"{len(unreadable)} cannot be read: {unreadable[0][1]}"] if unreadable else []
+    if len(ranges.rows):
+        why.insert(0, f"the longest has {(ranges.stop - ranges.first).max()} frames")
+        if getattr(mode, "pad", None) == "none":
+            why[0] += " (pad='edge' makes up those that are missing)"
+    return f"{mode} gives no clip of the data set's {len(dataset)} row{'s' * (len(dataset) != 1)}; {'; '.join(why)}"
 
 
 def _count(mode: FrameMode, video: EntryFrames) -> int:
