@@ -104,7 +104,7 @@ def test_mixing_is_that_of_the_cpu_and_waits_for_nothing(step: Any, layout: Any,
 @pytest.mark.parametrize("view", ["clip", "batch", "frames"])
 def test_a_modules_randomness_on_the_gpu_is_the_clips_own(view: Any) -> None:
     def noisy(frames: torch.Tensor) -> torch.Tensor:
-        return frames + torch.randn_like(frames) * 0.1 + torch.rand(()).item() * 0.1
+        return (frames + torch.randn_like(frames) * 0.1 + torch.rand(()).item() * 0.1).clamp(0, 1)
 
     frames = painted(clips=3).cuda()
     step = Module(noisy, view=view, values="float")

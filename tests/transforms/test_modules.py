@@ -14,6 +14,8 @@ from transforms.applying import info, painted, together
 
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.modules import Module, PythonFunction
+from videoloader.transforms.normalize import ToFloat
+from videoloader.transforms.planning.pipeline import arrange_transforms
 
 Frames = npt.NDArray[np.uint8]
 VIEWS = ["clip", "batch", "frames"]
@@ -28,7 +30,9 @@ class Brighten(torch.nn.Module):
 
     def forward(self, frames: torch.Tensor) -> torch.Tensor:
         self.got.append((frames.shape, frames.dtype))
-        return (frames // 2 if frames.dtype == torch.uint8 else frames / 2) + torch.rand(()).mul(100).to(frames.dtype)
+        if frames.dtype == torch.uint8:
+            return frames // 2 + torch.rand(()).mul(100).to(torch.uint8)
+        return frames / 2 + torch.rand(()) * 0.4
 
 
 def run(step: Module | PythonFunction, frames: torch.Tensor, seed: int = 0) -> torch.Tensor:
@@ -53,7 +57,7 @@ def test_a_module_gets_the_view_it_wants(view: Any, shape: Any, calls: int, valu
 def test_floats_are_zero_to_one_and_rounded_again(view: Any) -> None:
     frames = painted()
     assert torch.equal(run(Module(torch.nn.Identity(), view=view, values="float"), frames), frames)
-    halved = run(Module(lambda x: x * 0.5 - 0.1, view=view, values="float"), frames)
+    halved = run(Module(lambda x: (x * 0.5 - 0.1).clamp(0, 1), view=view, values="float"), frames)
     assert (halved.double() - (frames.double() / 2 - 25.5).clamp(min=0)).abs().max() <= 0.5001
 
 
@@ -143,6 +147,60 @@ def test_no_gradients_are_recorded() -> None:
 def test_a_module_that_gives_something_else_is_refused(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         run(Module(function), painted())
+
+
+def normalised(frames: torch.Tensor) -> torch.Tensor:
+    return (frames / 255 - 0.45) / 0.225
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "message"),
+    [
+        (normalised, "uint8", "normalised made floats in -1.* of uint8, whose scale it must keep: put vl.ToFloat"),
+        (lambda x: x.float(), "uint8", r"made floats in .* … 2\d\d of uint8, .* or round to uint8 in it"),
+        (lambda x: x / 255, "uint8", "made floats in .* of uint8"),
+        (lambda x: (x - 0.45) / 0.225, "float", r"made floats in -1.* of floats in \[0, 1\], .* clamp to \[0, 1\]"),
+        (lambda x: x * 255, "float", r"made floats in .* of floats in \[0, 1\]"),
+        (lambda x: x + float("nan"), "float", "made floats in nan … nan"),
+    ],
+)
+@pytest.mark.parametrize("view", VIEWS)
+def test_another_scale_of_pixels_is_refused(function: Any, values: Any, view: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        run(Module(function, view=view, values=values), painted())
+
+
+def test_what_leaves_the_scale_later_on_is_clamped() -> None:
+    """Looking waits for a GPU, and a few values that are too large are no reason to end a training of days."""
+    by = [0.0] * 4
+    module = Module(lambda x: x + by[0], values="float")
+    for _ in range(4):
+        assert torch.equal(run(module, painted()), painted())
+    by[0] = 2.0
+    assert (run(module, painted()) == 255).all()
+
+
+def torchvisions(name: str, **attributes: Any) -> torch.nn.Module:
+    module: torch.nn.Module = type(name, (torch.nn.Identity,), {"__module__": "torchvision.transforms.v2"})()
+    for attribute, value in attributes.items():
+        setattr(module, attribute, value)
+    return module
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, torch.nn.Sequential, lambda x: torchvisions("Compose", transforms=[x])])
+def test_known_modules_that_change_the_scale_are_refused_at_once(wrap: Any) -> None:
+    for name, instead in (("Normalize", r"vl.Normalize\(mean, std\)"), ("ToDtype", r"vl.ToFloat\(\)")):
+        module = wrap(torchvisions(name, dtype=torch.float32))
+        with pytest.raises(ConfigurationError, match=f"torchvision's {name} makes floats .* write {instead} in its"):
+            arrange_transforms([module])
+        arrange_transforms([ToFloat(), module])
+    arrange_transforms([wrap(torchvisions("ToDtype", dtype=torch.uint8))])
+
+
+@pytest.mark.parametrize("function", [lambda x: x[..., 2:-2, 2:-2], lambda x: x.movedim(-3, 0)])
+def test_another_shape_is_told_what_to_write(function: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r'use vl.CenterCrop or vl.Resize, or put it after.*layout="CTHW"'):
+        run(Module(function, view="clip"), painted(length=4))
 
 
 def invert(frames: Frames, rng: np.random.Generator) -> Frames:

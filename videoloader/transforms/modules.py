@@ -21,6 +21,12 @@ View: TypeAlias = Literal["clip", "batch", "frames"]
 Values: TypeAlias = Literal["uint8", "float"]
 Per: TypeAlias = Literal["clip", "batch"]
 Frames: TypeAlias = npt.NDArray[np.uint8]
+# Calls of a module whose floats are looked at: a wrong scale shows in the first ones, and looking waits for a GPU.
+_CHECKED_CALLS = 4
+# How far beyond [0, 1] rounding may lead.
+_TOLERANCE = 1 / 255
+# Classes of torchvision that make other values of pixels.
+_CHANGE_SCALE = {"ToDtype", "ToTensor", "ConvertImageDtype", "Normalize"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +35,9 @@ class Module(PixelTransform):
 
     A module that stands in the list of transforms by itself is taken as ``Module(module)`` takes it. Before
     ``Normalize`` it gets uint8 of 0 … 255, or floats in [0, 1] that are rounded again, and the frames keep their size.
-    After ``Normalize`` it gets the floats as they are, and may change the frames' size.
+    It gives the same again: it is an error if floats come out of uint8, or other ones than in [0, 1] out of the first
+    calls. After ``Normalize`` or ``ToFloat`` it gets the floats as they are, and may change their scale and the frames'
+    size.
 
     What is random in it must come from PyTorch's global generators. They are seeded for each call with what the clips'
     own generators drew, and are put back afterwards, so that the frames depend on the loader's seed alone. That is why
@@ -49,7 +57,7 @@ class Module(PixelTransform):
 
     Raises:
         ConfigurationError: the module cannot be called, or there is no such view or kind of values; when used, frames
-            come out in another shape or of integers other than uint8.
+            come out in another shape, type or scale.
 
     Example:
         >>> transforms = [Module(denoiser, values="float"), Normalize()]
@@ -58,6 +66,7 @@ class Module(PixelTransform):
     module: Callable[[torch.Tensor], torch.Tensor]
     view: View | None = field(default=None, kw_only=True)
     values: Values | None = field(default=None, kw_only=True)
+    _checks_left: int = field(default=_CHECKED_CALLS, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.module):
@@ -74,6 +83,20 @@ class Module(PixelTransform):
         check_choice("Module's view", self.view, get_args(View))
         check_choice("Module's values", self.values, get_args(Values))
 
+    def check_keeps_pixels(self) -> None:
+        """Raise ConfigurationError if the module is known to give floats of another scale, so not before Normalize."""
+        makes_floats = ""
+        for step in _nested_steps(self.module):
+            name = type(step).__name__
+            if name in _CHANGE_SCALE and _comes_from("torchvision.transforms", step):
+                makes_floats = "" if getattr(step, "dtype", None) == torch.uint8 else name
+        if makes_floats:
+            instead = "vl.Normalize(mean, std)" if makes_floats == "Normalize" else "vl.ToFloat()"
+            raise ConfigurationError(
+                f"torchvision's {makes_floats} makes floats that would become pixels again: write {instead} in its "
+                "place, after all that changes pixels, or nothing where vl.Normalize follows"
+            )
+
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """The seed of the clip's randomness."""
         return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
@@ -88,13 +111,37 @@ class Module(PixelTransform):
         given = frames.float() / 255 if pixels and self.values == "float" else frames
         with torch.no_grad():
             result = self._in_view(given, params["seed"])
-        if result.ndim != 5 or result.shape[:3] != frames.shape[:3]:
-            raise ConfigurationError(f"{self._name} made {list(result.shape)} of frames {list(frames.shape)}")
-        if result.is_floating_point():
-            return to_pixels(result.float() * 255) if pixels else result.to(frames.dtype)
-        if not pixels or result.dtype != torch.uint8:
+        kept = 5 if pixels else 3
+        if result.ndim != 5 or result.shape[:kept] != frames.shape[:kept]:
+            raise ConfigurationError(
+                f"{self._name} made {list(result.shape)} of frames {list(frames.shape)}, which are clips of TCHW: to "
+                "change their size use vl.CenterCrop or vl.Resize, or put it after vl.Normalize or vl.ToFloat; for "
+                'another order of dimensions give layout, such as layout="CTHW"'
+            )
+        if pixels and result.dtype == torch.uint8:
+            return result
+        if not result.is_floating_point():
             raise ConfigurationError(f"{self._name} made {result.dtype} of {given.dtype}")
-        return result
+        if not pixels:
+            return result.to(frames.dtype)
+        self._check_scale(result, given)
+        return to_pixels(result.float() * 255)
+
+    def _check_scale(self, result: torch.Tensor, given: torch.Tensor) -> None:
+        """Raise ConfigurationError if floats that are to become pixels are of another scale than what was given."""
+        keeps_type = given.is_floating_point()
+        if keeps_type and not self._checks_left:
+            return
+        low, high = (float(each) for each in result.aminmax()) if result.numel() else (0.0, 1.0)
+        if keeps_type and low >= -_TOLERANCE and high <= 1 + _TOLERANCE:
+            object.__setattr__(self, "_checks_left", self._checks_left - 1)
+            return
+        scale, keep = ("floats in [0, 1]", "clamp to [0, 1]") if keeps_type else ("uint8", "round to uint8")
+        raise ConfigurationError(
+            f"{self._name} made floats in {low:.3g} … {high:.3g} of {scale}, whose scale it must keep: put vl.ToFloat()"
+            " or vl.Normalize(mean, std) before it, write one of these in its place if that is all it does, "
+            f"or {keep} in it"
+        )
 
     def in_layout(self, frames: torch.Tensor, layout: str, seeds: npt.NDArray[np.int64]) -> torch.Tensor:
         """What the module makes of a batch of floats, after ``Normalize``.
@@ -234,6 +281,16 @@ def _common_seed(seeds: npt.NDArray[np.int64]) -> int:
 
 def _steps(module: Any) -> list[Any]:
     return list(module) if type(module) is torch.nn.Sequential else [module]
+
+
+def _nested_steps(module: Any) -> Iterator[Any]:
+    """What a module calls, in order, through plain sequences and torchvision's Compose."""
+    steps = getattr(module, "transforms", None) if type(module).__name__ == "Compose" else _steps(module)
+    for step in steps or ():
+        if step is module:
+            yield step
+        else:
+            yield from _nested_steps(step)
 
 
 def _comes_from(package: str, module: object) -> bool:

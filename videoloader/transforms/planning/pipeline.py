@@ -215,6 +215,9 @@ def arrange_transforms(
     while to_floats and isinstance(last := steps[-1], Module):
         modules.insert(0, last)
         steps.pop()
+    for step in steps:
+        if isinstance(step, Module):
+            step.check_keeps_pixels()
     final = steps[-1] if steps else None
     changes = [step for step in steps if not isinstance(step, Normalize | ToFloat)]
     check_boxes_first(changes)
