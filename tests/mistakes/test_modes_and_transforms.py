@@ -106,6 +106,10 @@ MISTAKES: Mistakes = {
         lambda: vl.RandomResizedCrop(112, scale=(1.0, 0.08)),
         "RandomResizedCrop … (1.0, 0.08)",
     ),
+    "a scale in percent": (
+        lambda: vl.RandomResizedCrop(112, scale=(8, 100)),
+        "RandomResizedCrop's scale must be (low, high) with 0 < low <= high <= 1, got (8, 100)",
+    ),
     "a ratio of 0": (lambda: vl.RandomResizedCrop(224, ratio=(0, 1)), "RandomResizedCrop … (0, 1)"),
     "MMAction2's area_range": (
         lambda: vl.RandomResizedCrop(224, area_range=(0.1, 1)),

@@ -111,15 +111,21 @@ class RandomResizedCrop(Sized, GeometryStep):
 
     Args:
         size: of the output: an int for a square, or (height, width).
-        scale: smallest and largest share of the frame's area.
+        scale: smallest and largest share of the frame's area, at most 1.
         ratio: smallest and largest width over height.
         interpolation, antialias: see ``Resize``.
 
     Raises:
-        ConfigurationError: a size below one, a range that is empty or not positive, or another interpolation.
+        ConfigurationError: a size below one, a range that is empty or not positive, a share above 1, or another
+            interpolation.
     """
 
-    scale: tuple[float, float] = field(default=(0.08, 1.0), metadata=_POSITIVE)
+    scale: tuple[float, float] = field(
+        default=(0.08, 1.0),
+        metadata=checked(
+            check_numbers, 2, "(low, high) with 0 < low <= high <= 1", lambda low, high: 0 < low <= high <= 1
+        ),
+    )
     ratio: tuple[float, float] = field(default=(3 / 4, 4 / 3), metadata=_POSITIVE)
     interpolation: Interpolation = field(default="bilinear", kw_only=True)
     antialias: bool = field(default=True, kw_only=True)
