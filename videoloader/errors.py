@@ -83,6 +83,16 @@ class MissingAttributeError(VideoLoaderError, AttributeError):
     """An object or module has no such name, or it cannot be set."""
 
 
+def no_method(instance: object, method: str) -> ConfigurationError:
+    """The error for a method that a user's class must have, and lacks.
+
+    Args:
+        instance: of that class.
+        method: as it is written, with what it gives: ``"num_clips(self, video), which gives an integer"``.
+    """
+    return ConfigurationError(f"{type(instance).__name__} lacks a method: write {method}")
+
+
 @contextmanager
 def needs(what: str, source: str | None = None) -> Iterator[None]:
     """Turn an ImportError in the block into a ConfigurationError that says how to install an optional package.

@@ -195,6 +195,31 @@ MISTAKES: Mistakes = {
         "label of a VideoEntry cannot be set … dataclasses.replace(entry, label=",
     ),
 }
+FRAMES = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+NO_METHOD = type("Mine", (vl.FrameMode,), {"pad": "edge"})
+MISTAKES |= {
+    "no draw": (
+        lambda: vl.Compose([type("Mine", (vl.PixelTransform,), {})()])(FRAMES),
+        "Mine lacks a method: write draw(self, rng, clip), which gives a list of operations",
+    ),
+    "no plan": (
+        lambda: vl.Compose([type("Mine", (vl.GeometryStep,), {})()])(FRAMES),
+        "Mine lacks a method: write plan(self, geometry, rng), which gives a Geometry",
+    ),
+    "no positions": (
+        lambda: vl.Compose([type("Mine", (vl.TimeTransform,), {})()])(FRAMES),
+        "Mine lacks a method: write positions(self, rng, length)",
+    ),
+    "no num_clips": (lambda: NO_METHOD().num_clips(None), "Mine lacks a method: write num_clips(self, video)"),
+    "no frame_numbers": (
+        lambda: NO_METHOD().frame_numbers(None, 0, None),
+        "Mine lacks a method: write frame_numbers(self, video, clip, rng), which gives int64[T]",
+    ),
+    "a column for a fact": (
+        lambda: vl.Compose([vl.When(lambda clip: clip.night, vl.Invert())])(FRAMES),
+        "a ClipInfo has no attribute night … it has length, height, width, label, columns … clip.columns['night']",
+    ),
+}
 
 
 @pytest.mark.parametrize(("call", "words"), MISTAKES.values(), ids=MISTAKES)

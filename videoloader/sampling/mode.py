@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from videoloader import padding
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, FrameRangeError, check_uint64
+from videoloader.errors import ArgumentError, FrameRangeError, check_uint64, no_method
 from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import several_integers, shortened
@@ -57,12 +57,14 @@ class FrameMode(Protocol):
 
     def num_clips(self, video: SampledVideo) -> int:
         """How many clips the video gives, from its range, its index and its columns alone."""
+        raise no_method(self, "num_clips(self, video), which gives an integer")
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[T]: frame numbers of clip number ``clip``, before padding: they may lie outside the range.
 
         All randomness comes from ``rng``.
         """
+        raise no_method(self, "frame_numbers(self, video, clip, rng), which gives int64[T]")
 
 
 def mode_of(given: Any) -> FrameMode:

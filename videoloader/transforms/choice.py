@@ -168,9 +168,9 @@ class When(_Drawn):
     """Carry out transforms for the clips of which something holds.
 
     Args:
-        predicate: a plain function of the clip's ``ClipInfo``: length, height, width, label, and the other columns of
-            the data set. It should depend on nothing else, so that clips can be drawn again. One that is defined in a
-            module can be pickled.
+        predicate: a plain function of the clip's ``ClipInfo``: length, height, width, label, and columns, the other
+            columns of the data set. It should depend on nothing else, so that clips can be drawn again. One that is
+            defined in a module can be pickled.
         transforms: one, or several in their order, where it is true.
         otherwise: the same, where it is not.
 

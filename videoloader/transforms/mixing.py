@@ -18,7 +18,14 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Layout
-from videoloader.errors import ConfigurationError, check_choice, check_integer, check_numbers, check_probability
+from videoloader.errors import (
+    ConfigurationError,
+    check_choice,
+    check_integer,
+    check_numbers,
+    check_probability,
+    no_method,
+)
 from videoloader.transforms.operations import Transform, checked
 
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
@@ -34,6 +41,15 @@ class Mixing(Transform):
 
     Attributes:
         num_classes: K, classes that labels may name.
+
+    Example:
+        One of one's own, in full::
+
+            class Half(vl.Mixing):
+                num_classes = 400
+
+                def mix(self, frames, labels, layout, rng):
+                    return vl.MixUp(0.8, self.num_classes, p=0.5).mix(frames, labels, layout, rng)
     """
 
     num_classes: int
@@ -57,6 +73,7 @@ class Mixing(Transform):
         Raises:
             ConfigurationError: a clip has no label, or one that is not below ``num_classes``.
         """
+        raise no_method(self, "mix(self, frames, labels, layout, rng), which gives frames and float32[B, K]")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Interpolation
-from videoloader.errors import ArgumentError, check_flag
+from videoloader.errors import ArgumentError, MissingAttributeError, check_flag, no_method
 
 # What a function of a batch is told of its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -44,6 +44,17 @@ class ClipInfo(NamedTuple):
     width: int
     label: int | None = None
     columns: Mapping[str, Any] = {}
+
+
+def _no_such_fact(clip: ClipInfo, name: str) -> NoReturn:
+    there = ", ".join(clip._fields)
+    raise MissingAttributeError(
+        f"a ClipInfo has no attribute {name}: it has {there}; a data set's column is clip.columns[{name!r}]"
+    )
+
+
+# Outside the class, where type checkers do not take it for leave to read any name.
+ClipInfo.__getattr__ = _no_such_fact  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,11 +245,20 @@ def checked(check: Callable[..., object], *bounds: object) -> dict[str, Any]:
 
 
 class PixelTransform(Transform):
-    """A transform of pixels. It holds no state: all that it draws is in the operations."""
+    """A transform of pixels. It holds no state: all that it draws is in the operations.
+
+    Example:
+        One of one's own, in full::
+
+            class Fade(vl.PixelTransform):
+                def draw(self, rng, clip):
+                    return vl.Brightness((0.5, 1.0)).draw(rng, clip)
+    """
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
         """What to do to one clip, in order. All clips of a batch must come out in one size."""
+        raise no_method(self, "draw(self, rng, clip), which gives a list of operations")
 
 
 def hold_last(operation: Operation, length: int, new_length: int) -> Operation:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from videoloader import padding
 from videoloader.error_notes import note
-from videoloader.errors import ConfigurationError, check_integer, check_numbers, check_probability
+from videoloader.errors import ConfigurationError, check_integer, check_numbers, check_probability, no_method
 from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 
 Positions = npt.NDArray[np.int64]
@@ -24,6 +24,13 @@ Positions = npt.NDArray[np.int64]
 
 class TimeTransform(Transform):
     """A transform of positions. It holds no state.
+
+    Example:
+        One of one's own, in full::
+
+            class LastFirst(vl.TimeTransform):
+                def positions(self, rng, length):
+                    return np.arange(length)[::-1]
 
     Attributes:
         keeps_roles: whether every frame between two others stays between them, as far from each as it was. Only then it
@@ -36,6 +43,7 @@ class TimeTransform(Transform):
     @abstractmethod
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """int64[length] in [0, length): the frame of the clip, as it came, that each position shows."""
+        raise no_method(self, "positions(self, rng, length), which gives int64[length] in [0, length)")
 
 
 def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Generator, length: int) -> Positions:

@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeGuard
 import numpy as np
 
 from videoloader.convert import Geometry
+from videoloader.errors import no_method
 from videoloader.transforms.geometry.fusing import pair
 from videoloader.transforms.geometry.resampling import Resampling, compose
 from videoloader.transforms.operations import ClipInfo, PixelTransform, Transform, Warp
@@ -36,11 +37,20 @@ class Sized(Transform):
 
 
 class GeometryStep(Transform):
-    """A crop, resize, flip or border."""
+    """A crop, resize, flip or border.
+
+    Example:
+        One of one's own, in full::
+
+            class Square(vl.GeometryStep):
+                def plan(self, geometry, rng):
+                    return vl.CenterCrop(min(geometry.output_size)).plan(geometry, rng)
+    """
 
     @abstractmethod
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
+        raise no_method(self, "plan(self, geometry, rng), which gives a Geometry")
 
     def plan_clip(self, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
         """The same, for steps that go by more of the clip: its label, its columns."""
