@@ -210,6 +210,26 @@ MISTAKES |= {
         lambda: vl.Compose([type("Mine", (vl.TimeTransform,), {})()])(FRAMES),
         "Mine lacks a method: write positions(self, rng, length)",
     ),
+    "a list of tensors": (
+        lambda: vl.Compose([])(list(FRAMES)),
+        "frames must be a tensor, got list: torch.stack makes one of several tensors",
+    ),
+    "a clip": (
+        lambda: vl.Compose([])(vl.Video("a.mp4", device="cpu").read([0])),
+        "frames must be a tensor, got Clip: give its frames, clip.frames",
+    ),
+    "a list to apply to": (
+        lambda: vl.Compose([])(FRAMES, apply_to=[1]),
+        "apply_to must be a dict of tensors … got [1]",
+    ),
+    "a set of transforms": (
+        lambda: vl.Compose({vl.Invert(), vl.Resize(4)}),
+        "transforms must be a list, got a set, which has no order",
+    ),
+    "a function of frames alone": (
+        lambda: vl.PythonFunction(lambda frames: frames),
+        "PythonFunction calls function(frames, rng), rng … takes (frames)",
+    ),
     "no num_clips": (lambda: NO_METHOD().num_clips(None), "Mine lacks a method: write num_clips(self, video)"),
     "no frame_numbers": (
         lambda: NO_METHOD().frame_numbers(None, 0, None),

@@ -107,6 +107,8 @@ class Compose:
             ConfigurationError: frames or tensors have another shape or type, floats lie outside [0, 1], the clips come
                 out in several sizes, or labels or columns are not one for each clip.
         """
+        if not isinstance(apply_to, Mapping | None):
+            raise ArgumentError(f'apply_to must be a dict of tensors, such as {{"mask": masks}}, got {apply_to!r}')
         pixels, output = self._checked(frames)
         single = frames.ndim == 4
         seed = int(torch.randint(1 << 62, ())) if seed is None else seed
@@ -153,9 +155,12 @@ class Compose:
     def _checked(self, frames: torch.Tensor) -> tuple[torch.Tensor, OutputSpec]:
         """The frames as uint8[B, T, 3, H, W], and what is given out."""
         if not isinstance(frames, torch.Tensor):
-            raise ArgumentError(
-                f"frames must be a tensor, got {type(frames).__name__}: torch.from_numpy takes an array"
-            )
+            instead = "torch.from_numpy takes an array"
+            if isinstance(frames, list | tuple):
+                instead = "torch.stack makes one of several tensors"
+            elif isinstance(getattr(frames, "frames", None), torch.Tensor):
+                instead = f"give its frames, {type(frames).__name__.lower()}.frames"
+            raise ArgumentError(f"frames must be a tensor, got {type(frames).__name__}: {instead}")
         floats, output = frames.is_floating_point(), self._plan.output
         if (
             frames.ndim not in (4, 5)

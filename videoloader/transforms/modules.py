@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.error_notes import note_rows
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.errors import ArgumentError, ConfigurationError, check_choice
 from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
@@ -192,7 +193,7 @@ class PythonFunction(PixelTransform):
         per: ``"clip"``, or ``"batch"`` for one call with uint8[N, T, 3, H, W], which waits for all clips.
 
     Raises:
-        ConfigurationError: the function cannot be called, or there is no such ``per``; when used, it gives another
+        ConfigurationError: the function cannot be called so, or there is no such ``per``; when used, it gives another
             shape or type.
 
     Example:
@@ -210,6 +211,17 @@ class PythonFunction(PixelTransform):
         if not callable(self.function):
             raise ConfigurationError(f"PythonFunction's function is {self.function!r}, which cannot be called")
         check_choice("PythonFunction's per", self.per, get_args(Per))
+        try:
+            takes = inspect.signature(self.function)
+        except (TypeError, ValueError):  # Python does not know of all functions what they take
+            return
+        try:
+            takes.bind(None, None)
+        except TypeError:
+            raise ArgumentError(
+                f"PythonFunction calls function(frames, rng), rng the clip's numpy generator: {self.function!r} takes "
+                f"{takes}"
+            ) from None
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """The seed of the clip's randomness."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -163,6 +163,8 @@ def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]
     if isinstance(transforms, Transform | torch.nn.Module):
         return [transforms]
     is_list = isinstance(transforms, Iterable) and not isinstance(transforms, str | Mapping | type)
+    if isinstance(transforms, Set):
+        raise ArgumentError(f"transforms must be a list, got a {type(transforms).__name__}, which has no order")
     if transforms is not None and not is_list:
         raise ArgumentError(f"transforms must be a list of transforms, got {transforms!r}")
     return list(transforms or ())
