@@ -79,6 +79,11 @@ _ATTRIBUTES = {
             ("reset", "for batch in loader: every loop is an epoch"),
             ("num_batches size", "len(loader)"),
         ),
+        "IndexStore": (
+            ("add build", "build_store(paths, store)"),
+            ("execute sql", "store.query(sql)"),
+            ("items paths sources videos", 'store.query("SELECT source FROM videos")'),
+        ),
         "module": (
             ("ConvertImageDtype ToTensor", "ToFloat"),
             ("ClipDataset", "videoloader.interop.torch.ClipDataset"),
@@ -131,6 +136,7 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
 
     def decorate(public: _C) -> _C:
         name_of, arguments = public.__name__, list(inspect.signature(public).parameters)
+        one = f"an {name_of}" if name_of[0] in "AEIOU" else f"a {name_of}"
         tables = [_ATTRIBUTES.get(base.__name__, {}) for base in public.__mro__]
         instead = {name: text for table in tables for name, text in table.items()}
         is_frozen, sets = dataclasses.is_dataclass(public), cast(Any, public.__setattr__)
@@ -151,7 +157,7 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
                 there = [each for each in dir(self) if not each.startswith("_")]
                 close = alike(name, there)
                 told = f"write {called}.{close}" if close else f"it has {', '.join(there)}"
-            return MissingAttributeError(f"a {name_of} has no attribute {name}: {told}")
+            return MissingAttributeError(f"{one} has no attribute {name}: {told}")
 
         def read(self: Any, name: str) -> Any:
             if name.startswith("_"):
@@ -168,14 +174,14 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
                 if not hasattr(self, name):
                     raise missing(self, name) from None
                 told = f"dataclasses.replace({called}, {name}=…) makes another" if name in arguments else "make another"
-                raise MissingAttributeError(f"{name} of a {name_of} cannot be set: {told}") from None
+                raise MissingAttributeError(f"{name} of {one} cannot be set: {told}") from None
 
         def set_known(self: Any, name: str, value: object) -> None:
             # Code of the library may set anything; subclasses may add attributes.
             of_others = not sys._getframe(1).f_globals["__name__"].startswith("videoloader.")
             if of_others and type(self) is public and not name.startswith("_"):
                 if name in vars(self) or isinstance(vars(public).get(name), property):
-                    raise MissingAttributeError(f"{name} of a {name_of} cannot be set: make another")
+                    raise MissingAttributeError(f"{name} of {one} cannot be set: make another")
                 if elsewhere(name):
                     raise missing(self, name)
             sets(self, name, value)

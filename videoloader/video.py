@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import get_args
+from typing import TYPE_CHECKING, NoReturn, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -320,6 +320,11 @@ class Video:
     def __iter__(self) -> Iterator[torch.Tensor]:
         """All frames in order, each uint8[3, H, W]; see ``stream``."""
         return self.stream()
+
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+
+        def __next__(self) -> NoReturn:
+            raise ArgumentError("a video is not its own iterator: write next(iter(video))")
 
     def stream(self, frames: slice = slice(None), *, memory: int | None = None) -> Iterator[torch.Tensor]:
         """Frames in order, each uint8[3, H, W].

@@ -189,10 +189,17 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
+        check_no_folder(path)
         raise SourceError(f"the index store cannot be written ({error})", path) from None
     except sqlite3.DatabaseError as error:
         raise IndexingError(f"is not an index store ({error})", path) from None
     return connection
+
+
+def check_no_folder(path: str) -> None:
+    """Raise SourceError where the path of a store is a folder."""
+    if os.path.isdir(path):
+        raise SourceError('is a folder: name the file of the index store in it, such as "index.db"', path)
 
 
 def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:

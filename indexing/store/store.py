@@ -8,12 +8,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.errors import (
+    ArgumentError,
     ConfigurationError,
     DecodeError,
     IndexingError,
@@ -30,7 +33,14 @@ from videoloader.indexing.store.fingerprints import fingerprint_of
 from videoloader.indexing.store.frame_counts import FoundCounts, Positions, counts_by_name, counts_by_pass
 from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.schema import COLUMNS, connect_reader, is_being_written, needs_rollback, recorded_roots
+from videoloader.indexing.store.schema import (
+    COLUMNS,
+    check_no_folder,
+    connect_reader,
+    is_being_written,
+    needs_rollback,
+    recorded_roots,
+)
 
 # Threads that ask the file system: one of a network answers many at once.
 _STAT_THREADS = 8
@@ -61,6 +71,8 @@ class _Opened:
             _inherited.append(self.connection)
 
 
+@tells_of_attributes("store")
+@tells_of_arguments
 class IndexStore:
     """The indexes of many videos in one SQLite file, opened in no time whatever their number.
 
@@ -90,6 +102,7 @@ class IndexStore:
         self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None, verify: bool = True
     ) -> None:
         self.path = os.path.abspath(os.fspath(path))
+        check_no_folder(self.path)
         self.verify = verify
         self._given_root = None if root is None else os.path.abspath(os.fspath(root))
         self._local = threading.local()
@@ -109,6 +122,11 @@ class IndexStore:
     def __len__(self) -> int:
         """Number of videos, with the unreadable ones."""
         return int(next(self._select("SELECT count(*) FROM videos"))[0])
+
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+
+        def __getitem__(self, source: object) -> NoReturn:
+            raise ArgumentError("an index store is no list and no dict: write store.get(path), or store.query(sql)")
 
     def get(self, source: str | os.PathLike[str] | ByteSource) -> VideoIndex:
         """The index of a video.

@@ -14,6 +14,12 @@ from first_day import Mistakes, check_answer, data, video
 import videoloader as vl
 from videoloader import VideoDataset as VD
 
+
+def store() -> vl.IndexStore:
+    data().build_index("made.db", workers=1)
+    return vl.IndexStore("made.db")
+
+
 MISTAKES: Mistakes = {
     "a folder that is not there": (lambda: VD.from_folder("nofolder"), "nofolder … the folder cannot be read (No"),
     "a file for a folder": (lambda: VD.from_folder("a.mp4"), "a.mp4 … the folder cannot be read (Not a directory)"),
@@ -194,7 +200,18 @@ MISTAKES: Mistakes = {
     "a number for a mode": (lambda: data().describe(16), "mode must be a frame mode … got 16"),
     "no videos to describe": (lambda: data().describe(videos=0), "videos must be a positive integer, got 0"),
     "no workers": (lambda: data().build_index("new.db", workers=0), "workers must be a positive integer, got 0"),
-    "a folder for a store": (lambda: data().build_index("classes"), "classes … the index store cannot be"),
+    "a folder for a store": (
+        lambda: data().build_index("classes"),
+        "classes: is a folder: name the file of the index store in it",
+    ),
+    "a folder of a store": (lambda: vl.IndexStore("classes"), "classes: is a folder: name the file of the index store"),
+    "a store like a dict": (lambda: store()["a.mp4"], "write store.get(path), or store.query(sql)"),
+    "the paths of a store": (
+        lambda: store().paths,
+        "an IndexStore has no attribute paths: write store.q",
+    ),
+    "a query without words": (lambda: store().query(), "IndexStore.query needs the argument sql"),
+    "a number for a path": (lambda: store().get(3), "IndexStore.get's source must be a string … got 3"),
     "a video for a store": (lambda: data().build_index("a.mp4"), "a.mp4 … is not an index store (file is not a"),
     "one path for a store's list": (lambda: vl.build_store("a.mp4", "new.db"), "paths must be a list … got 'a.mp4'"),
     "a store of None": (lambda: vl.build_store(["a.mp4"], None), "build_store's store must be a string … got None"),

@@ -152,6 +152,12 @@ MISTAKES: Mistakes = {
         lambda: vl.build_index(["a.mp4"]),
         "source must be a path, a URL, bytes, a binary file or a ByteSource, of … got ['a.mp4']",
     ),
+    "a frame of a clip": (lambda: video().read([0])[0], "a clip is no list of frames: write clip.frames[0]"),
+    "next of a video": (lambda: next(video()), "a video is not its own iterator: write next(iter(video))"),
+    "a table for build_index": (
+        lambda: vl.build_index(vl.VideoDataset.from_paths(["a.mp4"])),
+        "source must be a path … write dataset.build_index(store)",
+    ),
     "an index of None": (lambda: vl.build_index(None), "source must be a path, a URL, bytes, a binary … got None"),
     "a plan without an index": (lambda: vl.plan_frames("a.mp4", [0]), "plan_frames's index must be a … got 'a.mp4'"),
     "memory in words": (lambda: vl.set_decoder_memory("1G"), "limit must be a positive integer, got '1G'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import torch
 
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.convert import Layout
+from videoloader.errors import ArgumentError
 from videoloader.reading.frames_by_role import FramesByRole
 from videoloader.sampling.roles import Roles
 
@@ -40,6 +42,11 @@ class Clip(FramesByRole):
     layout: Layout = "TCHW"
     roles: Roles | None = None
     _target_times: npt.NDArray[np.float32] | None = None
+
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+
+        def __getitem__(self, frame: object) -> NoReturn:
+            raise ArgumentError("a clip is no list of frames: write clip.frames[0], or for frame in clip.frames")
 
     def __repr__(self) -> str:
         told = [f"frames={tensor_summary(self.frames)}"]
