@@ -10,7 +10,6 @@ grows. No single frame gives the answer away, so a loader that mixes up frames c
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 import time
 from collections import defaultdict
@@ -25,19 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from make_videos import write_dataset
 
 LENGTH, STRIDE, SIZE = 8, 3, 56  # frames in a clip, distance between them, pixels
-
-
-def split(data: vl.VideoDataset, part: float, seed: int) -> tuple[vl.VideoDataset, vl.VideoDataset]:
-    """Training and validation videos; ``part`` of each class validates."""
-    halves: tuple[list[vl.VideoEntry], list[vl.VideoEntry]] = ([], [])
-    for label in range(len(data.class_names)):
-        entries = [entry for entry in data if entry.label == label]
-        random.Random(seed).shuffle(entries)
-        cut = round(part * len(entries))
-        halves[0].extend(entries[cut:])
-        halves[1].extend(entries[:cut])
-    train, validation = (vl.VideoDataset(half, data.class_names) for half in halves)
-    return train, validation
 
 
 def block(channels: int, out: int) -> nn.Sequential:
@@ -92,7 +78,7 @@ def main() -> int:
         if not folder.exists():
             written = write_dataset(folder, videos_per_class=48, sizes=[(160, 120)], seed=args.seed)
             print(f"wrote {len(written)} videos to {folder}/")
-    train, validation = split(vl.VideoDataset.from_folder(folder), 0.25, args.seed)
+    train, validation = vl.VideoDataset.from_folder(folder).split(0.75, seed=args.seed, stratified=True)
 
     # No flip: it would turn "left to right" into "right to left" and leave the label as it was.
     crop = vl.RandomResizedCrop(SIZE, scale=(0.7, 1.0), ratio=(0.9, 1.33))
