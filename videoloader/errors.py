@@ -200,6 +200,11 @@ def integer_range(name: str, value: object) -> tuple[int, int]:
     return least, largest
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def warn_user(message: str) -> None:
     """Warn at the line of the user's code that called this library."""
     frame, level = sys._getframe(1), 2

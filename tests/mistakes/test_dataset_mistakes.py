@@ -162,7 +162,7 @@ MISTAKES: Mistakes = {
     "a row after the end": (lambda: data()[5], "row 5 is outside"),
     "a list with a row after the end": (lambda: data()[[5]], "row 5 is outside"),
     "a mask that is too short": (lambda: data()[[True]], "a mask must have one value for each of"),
-    "no rows": (lambda: data()[:0], "none of the 2 rows is left … ask for less"),
+    "no rows": (lambda: data()[:0], "none of the 2 rows is left, and a data set … ask for less"),
     "a list that is added": (
         lambda: data().__add__(["a.mp4"]),
         "what is added must be a VideoDataset, got ['a.mp4'] … make one with VideoDataset.from_paths",
@@ -171,7 +171,10 @@ MISTAKES: Mistakes = {
     "SQL that is a number": (lambda: data().where(3), "condition must be SQL over facts of videos, as … got 3"),
     "a function for SQL": (lambda: data().where(lambda entry: True), "condition must be SQL over facts of"),
     "SQL that does more": (lambda: data().where("1; DROP TABLE videos"), "condition '1; DROP … syntax error)"),
-    "a codec that no video has": (lambda: data().where(codec="prores"), "none of the 2 rows is left … ask for less"),
+    "a codec that no video has": (
+        lambda: data().where(codec="prores"),
+        "none of the 2 rows is left, and a data set … ask for less",
+    ),
     "a codec that is a number": (lambda: data().where(codec=264), "codec must be a name, as 'h264', or … got 264"),
     "a rate in quotes": (lambda: data().where(fps="30"), "fps must be a number or a pair … got '30'"),
     "a rate of one in brackets": (lambda: data().where(fps=(1,)), "fps must be a number or a pair … got (1,)"),
@@ -179,7 +182,7 @@ MISTAKES: Mistakes = {
     "a store that is not there": (lambda: data().where(codec="h264", store="no.db"), "no.db … the index store"),
     "a filter that keeps nothing": (
         lambda: data().filter(lambda entry: False),
-        "none of the 2 rows is left … ask for less",
+        "none of the 2 rows is left, and a data set … ask for less",
     ),
     "a filter with a slip": (lambda: data().filter(lambda entry: entry.lable == 0), "a VideoEntry has no … write"),
     "another name of a condition": (lambda: data().where(min_width=3), "VideoDataset.where has no argument min_width"),

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from videoloader.batching.stats import LoaderStats
-from videoloader.errors import warn_user
+from videoloader.errors import counted, warn_user
 
 # At most so many unreadable files are listed.
 _MOST_LISTED = 65536
@@ -75,7 +75,8 @@ class LoaderAccount:
         stats = self.stats
         if not self._padding_told and stats.made_up > _MUCH_PADDING * stats.shown:
             self._padding_told = True
+            clips = counted(stats.clips, "clip")
             warn_user(
-                f"{stats.made_up_share:.0%} of the frames of {stats.clips} clips are made up by padding (mask False): "
+                f"{stats.made_up_share:.0%} of the frames of {clips} are made up by padding (mask False): "
                 "take a smaller length or stride, another pad, or leave short videos out by data.where(min_frames=…)"
             )

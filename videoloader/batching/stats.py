@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.errors import counted
 from videoloader.reading.clip_reader import ClipsReport
 
 
@@ -73,9 +74,9 @@ class LoaderStats:
         cost = self.packets / self.frames if self.frames else 0.0
         special = [f"{self.corrupt} corrupt"] if self.corrupt else []
         special += [f"{self.made_up_share:.1%} of those shown made up"] if self.made_up else []
-        frames = f"{self.frames} frames" + (f" ({', '.join(special)})" if special else "")
+        frames = counted(self.frames, "frame") + (f" ({', '.join(special)})" if special else "")
         lost = [f"{count} {what}" for count, what in [(self.skipped, "skipped"), (self.replaced, "replaced")] if count]
-        clips = f"{self.clips} clips" + (f" ({', '.join(lost)})" if lost else "")
+        clips = counted(self.clips, "clip") + (f" ({', '.join(lost)})" if lost else "")
         waited = self.waiting / self.seconds if self.seconds else 0.0
         return (
             f"{clips}, {frames} in {self.seconds:.2f} s: {rate:.1f} clips/s, "

@@ -136,7 +136,8 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
 
     def _take(self, rows: npt.NDArray[np.int64], left_out: Iterable[tuple[str, str]] = ()) -> VideoDataset:
         if not len(rows):
-            raise ConfigurationError(f"none of the {len(self)} rows is left: ask for less")
+            none = "the only row is not" if len(self) == 1 else f"none of the {len(self)} rows is"
+            raise ConfigurationError(f"{none} left, and a data set has at least one: ask for less")
         return VideoDataset(self.table.take(rows), self.class_names, (*self.left_out, *left_out))
 
     def where(

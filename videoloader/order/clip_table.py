@@ -27,6 +27,7 @@ from videoloader.errors import (
     StaleIndexError,
     UnsupportedError,
     VideoLoaderError,
+    counted,
 )
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.images import tell_of_frame_times
@@ -222,10 +223,10 @@ def _why_no_clip(dataset: VideoDataset, mode: FrameMode, ranges: FrameRanges) ->
     unreadable = ranges.unreadable
     why = [f"{len(unreadable)} cannot be read: {unreadable[0][1]}"] if unreadable else []
     if len(ranges.rows):
-        why.insert(0, f"the longest has {(ranges.stop - ranges.first).max()} frames")
+        why.insert(0, f"the longest has {counted(int((ranges.stop - ranges.first).max()), 'frame')}")
         if getattr(mode, "pad", None) == "none":
             why[0] += " (pad='edge' makes up those that are missing)"
-    return f"{mode} gives no clip of the data set's {len(dataset)} row{'s' * (len(dataset) != 1)}; {'; '.join(why)}"
+    return f"{mode} gives no clip of the data set's {counted(len(dataset), 'row')}; {'; '.join(why)}"
 
 
 def _count(mode: FrameMode, video: EntryFrames) -> int:
