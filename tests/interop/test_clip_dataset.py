@@ -202,5 +202,5 @@ def test_half_a_shard_is_refused(data: vl.VideoDataset) -> None:
 
 def test_a_data_set_without_clips_is_refused(sample: Sample) -> None:
     data = vl.VideoDataset.from_paths([sample("h264_mp4")])
-    with pytest.raises(vl.ConfigurationError, match="gives no clip of the data set's 1 videos"):
+    with pytest.raises(vl.ConfigurationError, match="gives no clip of the data set's 1 row"):
         ClipDataset(data, vl.EveryWindow(10_000))
