@@ -22,6 +22,8 @@ HABITS: dict[str, tuple[Callable[[], object], object]] = {
     "listed frames": (lambda: video()[[0, 5]].shape, (2, 3, 128, 160)),
     "frames of an array": (lambda: video()[np.array([1, 2])].shape, (2, 3, 128, 160)),
     "a frame of a tensor": (lambda: video()[torch.tensor(3)].shape, (3, 128, 160)),
+    "seconds of a tensor": (lambda: torch.equal(video().at(torch.tensor(0.5)), video().at(0.5)), True),
+    "seconds of an array": (lambda: torch.equal(video().at(np.array(0.5)), video().at(0.5)), True),
     "frames in reverse": (lambda: len(video()[::-7]), 5),
     "a slice after the end, as of a list": (lambda: len(video()[1000:2000]), 0),
     "a range for a mode": (lambda: video().read(range(0, 10, 3)).frame_numbers.tolist(), [0, 3, 6, 9]),

@@ -34,6 +34,8 @@ def as_times(name: str, values: Any) -> tuple[Time, ...]:
 
 
 def _own_number(name: str, value: Any) -> Time:
+    if hasattr(value, "ndim") and hasattr(value, "tolist") and not value.ndim:  # an array or tensor of one number
+        value = np.asarray(value.cpu() if hasattr(value, "cpu") else value)[()]
     number = exact(name, value)
     # A float32 is the float64 that prints as it does: 0.12 and not 0.11999999731779099.
     return float(str(value)) if isinstance(value, float | np.floating) else number
