@@ -102,6 +102,12 @@ def test_errors_are_one_line(folder: Path, arguments: tuple[str, ...], message: 
     assert "Traceback" not in done.stderr
 
 
+def test_the_package_can_be_run() -> None:
+    done = subprocess.run([sys.executable, "-P", "-m", "videoloader", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "describe" in done.stdout
+
+
 def test_without_typer_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['typer'] = None; import videoloader.cli"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)

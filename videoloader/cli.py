@@ -200,10 +200,12 @@ def _print_store(store: IndexStore) -> None:
 def _print_video(video: VideoIndex) -> None:
     stream = video.stream
     turned = f", turned by {stream.rotation}°" if stream.rotation else ""
+    depth = f"{stream.bit_depth} bit" if stream.bit_depth else ""
+    pixels = f"{stream.chroma or ''} {depth}".strip()
     table = Table("", _plain(video.source), show_header=True)
     for name, value in {
         "codec": f"{stream.codec} in {video.container}",
-        "picture": f"{stream.width}×{stream.height}{turned}, {stream.chroma or '?'} {stream.bit_depth or '?'} bit",
+        "picture": ", ".join([f"{stream.width}×{stream.height}{turned}", *([pixels] if pixels else [])]),
         "frames": f"{len(video)} in {video.duration:.3f} s, {video.average_fps:.3f} a second"
         + (" (variable rate)" if video.is_vfr else ""),
         "shown": told_span(AllFrames(video)),
