@@ -24,7 +24,9 @@ class PadColumn:
     """The padding mode of each video stands in a column of the data set.
 
     Args:
-        column: its name. Each row holds one of ``videoloader.padding.MODES`` or an alias.
+        column: its name. Each row holds one of ``videoloader.padding.MODES`` or an alias, which means the same:
+            ``repeat`` is ``edge``, ``reflect`` is ``reflect_101``, ``symmetric`` is ``reflect_1001``, and ``loop`` is
+            ``wrap``.
 
     Example:
         ``RandomWindow(16, stride=4, pad=PadColumn("padding"))`` with the table::

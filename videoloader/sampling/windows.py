@@ -26,7 +26,7 @@ class EveryWindow(CountedByLength):
         stride: distance between neighbouring frames of a clip, frames.
         step: distance between the starts of neighbouring clips, frames; ``length * stride`` unless given,
             so that windows do not overlap.
-        pad: padding mode, or a ``PadColumn``.
+        pad: padding mode, or a ``PadColumn``, which lists the aliases.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
@@ -79,7 +79,7 @@ class RandomWindow(CountedByLength):
             does). Default: 1.
         clips: int. Windows drawn from each video, independently of each other. Default: 1.
         reverse: float. Probability that a clip runs backwards. Default: 0.0.
-        pad: str or ``PadColumn``. Padding mode. Default: ``"edge"``.
+        pad: str or ``PadColumn``, which lists the aliases. Padding mode. Default: ``"edge"``.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
@@ -136,7 +136,7 @@ class EvenWindows(CountedByLength):
         length: frames in a clip.
         stride: distance between neighbouring frames of a clip, frames.
         clips: windows from each video.
-        pad: padding mode, or a ``PadColumn``.
+        pad: padding mode, or a ``PadColumn``, which lists the aliases.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
