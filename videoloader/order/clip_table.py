@@ -237,7 +237,7 @@ def _count(mode: FrameMode, video: EntryFrames) -> int:
 def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> EntryFrames:
     """What a frame mode sees of one of the usable rows."""
     row, first, stop = (int(each[video]) for each in (ranges.rows, ranges.first, ranges.stop))
-    return EntryFrames(dataset[row], first, stop, ranges.indexes, row)
+    return EntryFrames(dataset.table[row], first, stop, ranges.indexes, row)
 
 
 def _index_all(
