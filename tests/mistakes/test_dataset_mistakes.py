@@ -214,7 +214,7 @@ MISTAKES: Mistakes = {
         "an IndexStore has no attribute paths: write store.q",
     ),
     "a query without words": (lambda: store().query(), "IndexStore.query needs the argument sql"),
-    "a number for a path": (lambda: store().get(3), "IndexStore.get's source must be a string … got 3"),
+    "a number for a path": (lambda: store().get(3), "source must be a string … got 3"),
     "a video for a store": (lambda: data().build_index("a.mp4"), "a.mp4 … is not an index store (file is not a"),
     "one path for a store's list": (lambda: vl.build_store("a.mp4", "new.db"), "paths must be a list … got 'a.mp4'"),
     "a store of None": (lambda: vl.build_store(["a.mp4"], None), "build_store's store must be a string … got None"),
