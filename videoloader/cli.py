@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,15 +122,21 @@ def _progress(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def _errors_told() -> Iterator[None]:
-    """Errors of ours as one line on stderr and exit code 2; Ctrl-C as 130."""
+    """Errors of ours as one line on stderr and exit code 2; Ctrl-C as 130; warnings without a place in the code."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell_warning  # type: ignore[assignment]
+            yield
     except VideoLoaderError as error:
         _err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         _err.print("interrupted: what was indexed is kept; run the same command again to go on")
         raise typer.Exit(130) from None
+
+
+def _tell_warning(message: Warning | str, *_place: object) -> None:
+    _err.print(f"warning: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _paths_of(argument: str) -> Iterable[str]:
