@@ -60,7 +60,7 @@ def test_a_slice_is_a_data_set(data: VideoDataset, part: slice) -> None:
         assert list(data[part]) == expected
         assert data[part].class_names == data.class_names
     else:
-        with pytest.raises(ConfigurationError, match="is (not )?left"):
+        with pytest.raises(ConfigurationError, match=r"is (not )?left"):
             data[part]
 
 
