@@ -157,7 +157,7 @@ def test_what_cannot_be_meant_is_told_in_one_line(data: vl.VideoDataset, setting
 def test_a_loader_is_iterated_and_nothing_else(data: vl.VideoDataset) -> None:
     loader: Any = make(data)
     for wrong in (lambda: next(loader), lambda: loader[0]):
-        with pytest.raises(ArgumentError, match=r"write next\(iter\(loader\)\)"):
+        with pytest.raises(ArgumentError, match=r"next\(iter\(loader\)\)"):
             wrong()
 
 
