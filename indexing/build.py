@@ -53,10 +53,10 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
     Args:
         source: whatever ``open_source`` takes: path of a file or of a folder of image files, URL,
             ``archive::member``, bytes, file object or ByteSource.
-        stream_index: which of several video streams is meant: its number in the file, counted from zero over all kinds
-            of streams, as ffprobe and torchcodec count. A path may say so itself, ``"clip.mkv::stream_index=2"``,
-            wherever one is given. Default: libavformat's best. Pictures that are attached, such as covers, are no
-            video.
+        stream_index: int or None. The number of the video stream in the file, counted from zero over all kinds of
+            streams, as ffprobe and torchcodec count. A path may say so itself, ``"clip.mkv::stream_index=2"``,
+            wherever one is given. Pictures that are attached, such as covers, are no video. Default: None,
+            libavformat's best.
 
     Returns:
         The index of that stream.

@@ -136,8 +136,8 @@ class VideoIndex:
         keys_from: what says that decoding can start at the packets of ``packet_key``: the packets' own ``"headers"``,
             a ``"decoder"`` that was asked, or only the ``"container"``, whose word is checked when a clip is read.
         other_starts: (packet, where decoding starts for it), where that is elsewhere than the times say.
-        times: what seconds count from wherever this index takes or gives them: ``"start"``, the file's start, as
-            players count; or ``"pts"``, the container's own timestamps. Stores do not keep it; see ``with_times``.
+        times: the origin of all seconds that this index takes or gives: ``"start"``, the file's start, as players
+            count; or ``"pts"``, the container's own timestamps. Stores do not keep it; see ``with_times``.
     """
 
     source: str

@@ -15,8 +15,8 @@ def presentation_times(pts: list[int | None], duration: float, *, in_order: bool
     at the nominal rate where there are none or where the later one is no later.
 
     Args:
-        pts: of the packets.
-        duration: of a frame at the nominal rate, in the units of these.
+        pts: the packets' timestamps.
+        duration: the length of a frame at the nominal rate, in the units of the timestamps.
         in_order: whether known ones are put in order first, since they number packets, not frames.
     """
     known = np.array([number for number, value in enumerate(pts) if value is not None], np.int64)

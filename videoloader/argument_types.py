@@ -37,8 +37,8 @@ def argument_of_wrong_type(
     """What is wrong with the first argument that is not of the type that the function says; None if there is none.
 
     Args:
-        function: that was called.
-        args, arguments: what it was given.
+        function: the one that was called.
+        args, arguments: its arguments by position and by name.
 
     Example:
         >>> def crop(scale: tuple[float, float] = (0.08, 1.0)) -> None: ...
@@ -64,8 +64,8 @@ def may_be(function: Callable[..., Any], args: tuple[Any, ...], name: str, value
     """Whether a value may be the argument of that name.
 
     Args:
-        function: that was called.
-        args: what it was given by position.
+        function: the one that was called.
+        args: its arguments by position.
         name: of one of its arguments.
         value: as the user gave it.
     """

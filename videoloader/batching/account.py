@@ -65,7 +65,7 @@ class LoaderAccount:
         if new:
             path, reason = new[0]
             warn_user(
-                f"clips of {len(new)} file{'s' * (len(new) > 1)} cannot be made: {loop.skipped} are left out, "
+                f"clips of {counted(len(new), 'file')} cannot be made: {loop.skipped} are left out, "
                 f"{loop.replaced} replaced, {loop.clips} given out; unreadable lists the files "
                 f"(the first: {path}: {reason.removeprefix(path + ': ')})"
             )

@@ -262,7 +262,7 @@ def _many_at_once(packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     """The same packets, of which many are made before the first is given on.
 
     Python that runs between two calls of a decoder finds the processor's caches full of pictures, and takes up to ten
-    times as long as in one go. With 16 threads, of which one at a time has the GIL, that is a seventh of all clips.
+    times as long as in one go. With 16 threads, of which one at a time has the GIL, fewer clips are made for that.
     """
     ready: list[PacketBytes] = []
     size = 0
