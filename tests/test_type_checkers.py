@@ -16,7 +16,7 @@ import pytest
 
 import videoloader as vl
 from videoloader import padding
-from videoloader.argument_types import _evaluated
+from videoloader.argument_types import hints_of
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader
 from videoloader.transforms.automatic import PolicyName
 from videoloader.transforms.policies import POLICIES
@@ -51,13 +51,10 @@ def text_arguments() -> Iterator[tuple[str, str, str, Any]]:
             parameters = inspect.signature(function).parameters.values()
         except ValueError:  # of Python itself
             continue
-        owner = getattr(vl, called.partition(".")[0], None)
-        bases = owner.__mro__ if inspect.isclass(owner) else ()
-        names = {key: value for base in reversed(bases) for key, value in vars(sys.modules[base.__module__]).items()}
-        names |= getattr(inspect.unwrap(function), "__globals__", {})
+        hints = hints_of(function, (getattr(vl, called.partition(".")[0], None),))
         for each in parameters:
             if isinstance(each.default, str) and each.default and each.name != "device":
-                yield called, each.name, each.default, _evaluated(each.annotation, names)
+                yield called, each.name, each.default, hints[each.name]
 
 
 def test_arguments_with_a_fixed_set_of_values_are_literals() -> None:

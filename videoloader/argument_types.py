@@ -45,88 +45,61 @@ def argument_of_wrong_type(
         >>> argument_of_wrong_type(crop, (0.5,), {})
         'scale must be (number, number), got 0.5: such as scale=(0.08, 1.0)'
     """
-    parameters = inspect.signature(function).parameters
-    given = inspect.signature(function).bind(*args, **arguments).arguments
-    names = _names_in_hints(function, args)
-    for name, value in given.items():
-        hint = _evaluated(parameters[name].annotation, names)
-        if name not in ("self", "cls") and not _fits(value, hint):
-            default = parameters[name].default
-            is_told = (
-                default is not inspect.Parameter.empty and _fits(default, hint) and default and not callable(default)
-            )
-            example = f": such as {name}={default!r}" if is_told else ""
+    signature, hints = inspect.signature(function), hints_of(function, args)
+    for name, value in signature.bind(*args, **arguments).arguments.items():
+        if name not in ("self", "cls") and not fits(value, hint := hints[name]):
+            default = signature.parameters[name].default
+            told = default and not callable(default) and fits(default, hint)
+            example = f": such as {name}={default!r}" if told else ""
             return f"{name} must be {_called(hint)}, got {reprlib.repr(value)}{example}"
     return None
 
 
-def may_be(function: Callable[..., Any], args: tuple[Any, ...], name: str, value: object) -> bool:
-    """Whether a value may be the argument of that name.
+def hints_of(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """The type of each argument of a function; ``Any`` for what only type checkers import.
 
     Args:
-        function: the one that was called.
-        args: its arguments by position.
-        name: of one of its arguments.
-        value: as the user gave it.
+        function: what is called.
+        args: its arguments by position, the first of which may be of a class with inherited annotations.
     """
-    annotation = inspect.signature(function).parameters[name].annotation
-    return _fits(value, _evaluated(annotation, _names_in_hints(function, args)))
-
-
-def _names_in_hints(function: Callable[..., Any], args: tuple[Any, ...]) -> Mapping[str, Any]:
-    """What stands behind the names in a function's annotations: those of its module, and of its class's."""
     owner = args[0] if args and isinstance(args[0], type) else type(args[0]) if args else object
-    modules = [sys.modules[each.__module__] for each in owner.__mro__ if each.__module__ in sys.modules]
-    return ChainMap(getattr(function, "__globals__", {}), *map(vars, modules))
+    modules = [vars(sys.modules[each.__module__]) for each in owner.__mro__ if each.__module__ in sys.modules]
+    names = ChainMap(getattr(inspect.unwrap(function), "__globals__", {}), *modules)
+
+    def evaluated(hint: Any) -> Any:
+        try:
+            return eval(hint, {}, names) if isinstance(hint, str) else hint
+        except (AttributeError, NameError, TypeError):
+            return Any
+
+    return {name: evaluated(each.annotation) for name, each in inspect.signature(function).parameters.items()}
 
 
-def _evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:
-    if not isinstance(annotation, str):
-        return annotation
-    try:
-        found = eval(annotation, {}, names)
-        return Any if isinstance(found, str) else found
-    except (NameError, TypeError):  # what only type checkers import
-        return Any
-
-
-def _fits(value: Any, hint: Any) -> bool:
+def fits(value: Any, hint: Any) -> bool:
     """Whether a value may be of a type. It is where that is not certain."""
     origin, inner = get_origin(hint), get_args(hint)
     wanted = origin or hint
-    if hint is Any:
-        return True
     if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in inner)
+        return any(fits(value, each) for each in inner)
     if origin is Literal:
-        return any(value is each or value == each for each in inner if type(each) is type(value))
-    if hint is None or value is None:
-        return value is hint or hint in (types.NoneType, object)
+        return any(type(value) is type(each) and value == each for each in inner)
     if wanted in _LISTS and (isinstance(value, str | bytes) or hasattr(value, "tolist")):
         return not isinstance(value, str | bytes)
     if origin is tuple and Ellipsis not in inner:
-        return isinstance(value, list | tuple) and len(value) == len(inner) and all(map(_fits, value, inner))
-    if not isinstance(wanted, type):
-        return wanted is not BinaryIO or hasattr(value, "read")
-    if getattr(wanted, "_is_protocol", False):
-        return all(hasattr(value, name) for name in _members(wanted))
-    if wanted in _NUMBERS:
-        return isinstance(value, _NUMBERS[wanted]) and not isinstance(value, bool)
-    return isinstance(value, wanted) or (wanted is BinaryIO and hasattr(value, "read"))
-
-
-def _members(protocol: type) -> set[str]:
-    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
-    members = {name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", {}))}
-    return {name for name in members if not name.startswith("_")}
+        return isinstance(value, list | tuple) and len(value) == len(inner) and all(map(fits, value, inner))
+    if wanted is BinaryIO:
+        return hasattr(value, "read")
+    try:
+        return isinstance(value, _NUMBERS.get(wanted, wanted)) and not (wanted in _NUMBERS and isinstance(value, bool))
+    except TypeError:  # no class, or a protocol that cannot be asked
+        return True
 
 
 def _called(hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
     wanted = origin or hint
     if origin in (Union, types.UnionType):
-        each = list(dict.fromkeys(map(_called, inner)))
-        return " or ".join([", ".join(each[:-1]), each[-1]][len(each) < 2 :])
+        return " or ".join(dict.fromkeys(map(_called, inner)))
     if origin is Literal:
         return f"one of {', '.join(map(str, inner))}"
     if origin is tuple and Ellipsis not in inner:

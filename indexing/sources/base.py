@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
+@runtime_checkable
 class ByteSource(Protocol):
     """Random access to the bytes of one video.
 

@@ -1,0 +1,125 @@
+"""What names of other libraries mean here, as arguments, attributes or names of modules.
+
+They are those of PyTorch's DataLoader, torchvision, torchcodec, decord, DALI, PyTorchVideo and MMAction2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+
+# Names here, and those that mean them elsewhere. The first name counts that there is; near misses need none.
+_SYNONYMS = """
+alpha: mixup_alpha; bins: num_magnitude_bins; class_names: class_to_idx classes; clips: clips_per_video num_clips;
+count: frames num_frames num_samples; dataset: path; device: ctx device_id gpu;
+fps: average_fps frame_rate get_avg_fps; frames: clip data image images imgs pixel_values video videos x;
+frames_per_segment: num_frames; header: names; class_names: names; labels: label targets y;
+layout: data_format output_format; length: clip_len clip_length frames frames_per_clip;
+length: num_frames num_samples sequence_length; m: magnitude; mode: frames padding_mode; n: num_ops;
+p: flip_ratio prob; num_shards: num_replicas world_size; num_workers: num_threads threads; pad: padding_mode;
+paths: video_paths; prefetch: prefetch_queue_depth; ratio: aspect_ratio_range; ratios: weights;
+root: data_prefix data_root; scale: area_range; seconds: timestamp; seed: generator; separator: delimiter sep;
+shape: size; shard_id: rank shard; share: train_size; shuffle: batch_sampler random_shuffle sampler;
+size: crop_size height image_size img_size input_size; size: resize shape short_side width; source: path video_path;
+path: annotation_file name video_path; split: random_split train_test_split; start_seconds: start_time; stop: end;
+stop_seconds: end_sec end_time; stride: dilation frame_interval frame_step sampling_rate step;
+table: column_names columns; timestamps: fps pts; transforms: augmentations pipeline;
+Resize: RandomShortSideScale RandomShortestSize ShortSideScale; PythonFunction: Lambda;
+RandomHorizontalFlip: RandomFlip; Rotate: RandomRotation; ToFloat: ConvertImageDtype ToTensor;
+Video: EncodedVideo VideoDecoder VideoReader; VideoDataset: VideoClips; VideoLoader: DataLoader"""
+# What to write where no other name will do: in a function that has the argument which comes first, for objects of the
+# class, or for modules ("import").
+_INSTEAD = """
+batch_size: clip_sampler clips length stride = give it to the mode, as RandomWindow(16, stride=4)
+batch_size stride: fps = write AtRate(fps, length), a mode of its own
+class_names: clip_sampler clips fps length step_between_clips = give it to the loader's mode, as RandomWindow(16)
+class_names: transform transforms = give it to the loader, as VideoLoader(data, mode, transforms=[…])
+collate: collate_fn = write collate="stack", "pad" or "list"
+condition: min_width = write condition="width >= …"
+dataset: file_root filenames labels paths root video_path = give it to the dataset, as VideoDataset.from_folder(root)
+device: pin_memory = leave it out, frames lie on the device asked for (see Batch.pin_memory)
+entries: folder root = write VideoDataset.from_folder(root)
+jitter: test_mode = write jitter=False
+last_batch: drop_last = write last_batch="drop"
+mean: inplace to_bgr to_rgb = leave it out, frames are RGB, and new
+num_workers: in_order pin_memory_device timeout = leave it out, batches come in order, and on the device asked for
+num_workers: multiprocessing_context persistent_workers = leave it out, there are threads and no processes
+seed: epochs num_epochs = leave it out, each loop over the loader is an epoch
+seed: worker_init_fn = leave it out, all that is random follows from seed
+source: dimension_order size = leave it out, frames are [3, H, W]; video.read has layout= and transforms=
+source: num_ffmpeg_threads num_threads seek_mode = leave it out, all cores are used, and every frame is exact
+transforms: mean size std = give it to a transform, as transforms=[Resize(224), Normalize()]
+Batch: cpu cuda = write batch.to("cuda") or batch.to("cpu")
+Batch: items keys = write batch.frames, batch.labels, …
+Clip: labels = write batch.labels; clips of a Video have none
+IndexStore: add build = write build_store(paths, store)
+IndexStore: items paths sources videos = write store.query("SELECT source FROM videos")
+Video: count_frames frame_count num_frames = write len(video)
+Video: get_batch get_frames_at = write video[[0, 5, 9]]
+Video: get_clip get_frames_played_in_range = write video.between(2.0, 4.0)
+Video: get_frame_at get_frame_played_at seek seek_accurate = write video[5] or video.at(1.5)
+Video: get_frame_timestamp = write video.timestamps[5]
+Video: get_frames_in_range skip_frames = write video[10:40:2]
+Video: get_frames_played_at = write video.read(Timestamps([0.5, 1.5]))
+Video: get_key_indices = write video.read_clips(Keyframes())
+Video: get_metadata metadata = write video.fps, video.duration, video.shape or video.codec
+Video: next = write for frame in video
+Video: transform transforms = write video.read(mode, transforms=[…])
+VideoDataset: map shuffle transform transforms = write VideoLoader(data, …, shuffle=True, transforms=[…])
+VideoDataset: num_clips = write VideoLoader(data, mode, …).num_clips
+VideoDataset: samples = write data.paths and data.labels
+VideoDataset: select = write data[[0, 3]]
+VideoLoader: batch_sampler epoch sampler = write loader.set_epoch(epoch); the order is chosen by shuffle=
+VideoLoader: dataset = write loader.num_clips for the clips in an epoch; the data set is what the loader was made of
+VideoLoader: epoch_size num_batches size = write len(loader) for batches, write loader.num_clips for clips
+VideoLoader: next reset run = write for batch in loader: every loop is an epoch
+import: ClipDataset ClipRequest DecodingLoader = write videoloader.interop.torch.{}
+import: RandomClip = write RandomWindow, a frame mode
+import: UniformTemporalSubsample = write UniformFrames, a frame mode
+import: cpu gpu = write device="cpu" or device="cuda"
+import: interop = write from videoloader.interop.torch import ClipDataset (or lightning, huggingface, arrays, ray)
+import: k400 ssv2 = write layouts.kinetics or layouts.something_something
+import: read_video = write Video(path)[:]"""
+
+
+def _by_name(rows: Iterable[str]) -> dict[str, dict[str, str]]:
+    """For each name elsewhere the places where it means something, and what is said there."""
+    meanings: dict[str, dict[str, str]] = {}
+    for row in rows:
+        places, names, *texts = re.split(": | = ", row.strip(), maxsplit=2)
+        for name in names.split():
+            meanings.setdefault(name, {}).update(dict.fromkeys(places.split(), "".join(texts).format(name)))
+    return meanings
+
+
+_OURS, _SAID = _by_name(_SYNONYMS.split(";")), _by_name(_INSTEAD.strip().splitlines())
+
+
+def meant(given: str, known: Collection[str], places: Collection[str] | None = None, of: str = "") -> str | None:
+    """What to write in place of a name that other libraries have; None where nothing that there is can be meant.
+
+    Args:
+        given: the name that there is not.
+        known: the names that there are.
+        places: where the name was looked for: names of classes, or "import"; None for the known names.
+        of: what comes before a name in what is written, as "video.".
+
+    Example:
+        >>> meant("drop_last", ["last_batch"]), meant("num_threads", ["num_workers"])
+        ('write last_batch="drop"', 'write num_workers')
+    """
+
+    def said(name: str) -> str | None:
+        return next((text for place, text in _SAID.get(name, {}).items() if place in (places or known)), None)
+
+    ours = _OURS.get(given, {})
+    synonym = next((f"write {of}{each}" for each in ours if each in known), None)
+    return said(given) or synonym or next(filter(None, map(said, ours)), None)
+
+
+def alike(given: str, known: Iterable[str]) -> str | None:
+    """Of the known names the one that is spelled most alike, whatever the case; None where none is close."""
+    by_lower = {each.lower(): each for each in known}
+    close = get_close_matches(given.lower(), by_lower, n=1, cutoff=0.65)
+    return by_lower[close[0]] if close else None
