@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -260,6 +261,25 @@ def test_our_own_errors_keep_their_one_line_where_they_name_the_file() -> None:
     with pytest.raises(vl.ConfigurationError) as told, note("for {}", "clip.mp4"):
         raise vl.ConfigurationError("a crop is larger than the frames")
     assert told.value.__notes__ == ["for clip.mp4"]
+
+
+def test_our_own_errors_name_the_file_and_the_row_of_a_block_in_their_line() -> None:
+    outer, inner = note("for {}", "all", source="all.mp4"), note("for {}", "clip 3", source="clip.mp4", row=7)
+    with pytest.raises(vl.ConfigurationError) as caught, outer, inner:
+        raise vl.ConfigurationError("a crop is larger than the frames")
+    assert str(caught.value) == "clip.mp4: row 7 of the data set: a crop is larger than the frames"
+    assert not hasattr(caught.value, "__notes__")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.source, again.message) == (str(caught.value), "clip.mp4", caught.value.message)
+
+
+@pytest.mark.parametrize("front_end", FRONT_ENDS.values(), ids=FRONT_ENDS)
+def test_a_transform_that_does_not_fit_is_told_with_the_file(paths: list[str], front_end: FrontEnd) -> None:
+    data = vl.VideoDataset.from_paths(paths[2:])
+    with pytest.raises(vl.ConfigurationError, match=r"odd\.mp4: .*does not fit"):
+        front_end(data, FRAMES, vl.RandomCrop(2000))
+    with vl.Video(paths[2], device="cpu") as video, pytest.raises(vl.ConfigurationError, match=r"odd\.mp4: .*not fit"):
+        video.read(FRAMES, transforms=vl.RandomCrop(2000))
 
 
 def test_a_value_that_cannot_be_shown_hides_no_error() -> None:

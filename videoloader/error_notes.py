@@ -1,6 +1,7 @@
 """Notes on errors that come out of a user's own code: in which transform, for which clip, of which file.
 
-The errors stay what they are, with their own traceback, which shows the notes below the message (PEP 678).
+The errors stay what they are, with their own traceback, which shows the notes below the message (PEP 678). Errors of
+the library name the file in their own line instead, and the row of the data set.
 """
 
 from __future__ import annotations
@@ -19,26 +20,34 @@ _MOST_NAMED = 4
 class note:
     """A block in which errors get a note. The text is only made when an error passes.
 
-    Errors that name their source already get none, and no error gets two of one kind: the innermost says most.
+    Errors of the library that name a source get none: it is told in their own line. No error gets two notes of one
+    kind: the innermost says most.
 
     Args:
         template: of the note, for ``str.format``. What stands before its first field is its kind.
         facts: its fields: text as it is, of all else a short ``repr``.
+        source: the video that the block is about, which errors of the library name where they name none; None for
+            no video.
+        row: of the data set, which they name before their message; -1 where the video is of none.
 
     Example:
         >>> with note("in the transform {}", Resize(64)):
         ...     half = 64 // 2
     """
 
-    __slots__ = ("_facts", "_template")
+    __slots__ = ("_facts", "_row", "_source", "_template")
 
-    def __init__(self, template: str, *facts: object) -> None:
-        self._template, self._facts = template, facts
+    def __init__(self, template: str, *facts: object, source: str | None = None, row: int = -1) -> None:
+        self._template, self._facts, self._source, self._row = template, facts, source, row
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, VideoLoaderError) and self._source and not error.source:
+            place = f"row {self._row} of the data set: " if self._row >= 0 else ""
+            error.message, error.source = place + error.message, self._source
+            error.args = (f"{error.source}: {error.message}",)
         if not isinstance(error, Exception) or (isinstance(error, VideoLoaderError) and error.source):
             return
         notes, start = _notes_of(error), self._template.partition("{")[0]

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 
 from videoloader.error_notes import note
-from videoloader.errors import ConfigurationError
 from videoloader.order.clip_table import ClipTable, EntryFrames
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.sampling import FrameMode, clip_rng
@@ -96,14 +95,14 @@ def plan_views(
         ConfigurationError: the mode or a transform cannot be applied to the video.
     """
     entry, roles = video.entry, roles_of(mode)
-    with note("for {}", ClipName(clip, entry.path)):
+    with note("for {}", ClipName(clip, entry.path), source=entry.path, row=video.row):
         chosen = chosen_frames(mode, video, clip_in_video, rngs[0])
         if roles is not None and transforms.time:
             check_roles_kept(mode, transforms.time)
             chosen = _shown_in_span(transforms, rngs[0], chosen)
         frame_numbers, mask = padded(mode, video, chosen)
         length, display_size = len(frame_numbers), video.index.stream.display_size
-    with note("for {}", ClipName(clip, entry.path, frame_numbers)):
+    with note("for {}", ClipName(clip, entry.path, frame_numbers), source=entry.path, row=video.row):
         if transforms.time and length and roles is None:
             shown = transforms.positions(rngs[0], length)
             frame_numbers, mask = frame_numbers[shown], mask[shown]
@@ -151,12 +150,7 @@ class ClipPlanner:
         """The views of a clip of the table; see ``plan_views`` and ``PlannedClip.repeated``."""
         video, clip_in_video = self.table[clip]
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
-        try:
-            views = plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs)
-        except ConfigurationError as error:
-            if error.source is not None:
-                raise
-            raise type(error)(f"row {video.row} of the data set: {error.message}", video.entry.path) from error
+        views = plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs)
         return [replace(view, repeated=True) for view in views] if repeated else views
 
     def is_random(self, clip: int) -> bool:

@@ -49,7 +49,7 @@ def make_clips(
     check_choice("layout", layout, get_args(Layout))
     transforms, index = transforms.one_view(), reader.index
     video = EntryFrames(VideoEntry(index.source, times=index.times), 0, len(index), BuiltIndexes(index))
-    with note("for {}", index.source):
+    with note("for {}", index.source, source=index.source):
         numbers = range(count_clips(mode, video)) if clips is None else clips
     planned = [
         view for clip in numbers for view in plan_views(clip, video, clip, mode, transforms, [clip_rng(seed, 0, clip)])

@@ -67,13 +67,13 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
             raise
         except VideoLoaderError:
             continue  # the loader reports it
-        with note("for {}", entry.path):
+        with note("for {}", entry.path, source=entry.path, row=row):
             count = count_clips(mode, video)
         chosen = permute(np.arange(min(count, _CLIPS_OF_A_VIDEO)), count, 0, row).tolist() if count else []
         short = with_gops_of(index, ADVISED_GOP) if chosen else index
         used, clips = used + bool(chosen), clips + len(chosen)
         for clip in chosen:
-            with note("for {}", entry.path):
+            with note("for {}", entry.path, source=entry.path, row=row):
                 frames, mask = clip_frames(mode, video, clip, clip_rng(0, row, clip))
             frames = frames[frames != CONSTANT_FRAME]
             # Each clip stands for all of its video that were not chosen.

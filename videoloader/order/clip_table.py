@@ -230,7 +230,7 @@ def _why_no_clip(dataset: VideoDataset, mode: FrameMode, ranges: FrameRanges) ->
 
 
 def _count(mode: FrameMode, video: EntryFrames) -> int:
-    with note("for {}", video.entry.path):
+    with note("for {}", video.entry.path, source=video.entry.path, row=video.row):
         return count_clips(mode, video)
 
 
