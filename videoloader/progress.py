@@ -16,7 +16,7 @@ def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator
 
     Args:
         loader: whose next epoch is shown, or what is left of it.
-        description: what stands before the bar.
+        description: what stands before the bar. Default: ``"batches"``.
 
     Raises:
         ConfigurationError: Rich is not installed (``pip install videoloader[cli]``).

@@ -233,11 +233,12 @@ class Video:
 
         Args:
             mode: a frame mode, or a list, range, array or tensor of frame numbers (negative ones count from the end).
-            clip: number of the clip, for modes that make several of one video.
-            seed: of random modes and transforms; the same seed and clip give the same frames and pixels.
+            clip: number of the clip, for modes that make several of one video. Default: 0.
+            seed: of random modes and transforms; the same seed and clip give the same frames and pixels. Default: 0.
             transforms, dtype: as of ``VideoLoader``: uint8 of 0 … 255 without transforms. None that makes several views
-                of a clip, or mixes clips.
+                of a clip, or mixes clips. Default: as there.
             layout: of the frames: ``"TCHW"`` gives [T, C, H, W], ``"CTHW"`` [C, T, H, W], ``"THWC"`` [T, H, W, C].
+                Default: ``"TCHW"``.
 
         Raises:
             ConfigurationError: the mode is neither, or the transforms cannot be applied.
@@ -305,7 +306,7 @@ class Video:
 
         Args:
             mode: a frame mode, or frame numbers, which make one clip.
-            seed, transforms, layout, dtype: as of ``read``.
+            seed, transforms, layout, dtype: as of ``read``. Default: as there.
 
         Raises:
             ConfigurationError: the mode is neither, or the transforms cannot be applied.
@@ -334,7 +335,7 @@ class Video:
         are GOPs for, and so does the CPU in reverse order.
 
         Args:
-            frames: which of them; a negative step gives them in reverse order.
+            frames: which of them; a negative step gives them in reverse order. Default: all.
             memory: bytes of frames that may be ready or in the making. Default: a quarter of what is free on the
                 GPU; on the CPU 1 GiB. Where there are several decoders, a GOP with more is decoded from its start
                 several times.

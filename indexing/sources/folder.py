@@ -132,7 +132,7 @@ class FolderSource(SourceBase):
         """Make sure that the files that were listed are those of an index. Each is looked at when it is read.
 
         Args:
-            known: the state of the folder when it was indexed.
+            known: the state of the folder when it was indexed. Default: None.
 
         Raises:
             StaleIndexError: there are other files.

@@ -69,12 +69,12 @@ def build_store(
         paths: of the videos.
         store: path of the store. While it is being built it must lie on a file system of this machine (SQLite's
             write-ahead log needs shared memory); afterwards anywhere.
-        root: folder that paths are kept relative to, in a new store; by default the one the store lies in. Of an
-            existing store: where the recorded folder is now.
+        root: folder that paths are kept relative to, in a new store. Of an existing store: where the recorded folder
+            is now. Default: the folder that the store lies in, or the recorded one.
         workers: processes. Default: one for each core.
-        progress: called now and then with (videos done, videos given).
-        retry: also index videos again that could not be and have not changed.
-        prune: take rows of vanished videos out of the store.
+        progress: called now and then with (videos done, videos given). Default: nothing is called.
+        retry: also index videos again that could not be and have not changed. Default: False.
+        prune: take rows of vanished videos out of the store. Default: False.
 
     Raises:
         SourceError: the store cannot be written.

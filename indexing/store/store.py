@@ -83,9 +83,10 @@ class IndexStore:
 
     Args:
         path: of the file; made by ``build_store``.
-        root: folder that paths in the store are relative to, where it is another one than when it was built.
+        root: folder that paths in the store are relative to, where it is another one than when it was built. Default:
+            None.
         verify: whether a look-up compares the size and time of modification of a local file with those that it was
-            indexed with. One system call for each.
+            indexed with. One system call for each. Default: True.
 
     Raises:
         SourceError: the file cannot be opened.

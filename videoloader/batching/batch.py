@@ -116,7 +116,7 @@ class Batch(FramesByRole):
                 of the frames; see ``source_matrix``.
             rows: the clip that each of the N belongs to. Default: one of each, N = B.
             times: the frame of the clip that each of the N belongs to, 0 … T − 1. It matters only where warps differ
-                from frame to frame; there, without it, points are [N, T, ...].
+                from frame to frame; there, without it, points are [N, T, ...]. Default: None.
 
         Returns:
             The same shape in pixels of the videos, float32 or the wider type that they came in. Boxes have x1 ≤ x2 and
@@ -154,7 +154,7 @@ class Batch(FramesByRole):
             tensor: in the size in which a player shows the video, on any device: ``"frames"`` uint8[T, 3, H, W];
                 ``"mask"`` [T, H, W] or [T, C, H, W] of any type, which no colours change; ``"flow"`` float[T, 2, H, W];
                 ``"points"`` [..., 2]; ``"boxes"`` [..., 4]. T are the row's frames as ``frame_numbers`` names them.
-            kind: which of these.
+            kind: which of these. Default: ``"frames"``.
 
         Returns:
             The same kind in the size of the batch's frames before any module changed it. For points and boxes also

@@ -46,8 +46,8 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
 
     Args:
         entries: the rows, at least one.
-        class_names: name of each label; empty where labels are plain numbers or missing.
-        left_out: (path, reason) of each row or file that a reader or a filter could not use and left out.
+        class_names: name of each label; empty where labels are plain numbers or missing. Default: none.
+        left_out: (path, reason) of each row or file that could not be used and was left out. Default: none.
 
     Raises:
         ConfigurationError: there are no entries, or a label has no class name.
@@ -215,9 +215,9 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         Args:
             share: fraction of the videos, between 0 and 1, that the first part gets, to the nearest video. Each part
                 gets at least one.
-            seed: integer that decides the choice.
+            seed: integer that decides the choice. Default: 0.
             stratified: whether each class is split in this share, to one video. A video has the class of its first
-                row; videos without a label are split as a class of their own.
+                row; videos without a label are split as a class of their own. Default: False.
 
         Raises:
             ConfigurationError: the share is not between 0 and 1, or there is only one video.
@@ -236,8 +236,8 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         Rows of a class are repeated equally often, and a random choice of them once more, the same in every epoch.
 
         Args:
-            rows_per_class: unless given, as many as the largest class has, so that no row is lost.
-            seed: integer that decides the choice.
+            rows_per_class: rows of each class. Default: as many as the largest class has, so that no row is lost.
+            seed: integer that decides the choice. Default: 0.
 
         Raises:
             ConfigurationError: a row has no label, or ``rows_per_class`` is not positive.
@@ -253,8 +253,8 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
 
         Args:
             weights: of each row, or the name of the column that holds them; at least 0, in any scale.
-            rows: of the new data set, as many as now unless given.
-            seed: of the rounding.
+            rows: of the new data set. Default: as many as now.
+            seed: of the rounding. Default: 0.
 
         Raises:
             ConfigurationError: weights are missing or negative, or all 0.
@@ -276,9 +276,9 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
 
         Args:
             datasets: a list of them, which may be equal; or a dict from data sets that differ to their ratios.
-            ratios: share of each data set of the list, positive, in any scale.
-            rows: of the whole; unless given, the fewest with which no row of any data set is lost.
-            seed: integer that decides the choice.
+            ratios: share of each data set of the list, positive, in any scale. Default: None.
+            rows: of the whole. Default: the fewest with which no row of any data set is lost.
+            seed: integer that decides the choice. Default: 0.
 
         Raises:
             ConfigurationError: there is not one ratio for each data set, one is not positive, or labels cannot be
@@ -300,9 +300,9 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         It is a record of figures; ``print`` it for a table.
 
         Args:
-            mode: frame mode of those clips, or frame numbers.
-            store: where the videos were indexed (``build_index``). Without one they are indexed now.
-            videos: how many, chosen at random, the cost is computed from.
+            mode: frame mode of those clips, or frame numbers. Default: None.
+            store: where the videos were indexed (``build_index``). Without one they are indexed now. Default: None.
+            videos: how many, chosen at random, the cost is computed from. Default: 64.
 
         Raises:
             NotIndexedError: a video is not in the store.

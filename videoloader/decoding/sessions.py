@@ -382,9 +382,9 @@ def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
     session takes about 10 MB for 360p, 66 MB for 1080p H.264, 130 MB for 1080p HEVC of 10 bits.
 
     Args:
-        limit: bytes. Default: 4 GiB, or an eighth of the GPU's memory if that is less. A single session may be
-            larger.
-        device: ``"cuda"`` or ``"cuda:N"``.
+        limit: bytes. Without this call they are 4 GiB, or an eighth of the GPU's memory if that is less. A single
+            session may be larger.
+        device: ``"cuda"`` or ``"cuda:N"``. Default: ``"cuda"``.
 
     Raises:
         ConfigurationError: there is no such device, or the limit is not positive.

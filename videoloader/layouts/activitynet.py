@@ -36,9 +36,9 @@ def activitynet(
         annotations: the JSON file.
         videos: folder of the videos.
         subset: ``"training"``, ``"validation"`` or ``"testing"``, in small or capital letters. Where a subset has no
-            annotations, its rows are whole videos without labels.
+            annotations, its rows are whole videos without labels. Default: ``"training"``.
         missing: what to do where a video is not there, or a segment is empty: ``"raise"``, or ``"skip"`` into
-            ``left_out``.
+            ``left_out``. Default: ``"raise"``.
 
     Returns:
         Rows with the columns ``youtube_id``, ``duration`` (of the whole video, seconds; as the file has it) and

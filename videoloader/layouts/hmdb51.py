@@ -38,9 +38,10 @@ def hmdb51(
     Args:
         splits: folder of the split files.
         videos: folder of the videos.
-        split: number of the split, 1 to 3.
-        part: ``"train"``, ``"test"`` or ``"unused"``.
-        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``.
+        split: number of the split, 1 to 3. Default: 1.
+        part: ``"train"``, ``"test"`` or ``"unused"``. Default: ``"train"``.
+        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
+            ``"raise"``.
 
     Raises:
         SourceError: a file or a folder cannot be read, or a video is not there.

@@ -37,7 +37,9 @@ def kinetics(
         annotations: the list.
         videos: folder of the videos.
         class_names: of the labels; unless given, those in the list in natural order. Another label is an error.
-        missing: what to do where YouTube has lost a video: ``"raise"``, or ``"skip"`` into ``left_out``.
+            Default: None.
+        missing: what to do where YouTube has lost a video: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
+            ``"raise"``.
 
     Returns:
         Rows with ``youtube_id``, ``time_start``, ``time_end`` and the list's other columns.

@@ -38,8 +38,9 @@ def something_something(
         annotations: the list of a split.
         videos: folder of the videos, with any ending.
         labels: ``labels.json``; unless given, the file beside the list that has its name with ``labels`` in place of
-            ``train``, ``validation`` or ``test``.
-        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``.
+            ``train``, ``validation`` or ``test``. Default: None.
+        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
+            ``"raise"``.
 
     Returns:
         Rows with the columns ``id`` and, except in the test split, ``caption`` and ``placeholders``.

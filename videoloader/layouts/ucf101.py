@@ -34,8 +34,9 @@ def ucf101(
     Args:
         split: a ``trainlist`` or ``testlist`` file.
         videos: folder of the videos.
-        classes: ``classInd.txt``; the one beside the split file unless given.
-        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``.
+        classes: ``classInd.txt``. Default: the one beside the split file.
+        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
+            ``"raise"``.
 
     Returns:
         Rows with the columns ``group`` (clips of one group show the same scene) and ``split_path``.

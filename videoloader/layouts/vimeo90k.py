@@ -27,8 +27,9 @@ def vimeo90k(
 
     Args:
         split: the list.
-        sequences: folder of the sequences; the one beside the list unless given.
-        missing: what to do where a folder is not there: ``"raise"``, or ``"skip"`` into ``left_out``.
+        sequences: folder of the sequences. Default: the one beside the list.
+        missing: what to do where a folder is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
+            ``"raise"``.
 
     Returns:
         Rows with the column ``sequence``, as the list has it.

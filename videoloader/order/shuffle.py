@@ -75,8 +75,8 @@ class ShuffleBlocks(_Computed):
     enough where a window holds many blocks. Nothing is buffered. Blocks begin elsewhere in every epoch.
 
     Args:
-        block: clips in a block.
-        window: clips that are shuffled together: those at positions 0 … window − 1, and so on.
+        block: clips in a block. Default: 64.
+        window: clips that are shuffled together: those at positions 0 … window − 1, and so on. Default: 4096.
 
     Raises:
         ConfigurationError: one of them is not positive.
@@ -123,7 +123,7 @@ class ShuffleVideos(_Computed):
 
     Args:
         together: videos whose clips are shuffled together, so that a batch shows several. With 1, a video's clips
-            come in order.
+            come in order. Default: 1.
 
     Raises:
         ConfigurationError: it is not positive.

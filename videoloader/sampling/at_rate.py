@@ -37,8 +37,8 @@ class AtRate:
         length: frames in a clip.
         start: seconds after the range's first frame (a distance, not a time of the video), or ``"random"``: drawn
             uniformly, in units of the video's timestamps, from the starts with which the clip fits. A video that is
-            too short is padded at its end; with ``pad="none"`` it gives no clip.
-        pad: padding mode, or a ``PadColumn``.
+            too short is padded at its end; with ``pad="none"`` it gives no clip. Default: ``"random"``.
+        pad: padding mode, or a ``PadColumn``. Default: ``"edge"``.
 
     Raises:
         ConfigurationError: an argument has no such value.

@@ -20,7 +20,7 @@ class FrameList:
     Args:
         frames: numbers counted from the start of the video's range; negative ones from its end. Or the name of a column
             of the data set where each row lists its own, as a list or as text: ``0 4 8`` or ``[0, 4, 8]``.
-        pad: padding mode for numbers outside the range, or a ``PadColumn``.
+        pad: padding mode for numbers outside the range, or a ``PadColumn``. Default: ``"none"``.
 
     Raises:
         ConfigurationError: there are no frames, one is not an integer, or the padding mode is unknown.

@@ -23,16 +23,17 @@ class Triplets(Placed):
 
     Args:
         gap: distance between neighbours, frames; or, with ``clips``, the least and the largest, between which each clip
-            draws its own, from those with which a triplet fits that is not left out.
+            draws its own, from those with which a triplet fits that is not left out. Default: 1.
         step: distance between the first frames of neighbouring triplets, frames. Random ones, too, begin at a
-            multiple of it.
+            multiple of it. Default: 1.
         even: leave out triplets whose frames do not come evenly, so that the middle one is not in the middle: where
             the times from frame to frame, those between included, differ by more than rounding explains. That is a
-            millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the shortest.
+            millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the shortest. Default:
+            False.
         cuts: column of the data set that lists the first frame of each new scene, as numbers in the whole video, in a
-            list or as text ``240 381``. Triplets across a cut are left out. It may be empty.
+            list or as text ``240 381``. Triplets across a cut are left out. It may be empty. Default: None.
         pad: padding mode, or a ``PadColumn``. With padding also the triplets at the end that begin in the range; of
-            random ones only the first, in a video that is too short for one.
+            random ones only the first, in a video that is too short for one. Default: ``"none"``.
         clips: triplets drawn from each video, independently of each other, each at a start drawn uniformly from those
             that are not left out. A video without one gives no clip. Default: all triplets, one clip each.
 
@@ -79,11 +80,11 @@ class FrameTuples(Placed):
     Args:
         inputs: places of the frames to look at, in units of ``gap``.
         targets: places of the frames to make, or one place. None of them is an input's.
-        gap: frames in a unit; or, with ``clips``, the least and the largest number; see ``Triplets``.
-        step: distance between neighbouring placements, frames. Random ones, too, begin at a multiple of it.
-        even, cuts: which placements are left out; see ``Triplets``.
+        gap: frames in a unit; or, with ``clips``, the least and the largest number; see ``Triplets``. Default: 1.
+        step: distance between neighbouring placements, frames. Random ones, too, begin at a multiple of it. Default: 1.
+        even, cuts: which placements are left out; see ``Triplets``. Default: False and None.
         pad: padding mode, or a ``PadColumn``. With padding also the placements at the end that begin in the range; of
-            random ones only the first, in a video that is too short for one.
+            random ones only the first, in a video that is too short for one. Default: ``"none"``.
         clips: placements drawn from each video; see ``Triplets``. Default: all placements, one clip each.
         random_targets: so many of the targets are drawn for each clip, all different, in the order given. Default: all.
 

@@ -107,8 +107,8 @@ class NearKeyframes:
 
         Args:
             index: of the video.
-            draws: clips that the average is taken over.
-            seed: of these clips.
+            draws: clips that the average is taken over. Default: 100.
+            seed: of these clips. Default: 0.
 
         Raises:
             FrameRangeError: the mode makes no clip of the video.

@@ -26,9 +26,9 @@ class Segments(CountedByLength):
 
     Args:
         segments: number of parts.
-        frames_per_segment: consecutive frames from each.
-        jitter: draw places at random, for training.
-        pad: padding mode, or a ``PadColumn``.
+        frames_per_segment: consecutive frames from each. Default: 1.
+        jitter: draw places at random, for training. Default: False.
+        pad: padding mode, or a ``PadColumn``. Default: ``"edge"``.
 
     Raises:
         ConfigurationError: a number is not positive, or the padding mode is unknown.
@@ -75,7 +75,7 @@ class UniformFrames(OneClip):
 
     Args:
         count: frames in the clip.
-        pad: takes part in nothing; every frame mode has it.
+        pad: takes part in nothing; every frame mode has it. Default: ``"none"``.
 
     Raises:
         ConfigurationError: the count is not positive, or the padding mode is unknown.

@@ -35,8 +35,8 @@ class Timestamps(OneClip):
             lists its own, as a list or as text: ``0.5 1.25`` or ``[0.5, 1.25]``.
         at: ``"nearest"`` takes the frame whose timestamp is nearest, the earlier one of two. ``"before"`` the last that
             is not after the time, the one on screen then. ``"after"`` the first that is not before it. A time that is
-            further from all frames of the range than one frame is shown finds none of them.
-        pad: padding mode where a time finds no frame, or a ``PadColumn``.
+            further from all frames of the range than one frame is shown finds none of them. Default: ``"nearest"``.
+        pad: padding mode where a time finds no frame, or a ``PadColumn``. Default: ``"none"``.
 
     Raises:
         ConfigurationError: there are no times, one is no finite number, or another argument is unknown.

@@ -18,10 +18,10 @@ class WholeVideo(OneClip):
     """One clip with every ``stride``-th frame of the video, from the first on.
 
     Args:
-        stride: distance between neighbouring frames of the clip, frames.
-        max_frames: most frames of a clip; what comes later is left out.
+        stride: distance between neighbouring frames of the clip, frames. Default: 1.
+        max_frames: most frames of a clip; what comes later is left out. Default: None.
         pad: padding mode, or a ``PadColumn``. Where a mode and ``max_frames`` are given, all clips have that many
-            frames: shorter videos are padded. With ``"none"`` lengths differ.
+            frames: shorter videos are padded. With ``"none"`` lengths differ. Default: ``"none"``.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
@@ -58,9 +58,10 @@ class Keyframes:
     Which frames they are is an encoder's choice: mostly every 1 to 10 seconds, often at the start of a scene.
 
     Args:
-        limit: most frames of a clip; keyframes after these are left out.
+        limit: most frames of a clip; keyframes after these are left out. Default: None.
         pad: padding mode, or a ``PadColumn``. Where a mode and ``limit`` are given, all clips have that many frames:
             what is missing is padded as if it came after the video's last frame. With ``"none"`` lengths differ.
+            Default: ``"none"``.
 
     Raises:
         ConfigurationError: the limit is not positive, or the padding mode is unknown.

@@ -23,10 +23,10 @@ class EveryWindow(CountedByLength):
 
     Args:
         length: frames in a clip.
-        stride: distance between neighbouring frames of a clip, frames.
-        step: distance between the starts of neighbouring clips, frames; ``length * stride`` unless given,
-            so that windows do not overlap.
-        pad: padding mode, or a ``PadColumn``, which lists the aliases.
+        stride: distance between neighbouring frames of a clip, frames. Default: 1.
+        step: distance between the starts of neighbouring clips, frames. Default: ``length * stride``, so that windows
+            do not overlap.
+        pad: padding mode, or a ``PadColumn``, which lists the aliases. Default: ``"none"``.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
@@ -134,9 +134,9 @@ class EvenWindows(CountedByLength):
 
     Args:
         length: frames in a clip.
-        stride: distance between neighbouring frames of a clip, frames.
-        clips: windows from each video.
-        pad: padding mode, or a ``PadColumn``, which lists the aliases.
+        stride: distance between neighbouring frames of a clip, frames. Default: 1.
+        clips: windows from each video. Default: 10.
+        pad: padding mode, or a ``PadColumn``, which lists the aliases. Default: ``"edge"``.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.

@@ -125,12 +125,13 @@ def augmentation(
     those that it gets. It must draw nothing itself, lest clips cannot be repeated.
 
     Args:
-        magnitudes: in the first bin and in the last; None if the operation has no strength.
-        signed: whether magnitudes are negated for half of the clips.
-        to_param: the function's parameter for a magnitude, a number or an array of one shape; the magnitude itself if
-            None.
-        draws: how many random numbers in [0, 1) the function needs for each clip.
+        magnitudes: in the first bin and in the last; None if the operation has no strength. Default: None.
+        signed: whether magnitudes are negated for half of the clips. Default: False.
+        to_param: the function's parameter for a magnitude, a number or an array of one shape. Default: the magnitude
+            itself.
+        draws: how many random numbers in [0, 1) the function needs for each clip. Default: 0.
         geometric: the function to use for masks instead, which only moves pixels; None if pixels stay where they are.
+            Default: None.
 
     Raises:
         ConfigurationError: magnitudes that are not two finite numbers, a sign without magnitudes, or a negative or

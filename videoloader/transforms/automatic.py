@@ -119,20 +119,20 @@ class RandAugment(_Automatic):
     size, enhancements 1 ± 0.9, posterize leaves 4 bits, solarize inverts from 0 on, and solarize_add adds 110.
 
     Args:
-        n: operations a clip gets, at least 0.
-        m: bin of their magnitudes, 0 to ``bins`` − 1.
-        bins: how many magnitudes there are, evenly spaced, at least 1.
+        n: operations a clip gets, at least 0. Default: 2.
+        m: bin of their magnitudes, 0 to ``bins`` − 1. Default: 9.
+        bins: how many magnitudes there are, evenly spaced, at least 1. Default: 31.
         monotonic: whether a larger bin is a stronger operation. If False, brightness, color, contrast and sharpness
             have factors from 0.1 in the first bin to 1.9 in the last, without a sign, posterize leaves 0 to 4 bits (but
-            at least 1), and solarize inverts from 0 to 256 on, as in the authors' code.
+            at least 1), and solarize inverts from 0 to 256 on, as in the authors' code. Default: True.
         operations: which to draw from, by name or made with ``augmentation``; the 14 of the paper if None, which are
             all but invert and solarize_add. A mapping, or pairs, give an operation magnitudes of its own: those in the
             first bin and in the last, None for the policy's. They are tangents of shears, degrees, shares of width or
             height (pixels in ``TrivialAugmentWide``), what is added to the factor 1, bits, thresholds, addends. Signs
             are drawn as before, but of magnitudes that reach below zero: (-10, 10) degrees are 0 to 10 of either sign,
-            (-10, 20) are taken as they are.
-        interpolation: of rotations, shears and translations; see ``Warp``.
-        fill: red, green and blue of what they leave empty, or one number for all, 0 … 255.
+            (-10, 20) are taken as they are. Default: None.
+        interpolation: of rotations, shears and translations; see ``Warp``. Default: ``"bilinear"``.
+        fill: red, green and blue of what they leave empty, or one number for all, 0 … 255. Default: 128.
 
     Raises:
         ConfigurationError: a number outside its range, no such operation or interpolation, or no such colour.
@@ -178,8 +178,8 @@ class TrivialAugmentWide(_Automatic):
     ±32 pixels, enhancements 1 ± 0.99, posterize leaves 2 bits, solarize inverts from 0 on, and solarize_add adds 110.
 
     Args:
-        bins: how many magnitudes there are, evenly spaced, at least 1.
-        operations, interpolation, fill: see ``RandAugment``.
+        bins: how many magnitudes there are, evenly spaced, at least 1. Default: 31.
+        operations, interpolation, fill: see ``RandAugment``. Default: None, ``"bilinear"`` and 128.
 
     Raises:
         ConfigurationError: a number outside its range, no such operation or interpolation, or no such colour.
@@ -216,11 +216,12 @@ class AutoAugment(_Automatic):
     Args:
         policy: ``"image_net"``, ``"reduced_image_net"`` (which torchvision calls IMAGENET), ``"reduced_cifar10"``,
             ``"svhn"``; or sub-policies of your own: each a sequence of (operation, probability, bin from 0 to 10, or
-            None where the operation has no magnitude).
-        monotonic: whether to take the ranges of ``RandAugment(monotonic=True)`` instead, as torchvision does.
+            None where the operation has no magnitude). Default: ``"image_net"``.
+        monotonic: whether to take the ranges of ``RandAugment(monotonic=True)`` instead, as torchvision does. Default:
+            False.
         operations: names of those, or made with ``augmentation``, that may be carried out; others are left out of their
-            sub-policies. All if None. They may have magnitudes of their own; see ``RandAugment``.
-        interpolation, fill: see ``RandAugment``.
+            sub-policies. All if None. They may have magnitudes of their own; see ``RandAugment``. Default: None.
+        interpolation, fill: see ``RandAugment``. Default: ``"bilinear"`` and 128.
 
     Raises:
         ConfigurationError: no such policy, operation or interpolation, or no such colour; a sub-policy that is not as

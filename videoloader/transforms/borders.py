@@ -60,12 +60,12 @@ class Letterbox(Sized, _Surrounding):
     Args:
         size: of the output: an int for a square, or (height, width).
         mode: what the rest shows: ``"constant"``, or the picture's own pixels as in ``padding.pad``: ``"edge"``,
-            ``"reflect_101"``, ``"reflect_1001"`` or ``"wrap"``, or an alias.
+            ``"reflect_101"``, ``"reflect_1001"`` or ``"wrap"``, or an alias. Default: ``"constant"``.
         fill: red, green and blue of mode ``"constant"``, or one number for all, 0 … 255 whatever the output's dtype
-            and normalisation are.
+            and normalisation are. Default: 0.
         position: where the picture lies: ``"center"``, with the larger half of an odd rest below and to the right, or
-            ``"top_left"``.
-        interpolation, antialias: see ``Resize``.
+            ``"top_left"``. Default: ``"center"``.
+        interpolation, antialias: see ``Resize``. Default: ``"bilinear"`` and True.
 
     Raises:
         ConfigurationError: a size below one, or no such mode, colour, position or interpolation.
@@ -107,8 +107,8 @@ class Pad(Sized, _Surrounding):
 
     Args:
         size: of the output: an int for a square, or (height, width).
-        mode, fill: see ``Letterbox``.
-        position: where the picture lies: ``"top_left"`` or ``"center"``; see ``Letterbox``.
+        mode, fill: see ``Letterbox``. Default: ``"constant"`` and 0.
+        position: where the picture lies: ``"top_left"`` or ``"center"``; see ``Letterbox``. Default: ``"top_left"``.
 
     Raises:
         ConfigurationError: a size below one, or no such mode, colour or position; when used, frames larger than the
@@ -131,8 +131,8 @@ class PadToMultiple(_Surrounding):
 
     Args:
         multiple: an int for both, or (of the height, of the width).
-        mode, fill: see ``Letterbox``.
-        position: where the picture lies: ``"top_left"`` or ``"center"``; see ``Letterbox``.
+        mode, fill: see ``Letterbox``. Default: ``"constant"`` and 0.
+        position: where the picture lies: ``"top_left"`` or ``"center"``; see ``Letterbox``. Default: ``"top_left"``.
 
     Raises:
         ConfigurationError: a multiple below one, or no such mode, colour or position.

@@ -47,7 +47,7 @@ class RandomApply(_Drawn):
 
     Args:
         transforms: one, or several in their order.
-        p: of a clip to get them.
+        p: of a clip to get them. Default: 0.5.
 
     Raises:
         ConfigurationError: ``p`` outside [0, 1], or something that is no transform of pixels.
@@ -82,7 +82,7 @@ class RandomChoice(_Drawn):
 
     Args:
         transforms: to choose from; one of them may be a list, which is carried out in its order, or empty.
-        p: how often each is chosen, relative to the others; all equally often if None.
+        p: how often each is chosen, relative to the others; all equally often if None. Default: None.
 
     Raises:
         ConfigurationError: nothing to choose from, weights that are not one finite number of at least 0 for each or are
@@ -172,7 +172,7 @@ class When(_Drawn):
             columns of the data set. It should depend on nothing else, so that clips can be drawn again. One that is
             defined in a module can be pickled.
         transforms: one, or several in their order, where it is true.
-        otherwise: the same, where it is not.
+        otherwise: the same, where it is not. Default: none.
 
     Raises:
         ConfigurationError: the predicate cannot be called, or something is no transform of pixels.

@@ -58,7 +58,7 @@ class Contrast(ByFactor):
 
     Args:
         factor: at least 0: 0 is the mean gray alone, 1 changes nothing.
-        per_frame: whether each frame has its own mean.
+        per_frame: whether each frame has its own mean. Default: False.
 
     Raises:
         ConfigurationError: a factor below 0.
@@ -129,9 +129,10 @@ class ColorJitter(PixelTransform):
 
     Args:
         brightness, contrast, saturation: a number b draws factors from [max(0, 1 − b), 1 + b]; else factors of at least
-            0 as (low, high) or a curve.
+            0 as (low, high) or a curve. Default: 0.
         hue: a number h, at most 0.5, draws turns from [−h, h]; else turns in [−0.5, 0.5] as (low, high) or a curve.
-        per_frame: see ``Contrast``.
+            Default: 0.
+        per_frame: see ``Contrast``. Default: False.
 
     Raises:
         ConfigurationError: a number, a range or a curve outside these bounds.

@@ -26,7 +26,7 @@ class Compose:
         dtype: of the result: ``"uint8"`` (0 … 255), or a float type (0 … 1, or normalised), by name or PyTorch's own.
             Default: float32 with ``Normalize``, that of ``ToFloat`` with it, else that of the frames that it is given
             (float32 for float64), and uint8 in a loader.
-        layout: of the result.
+        layout: of the result. Default: ``"TCHW"``.
 
     Attributes:
         transforms, dtype, layout: as given.

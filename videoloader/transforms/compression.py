@@ -64,8 +64,8 @@ class JpegCompression(PixelTransform):
     upsampling of chroma: nearly the pixels that Pillow reads from a file of the same quality.
 
     Args:
-        quality: 1 … 100, rounded to whole numbers; a range or curve, see ``curves``.
-        chroma: ``"4:2:0"`` halves chroma in both directions, ``"4:4:4"`` keeps it.
+        quality: 1 … 100, rounded to whole numbers; a range or curve, see ``curves``. Default: (30, 95).
+        chroma: ``"4:2:0"`` halves chroma in both directions, ``"4:4:4"`` keeps it. Default: ``"4:2:0"``.
 
     Raises:
         ConfigurationError: a quality outside [1, 100], or no such chroma.

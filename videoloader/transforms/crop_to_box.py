@@ -35,12 +35,12 @@ class CropToBox(GeometryStep):
     ``Resize`` or a ``Letterbox`` follows.
 
     Args:
-        column: string, ``"box"``: the column of (x0, y0, x1, y1): a list, or text such as ``10 20 300 400``. Or the
-            names of four columns.
-        margin: number, 0: the share of the box's width and height that is added to it on every side.
-        square: bool, False: extend the shorter side to the longer one. A square that reaches out of the picture is
-            moved inside, and is smaller only where the picture is.
-        relative: bool, False: boxes are shares of the picture's width and height, 0 … 1, not pixels.
+        column: str, or list of four. The column of (x0, y0, x1, y1): a list, or text such as ``10 20 300 400``. Or the
+            names of four columns. Default: ``"box"``.
+        margin: float. The share of the box's width and height that is added to it on every side. Default: 0.
+        square: bool. Extend the shorter side to the longer one. A square that reaches out of the picture is
+            moved inside, and is smaller only where the picture is. Default: False.
+        relative: bool. Boxes are shares of the picture's width and height, 0 … 1, not pixels. Default: False.
 
     Raises:
         ConfigurationError: an argument of another kind; when planned, a place in the list other than the first; when

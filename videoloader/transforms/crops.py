@@ -44,10 +44,12 @@ class RandomCrop(Sized, GeometryStep):
 
     Args:
         size: an int for a square, or (height, width).
-        padding: rows and columns that are added on every side before; fewer than the size.
+        padding: rows and columns that are added on every side before; fewer than the size. Default: 0.
         pad_if_needed: add what is missing to frames smaller than the size. The picture then lies at a random place.
+            Default: False.
         mode: what these rows and columns show; see ``Letterbox``. ``padding`` takes ``"constant"`` and ``"edge"`` only.
-        fill: red, green and blue of mode ``"constant"``; see ``Letterbox``.
+            Default: ``"constant"``.
+        fill: red, green and blue of mode ``"constant"``; see ``Letterbox``. Default: 0.
 
     Raises:
         ConfigurationError: a size below one, ``padding`` below zero or not below the size, no such mode or colour; when
@@ -111,9 +113,9 @@ class RandomResizedCrop(Sized, GeometryStep):
 
     Args:
         size: of the output: an int for a square, or (height, width).
-        scale: smallest and largest share of the frame's area, at most 1.
-        ratio: smallest and largest width over height.
-        interpolation, antialias: see ``Resize``.
+        scale: smallest and largest share of the frame's area, at most 1. Default: (0.08, 1.0).
+        ratio: smallest and largest width over height. Default: (3/4, 4/3).
+        interpolation, antialias: see ``Resize``. Default: ``"bilinear"`` and True.
 
     Raises:
         ConfigurationError: a size below one, a range that is empty or not positive, a share above 1, or another

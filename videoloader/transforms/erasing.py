@@ -107,9 +107,9 @@ class Cutout(Sized, PixelTransform):
 
     Args:
         size: of the boxes in pixels: an int for squares, or (height, width).
-        holes: how many boxes.
-        fill: red, green and blue, or one number for all, 0 … 255.
-        per_frame: whether each frame loses other boxes.
+        holes: how many boxes. Default: 1.
+        fill: red, green and blue, or one number for all, 0 … 255. Default: 0.
+        per_frame: whether each frame loses other boxes. Default: False.
 
     Raises:
         ConfigurationError: a size or number of holes below one, or a colour outside [0, 255].
@@ -140,10 +140,10 @@ class GridMask(PixelTransform):
     drawn evenly; it may be turned about the frame's middle.
 
     Args:
-        d: width of a cell in pixels, at least 2; a range or curve, see ``curves``.
-        ratio: share of a cell's side that stays, 0 … 1: the paper's r. A range or curve.
-        angle: degrees the grid is turned by, anticlockwise; a range or curve.
-        fill: red, green and blue, or one number for all, 0 … 255.
+        d: width of a cell in pixels, at least 2; a range or curve, see ``curves``. Default: (96, 224).
+        ratio: share of a cell's side that stays, 0 … 1: the paper's r. A range or curve. Default: 0.6.
+        angle: degrees the grid is turned by, anticlockwise; a range or curve. Default: 0.
+        fill: red, green and blue, or one number for all, 0 … 255. Default: 0.
 
     Raises:
         ConfigurationError: an argument out of its range.

@@ -27,7 +27,7 @@ class GaussianBlur(PixelTransform):
 
     Args:
         kernel_size: odd numbers of pixels that are averaged, 1 … 255: an int for both, or (of rows, of columns).
-        sigma: standard deviation σ in pixels, at least 0.01; a range or curve, see ``curves``.
+        sigma: standard deviation σ in pixels, at least 0.01; a range or curve, see ``curves``. Default: (0.1, 2.0).
 
     Raises:
         ConfigurationError: a kernel size or sigma out of its range.
@@ -86,8 +86,8 @@ class Laplacian(PixelTransform):
     as OpenCV's ``Laplacian`` and DALI's ``laplacian`` with normalised kernels: a second derivative of 1 gives 1 in all.
 
     Args:
-        window_size: odd, 1 … 23. 1 is the filter 0 1 0 / 1 −4 1 / 0 1 0.
-        scale: factor of the result; a range or curve, see ``curves``.
+        window_size: odd, 1 … 23. 1 is the filter 0 1 0 / 1 −4 1 / 0 1 0. Default: 1.
+        scale: factor of the result; a range or curve, see ``curves``. Default: 1.
 
     Raises:
         ConfigurationError: a window size out of its range, or a scale that is not finite.

@@ -113,8 +113,8 @@ class MixUp(_WithNext):
     Args:
         alpha: above 0: small ones leave most clips nearly as they are, 1 draws λ evenly.
         num_classes: K, at least 1; labels are 0 … K − 1.
-        p: probability of a batch to be mixed.
-        label_smoothing: share of each label that all classes get evenly, in [0, 1).
+        p: probability of a batch to be mixed. Default: 1.
+        label_smoothing: share of each label that all classes get evenly, in [0, 1). Default: 0.
 
     Raises:
         ConfigurationError: an argument out of its range.
@@ -146,7 +146,7 @@ class CutMix(_WithNext):
     point drawn evenly, cut off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by the area shown.
 
     Args:
-        alpha, num_classes, p, label_smoothing: see ``MixUp``.
+        alpha, num_classes, p, label_smoothing: see ``MixUp``. Default: 1 for ``p``, 0 for ``label_smoothing``.
 
     Raises:
         ConfigurationError: an argument out of its range.
@@ -165,9 +165,9 @@ class VideoMix(_WithNext):
     off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by the volume shown.
 
     Args:
-        alpha, num_classes, p, label_smoothing: see ``MixUp``.
+        alpha, num_classes, p, label_smoothing: see ``MixUp``. Default: 1 for ``p``, 0 for ``label_smoothing``.
         cut: ``"spatial"``: a box in all frames, as ``CutMix``; ``"temporal"``: some frames in a row; or
-            ``"spatio_temporal"``: a box in some frames. The paper found the first to help most.
+            ``"spatio_temporal"``: a box in some frames. The paper found the first to help most. Default: ``"spatial"``.
 
     Raises:
         ConfigurationError: an argument out of its range.

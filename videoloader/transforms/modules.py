@@ -49,8 +49,8 @@ class Module(PixelTransform):
         module: what is called.
         view: what it gets in one call: ``"clip"``: [T, 3, H, W] of one clip; ``"batch"``: [N, T, 3, H, W];
             ``"frames"``: [N · T, 3, H, W]. Where calls hold several clips, what is random in those depends on which
-            clips are together in the batch.
-        values: before ``Normalize``: ``"uint8"`` or ``"float"``.
+            clips are together in the batch. Default: None.
+        values: before ``Normalize``: ``"uint8"`` or ``"float"``. Default: None.
 
         Defaults are: for transforms of torchvision ``"clip"`` and ``"uint8"``, so that all frames of a clip get the
         same; for those of Kornia ``"batch"`` and ``"float"``, in a ``VideoSequential`` if they are not in one, which
@@ -190,7 +190,8 @@ class PythonFunction(PixelTransform):
     Args:
         function: ``function(frames, rng)`` gets uint8[T, 3, H, W], which it may change, and a numpy generator seeded
             by the clip's own one; it gives frames of that shape and type. What is random must come from ``rng``.
-        per: ``"clip"``, or ``"batch"`` for one call with uint8[N, T, 3, H, W], which waits for all clips.
+        per: ``"clip"``, or ``"batch"`` for one call with uint8[N, T, 3, H, W], which waits for all clips. Default:
+            ``"clip"``.
 
     Raises:
         ConfigurationError: the function cannot be called so, or there is no such ``per``; when used, it gives another

@@ -27,8 +27,8 @@ class GaussianNoise(PixelTransform):
 
     Args:
         mean, std: of the noise, in pixel values of 0 … 255; ranges or curves, see ``curves``. torchvision's
-            ``GaussianNoise(sigma=0.1)`` is ``GaussianNoise(std=25.5)``.
-        per_frame: whether each frame has noise of its own, as a camera's has, or all frames the same.
+            ``GaussianNoise(sigma=0.1)`` is ``GaussianNoise(std=25.5)``. Default: 0 and (0.0, 25.0).
+        per_frame: whether each frame has noise of its own, as a camera's has, or all frames the same. Default: True.
 
     Raises:
         ConfigurationError: a standard deviation below 0, or a mean or deviation that is not finite.
@@ -70,10 +70,10 @@ class SaltAndPepper(PixelTransform):
     """Turn random pixels white ("salt") or black ("pepper").
 
     Args:
-        amount: probability of a pixel to turn, 0 … 1; a range or curve, see ``curves``.
-        salt: share of white among those, 0 … 1; a range or curve.
-        per_frame: whether each frame has noise of its own, or all frames the same.
-        per_channel: whether each channel turns by itself, which makes coloured dots.
+        amount: probability of a pixel to turn, 0 … 1; a range or curve, see ``curves``. Default: 0.05.
+        salt: share of white among those, 0 … 1; a range or curve. Default: 0.5.
+        per_frame: whether each frame has noise of its own, or all frames the same. Default: True.
+        per_channel: whether each channel turns by itself, which makes coloured dots. Default: False.
 
     Raises:
         ConfigurationError: an amount or share outside [0, 1].

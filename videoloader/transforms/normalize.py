@@ -25,7 +25,7 @@ class Normalize(Transform):
     """Subtract a mean and divide by a standard deviation, per channel, of values in [0, 1].
 
     Args:
-        mean, std: for R, G, B. The defaults are those of ImageNet, in general use since torchvision's models.
+        mean, std: for R, G, B. Default: those of ImageNet, in general use since torchvision's models.
 
     Raises:
         ConfigurationError: not three numbers, a mean or standard deviation above 1, or a standard deviation
@@ -57,7 +57,7 @@ class ToFloat(Transform):
     """Give values in [0, 1] instead of 0 … 255.
 
     Args:
-        dtype: ``"float32"``, ``"float16"`` or ``"bfloat16"``.
+        dtype: ``"float32"``, ``"float16"`` or ``"bfloat16"``. Default: ``"float32"``.
 
     Raises:
         ConfigurationError: another dtype.

@@ -22,9 +22,10 @@ class Resize(GeometryStep):
             (height, width); or None where ``max_size`` says it all.
         max_size: of the longer edge: where it would be longer, it gets that length, and the shorter one, cut down to
             whole pixels, what is left of the ratio. With ``size=None`` the longer edge always gets that length.
+            Default: None.
         interpolation: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``; see ``Geometry``. Steps that resize what another
-            has resized make one resize of both, with the interpolation of the last.
-        antialias: whether the filter gets wider as the frames get smaller.
+            has resized make one resize of both, with the interpolation of the last. Default: ``"bilinear"``.
+        antialias: whether the filter gets wider as the frames get smaller. Default: True.
 
     Raises:
         ConfigurationError: a size below one, a ``max_size`` that is not larger than ``size`` or is beside a (height,

@@ -140,8 +140,8 @@ class DropFrames(_SomeFrames):
     The first frame stays; those after it come when they would have come. Give one of:
 
     Args:
-        share: probability of each frame to be lost, [0, 1].
-        count: so many frames are lost; all but the first where there are no more.
+        share: probability of each frame to be lost, [0, 1]. Default: None.
+        count: so many frames are lost; all but the first where there are no more. Default: None.
 
     Raises:
         ConfigurationError: both or neither of them is given, or it is out of range.
@@ -164,8 +164,8 @@ class RepeatFrames(_SomeFrames):
     Give one of:
 
     Args:
-        share: probability of each position after the first to repeat the frame before it, [0, 1].
-        count: so many positions do; all but the first where there are no more.
+        share: probability of each position after the first to repeat the frame before it, [0, 1]. Default: None.
+        count: so many positions do; all but the first where there are no more. Default: None.
 
     Raises:
         ConfigurationError: both or neither of them is given, or it is out of range.
@@ -210,7 +210,7 @@ class SpeedChange(TimeTransform):
         factor: above 0: 2 is twice as fast, 0.5 shows each frame twice. A range (low, high) is drawn from evenly in
             its logarithm, so that (0.5, 2) makes clips faster as often as slower.
         beyond: a mode of ``padding.pad``: ``"edge"`` holds the last frame, ``"reflect_101"`` and ``"reflect_1001"``
-            turn back, ``"wrap"`` begins again; or an alias of these.
+            turn back, ``"wrap"`` begins again; or an alias of these. Default: ``"edge"``.
 
     Raises:
         ConfigurationError: a factor of 0 or below or not finite, an empty range, or no such mode.

@@ -23,7 +23,7 @@ class Gamma(PixelTransform):
 
     Args:
         gamma: the power, at least 0: above 1 darkens the shadows, below 1 lightens them.
-        gain: what the result is multiplied by, at least 0.
+        gain: what the result is multiplied by, at least 0. Default: 1.
 
     Raises:
         ConfigurationError: a gamma or a gain below 0.
@@ -93,7 +93,7 @@ class Solarize(PixelTransform):
     """Show the negative of bright values (Pillow's ``ImageOps.solarize``).
 
     Args:
-        threshold: in [0, 256], the least value that is inverted: 0 inverts all of them, 256 none.
+        threshold: in [0, 256], the least value that is inverted: 0 inverts all of them, 256 none. Default: 128.
 
     Raises:
         ConfigurationError: a threshold outside [0, 256].
@@ -117,7 +117,7 @@ class SolarizeAdd(PixelTransform):
 
     Args:
         addend: in [−255, 255].
-        threshold: in [0, 256]; values below it are changed.
+        threshold: in [0, 256]; values below it are changed. Default: 128.
 
     Raises:
         ConfigurationError: an addend or a threshold outside its bounds.
@@ -144,7 +144,7 @@ class AutoContrast(PixelTransform):
     """Stretch each channel from 0 to 255 (Pillow's ``ImageOps.autocontrast``).
 
     Args:
-        per_frame: whether each frame is stretched by its own values, which may flicker.
+        per_frame: whether each frame is stretched by its own values, which may flicker. Default: False.
 
     Example:
         ::
@@ -165,7 +165,7 @@ class Equalize(PixelTransform):
     """Make each channel's histogram flat (Pillow's ``ImageOps.equalize``).
 
     Args:
-        per_frame: whether each frame has its own histogram, which may flicker.
+        per_frame: whether each frame has its own histogram, which may flicker. Default: False.
 
     Example:
         ::

@@ -71,7 +71,7 @@ class TenCrop(FiveCrop):
 
     Args:
         size: an int for a square, or (height, width).
-        vertical_flip: turn them upside down instead.
+        vertical_flip: turn them upside down instead. Default: False.
 
     Raises:
         ConfigurationError: a size below one; when used, frames smaller than it.

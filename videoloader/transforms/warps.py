@@ -32,8 +32,8 @@ class Rotate(WarpStep):
     Args:
         degrees: counter-clockwise, as torchvision's ``rotate``: a number, (low, high), or a curve; see ``curves``.
         center: (x, y) that stays where it is, pixels from the top left corner. Default: the middle.
-        interpolation: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
-        fill: red, green and blue of what comes into sight from outside, or one number for all, 0 … 255.
+        interpolation: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``. Default: ``"bilinear"``.
+        fill: red, green and blue of what comes into sight from outside, or one number for all, 0 … 255. Default: 0.
 
     Raises:
         ConfigurationError: degrees, center or fill that are none, or another interpolation.
@@ -125,9 +125,10 @@ class Perspective(WarpStep):
 
     Args:
         distortion_scale: the largest share of half a side that a corner moves along it: a number in [0, 1], (low,
-            high), or a curve, along which the corners then move together. The shares of it are drawn evenly.
-        p: probability that anything is done.
-        interpolation, fill, antialias: see ``Affine``.
+            high), or a curve, along which the corners then move together. The shares of it are drawn evenly. Default:
+            0.5.
+        p: probability that anything is done. Default: 0.5.
+        interpolation, fill, antialias: see ``Affine``. Default: ``"bilinear"``, 0 and False.
 
     Raises:
         ConfigurationError: ``distortion_scale`` or ``p`` outside [0, 1], a fill that is none, or another interpolation.

@@ -57,11 +57,11 @@ def verify(
         source: a video, as ``Video`` takes it; a folder of videos (one with images in it is a
             video itself); a data set; or several videos.
         device: ``"cpu"``, ``"cuda"`` or ``"auto"``: whether NVDEC is asked, too. MPEG-1, 2 and 4 may be rounded
-            otherwise there.
+            otherwise there. Default: ``"auto"``.
         workers: processes that verify several videos side by side. Default: one for each core, on a GPU at most four.
         threads: that decode one clip where several do. Default: as many as there are cores, at least two.
-        seed: of the order in which clips are read.
-        progress: called with (videos done, videos given).
+        seed: of the order in which clips are read. Default: 0.
+        progress: called with (videos done, videos given). Default: nothing is called.
 
     Returns:
         A report for each video, unreadable ones included; ``ok`` if nothing is wrong with any.

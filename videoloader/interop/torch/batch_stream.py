@@ -29,6 +29,7 @@ class BatchStream(IterableDataset[Batch]):
             in a worker with ``device="cpu"`` besides; mostly a ``functools.partial`` of ``VideoLoader``. For spawned
             workers it must be picklable.
         shard_id, num_shards: this process's part; from torchrun's environment unless given. Workers share it out.
+            Default: None.
 
     Raises:
         ConfigurationError: only one of ``shard_id`` and ``num_shards`` is given.

@@ -55,7 +55,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
     Args:
         dataset, mode, transforms, layout, dtype, color, seed, fill_value, index, on_indexed: as for ``VideoLoader``.
             With many videos give an ``index``: without one all their indexes travel to every worker that is spawned.
-        on_corrupt: damaged frames: ``"keep"`` or ``"raise"``, as for ``Video``.
+            Default: as there.
+        on_corrupt: damaged frames: ``"keep"`` or ``"raise"``, as for ``Video``. Default: ``"keep"``.
 
     Raises:
         ConfigurationError: an argument has no such value, or the data set gives no clips.

@@ -32,10 +32,12 @@ class ClipRequest:
             of a file, or a binary file object, which is read from its start now. Bytes travel with the request and are
             indexed whenever they come.
         mode: a frame mode, or a list, range, array or tensor of frame numbers (negative ones count from the end).
-        clip: number of the clip, for modes that make several of one video.
+        clip: number of the clip, for modes that make several of one video. Default: 0.
         seed: of random frames and transforms: the frames are those of ``Video(video).read(mode, clip=clip, seed=seed)``
             then. Without one they follow from the loader's seed, the epoch and how many requests came before in it.
+            Default: None.
         transforms: crops, resizes, flips and padding instead of the loader's. All others are the loader's alone.
+            Default: None.
 
     Attributes:
         video: the entry. Its path is a name made of their content where bytes were given.

@@ -118,17 +118,17 @@ class DecodingLoader:
         torch_loader: a ``torch.utils.data.DataLoader`` with any sampler, ``collate_fn``, workers and pinning, or any
             iterable of batches. One that has ``state_dict``, as torchdata's ``StatefulDataLoader``, resumes exactly.
         device, transforms, layout, dtype, color, num_workers, decode, cpu_workers, gop_cache, collate, fill_value: of
-            the frames, as for ``VideoLoader``.
-        seed: of random frames and transforms of requests that have none.
+            the frames, as for ``VideoLoader``. Default: as there.
+        seed: of random frames and transforms of requests that have none. Default: 0.
         prefetch: batches in the making while one is used. Default: enough for two clips a thread, at least two. With
             ``num_workers=0`` there are none, whatever is given.
         on_error: a video that cannot be read or does not give its clip: ``"raise"``, or ``"skip"`` the whole batch,
             since what belongs to a clip in it cannot be told. With several ranks batches skipped by one only let
-            the others wait: raise there.
+            the others wait: raise there. Default: ``"raise"``.
         on_corrupt: damaged frames: ``"keep"`` them, and warn once for each file and process, or ``"raise"`` and
-            ``"skip"``: what ``on_error`` does, whatever that is.
+            ``"skip"``: what ``on_error`` does, whatever that is. Default: ``"keep"``.
         index: an ``IndexStore``, or its path, that holds the videos' indexes. Without one they are made when a video
-            is first asked for, and those used last are kept.
+            is first asked for, and those used last are kept. Default: None.
         replace_with: gives what stands in the place of requests: called with a ``Batch`` for a list, a ``Clip`` for
             one by itself. Default: its ``frames``.
 

@@ -1,0 +1,72 @@
+"""Docstrings tell of the arguments that functions have, and give their defaults."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import videoloader as vl
+from videoloader.interop.torch import BatchStream, ClipDataset, ClipRequest, DecodingLoader
+
+# What users get and do not make: their fields have no defaults for them.
+RESULTS = (vl.Batch, vl.Clip, vl.ClipInfo, vl.FileReport, vl.LoaderStats, vl.VideoIndex)
+TOLD = re.compile(r"^    (\w+(?:, \w+)*): ((?:.+\n?)(?: {5,}.+\n?)*)", re.MULTILINE)
+
+
+def public_doors() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """All public functions and classes, and the methods of these, by name."""
+    public = {name: getattr(module, name) for module in (vl, vl.layouts) for name in module.__all__}
+    for name, each in (public | {each.__name__: each for each in (BatchStream, ClipDataset, ClipRequest)}).items():
+        if inspect.isfunction(each) or (inspect.isclass(each) and not issubclass(each, (BaseException, *RESULTS))):
+            yield name, each
+        for method, function in vars(each).items() if inspect.isclass(each) else ():
+            made = getattr(function, "__func__", function)
+            if inspect.isfunction(made) and not method.startswith("_"):
+                yield f"{name}.{method}", made
+    yield "DecodingLoader", DecodingLoader
+
+
+def arguments_told(door: Callable[..., Any]) -> dict[str, tuple[list[str], str]]:
+    """For each argument that a docstring lists: all that are told together, and what is said of them.
+
+    The arguments of a dataclass are its attributes.
+    """
+    sections = re.split(r"^(\w+):\n", inspect.cleandoc(door.__doc__ or ""), flags=re.MULTILINE)
+    by_title = dict(zip(sections[1::2], sections[2::2], strict=True))
+    told = TOLD.findall(by_title.get("Args") or by_title.get("Attributes") or "")
+    return {name: (names.split(", "), " ".join(text.split())) for names, text in told for name in names.split(", ")}
+
+
+def default_told(text: str) -> object:
+    """The value after "Default: "; an ellipsis where that is said in words."""
+    try:
+        return ast.literal_eval(text.rpartition("Default: ")[2].removesuffix(".").strip("`"))
+    except (ValueError, SyntaxError):
+        return ...
+
+
+DOORS = {name: door for name, door in public_doors() if arguments_told(door)}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_each_default_is_told_and_is_the_one_of_the_signature(name: str) -> None:
+    told = arguments_told(DOORS[name])
+    defaults = {each.name: each.default for each in inspect.signature(DOORS[name]).parameters.values()}
+    for argument in told.keys() & defaults.keys():
+        together, text = told[argument]
+        has_default = any(defaults.get(each) is not inspect.Parameter.empty for each in together)
+        assert ("Default: " in text) == has_default, (name, argument)
+        if len(together) == 1 and default_told(text) is not ...:
+            assert default_told(text) == defaults[argument], (name, argument)
+
+
+def test_arguments_that_are_told_are_there() -> None:
+    with_arguments = [door for door in DOORS.values() if re.search(r"^\s*Args:$", door.__doc__ or "", re.MULTILINE)]
+    assert len(with_arguments) > 100
+    for door in with_arguments:
+        assert arguments_told(door).keys() <= inspect.signature(door).parameters.keys(), door.__qualname__
