@@ -173,8 +173,7 @@ def check_uint64(**arguments: int) -> None:
 
 def check_probability(name: str, value: object) -> None:
     """Raise ConfigurationError unless an argument is a number in [0, 1]."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
-        raise ConfigurationError(f"{name} must be a number in [0, 1], got {value!r}")
+    check_numbers(name, value, None, "a number in [0, 1]", lambda number: 0 <= number <= 1)
 
 
 def check_flag(name: str, value: object) -> None:
