@@ -121,6 +121,14 @@ def plain_packets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvdec, "add_annex_b", lambda pieces, data, *_: pieces.append(bytes(data)) or [])
 
 
+def decode_by(
+    session: Session, index: VideoIndex, packets: list[PacketBytes], sink: nvdec.Sink, *, leaves_out: bool = True
+) -> None:
+    sequence = nvdec._Sequence(index, session, section_format(index.stream, 0), sink, lambda: None)
+    sequence.decode(packets[0], packets[1:], leaves_out=leaves_out)
+    assert sequence.fed == len(packets)
+
+
 def decode(
     video: Video, frames: tuple[int, ...], *, leaves_out: bool = True, **options: int
 ) -> tuple[Session, set[int]]:
@@ -129,15 +137,7 @@ def decode(
     (run,) = plan_frames(index, frames).runs
     packets = list(read_packets(source, index, run, places=True))
     session, got = Session(index, packets, **options), []
-    nvdec._decode_sequence(
-        index,
-        session,
-        section_format(index.stream, 0),
-        packets,
-        lambda number, *_: got.append(number),
-        lambda: None,
-        leaves_out=leaves_out,
-    )
+    decode_by(session, index, packets, lambda number, *_: got.append(number), leaves_out=leaves_out)
     assert sorted(got) == sorted(index.frame_packet[list(frames)].tolist())
     return session, set(display_ranks(index)[got].tolist())
 
@@ -185,9 +185,7 @@ def test_pictures_are_those_of_their_packets_whatever_times_the_container_gives_
         def take(number: int, surface: CudaSurface, stream: object, got: list[tuple[int, int]] = got) -> None:
             got.append((number, surface.owner.rank))
 
-        nvdec._decode_sequence(
-            lying, session, section_format(index.stream, 0), packets, take, lambda: None, leaves_out=True
-        )
+        decode_by(session, lying, packets, take)
         assert got
         assert all(place[rank] == number for number, rank in got)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import chain
 from typing import Any
@@ -97,10 +95,9 @@ class NvdecDecoder:
         while packet is not None:
             picture = self._picture(index, packet)
             with pool_of(self._gpu).lend(session_key(index.stream.codec, picture), picture, new=new) as session:
-                count, packet = _decode_sequence(
-                    index, session, picture, chain((packet,), packets), sink, finish, leaves_out=not new
-                )
-            fed += count
+                sequence = _Sequence(index, session, picture, sink, finish)
+                packet = sequence.decode(packet, packets, leaves_out=not new)
+            fed += sequence.fed
         return fed
 
     def _picture(self, index: VideoIndex, packet: PacketBytes) -> PictureFormat:
@@ -138,185 +135,158 @@ def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
     return formats[0]
 
 
-@dataclass(eq=False)
-class _Call:
-    """Packets that are fed together.
+class _Sequence:
+    """Decodes packets in one session: packets go in, pictures come out in display order.
 
-    Attributes:
-        pieces: what they consist of.
-        packets: how many they are.
-        latest: the last of their places in display order.
-    """
-
-    pieces: list[bytes | memoryview] = field(default_factory=list)
-    packets: int = 0
-    latest: int = -1
-
-
-def _decode_sequence(
-    index: VideoIndex,
-    session: Session,
-    picture: PictureFormat,
-    packets: Iterable[PacketBytes],
-    sink: Sink,
-    finish: Finish,
-    *,
-    leaves_out: bool,
-) -> tuple[int, PacketBytes | None]:
-    """Decode the packets up to the end, or up to one whose parameter sets need another session.
+    A picture is of the earliest-shown packet that was fed and has not come out, as long as each packet becomes a
+    picture. (NVDEC's own timestamps say no more: its parser hands them out in rising order.)
 
     Args:
-        leaves_out: whether pictures that nobody looks at may be left unconverted and uncopied, by their times. Copies
-            take from the GPU what a network could use: 3 % of a training from 1080p videos, 1.5 % without them (H200).
-            Of small pictures those before the first wanted one are left out, of large ones those in between, too.
+        index: of the video.
+        session: that is set up for the pictures.
+        picture: the format that all of them have.
+        sink, finish: see ``NvdecDecoder.decode``.
 
-    Returns:
-        How many, and the one that came after them.
+    Attributes:
+        fed: how many packets the session was given.
     """
-    codec = index.stream.codec
-    order = _DecodeOrder(index) if codec in _NEVER_REORDERED else _DisplayOrder()
-    ranks = index.packet_rank.data
-    most = packets_a_call(picture)
-    large = most <= _LARGE_A_CALL
-    if codec in _NEVER_REORDERED:
-        most = 1
-    layout, size = _layout(picture)
-    stream = session.stream
-    # Wanted pictures that have not come: the number of each one's packet by its place in display order.
-    expected: dict[int, int] = {}
-    call = _Call()
-    record, length_size, setup = b"", 0, setup_of(picture)
-    fed, config, configs = 0, -1, index.packet_config.data
-    leaving = False
-    seen_from = 0  # the time of the first of those
-    following: PacketBytes | None = None
 
-    def give(surfaces: list[Any]) -> None:
+    def __init__(self, index: VideoIndex, session: Session, picture: PictureFormat, sink: Sink, finish: Finish) -> None:
+        self._index, self._session, self._picture = index, session, picture
+        self._sink, self._finish = sink, finish
+        self._codec, self._setup = index.stream.codec, setup_of(picture)
+        self._layout, self._size = _layout(picture)
+        self._with_sets = self._codec in _WITH_PARAMETER_SETS
+        self._config, self._configs, self._length_size = -1, index.packet_config.data, 0
+        # Pictures of codecs that never reorder come in the order of packets, of which some may show nothing.
+        reorders = self._codec not in _NEVER_REORDERED
+        self._ranks: Sequence[int] = index.packet_rank.data if reorders else range(len(index.packet_size))
+        self._shown = None if reorders else index.packet_has_frame.data
+        # Places in display order: of the pictures that have not come, as a heap; of the wanted ones, with the numbers
+        # of their packets.
+        self._outstanding: list[int] = []
+        self._expected: dict[int, int] = {}
+        # The next call: what it consists of, how many packets that is, at most, the last of their places.
+        self._pieces: list[bytes | memoryview] = []
+        self._packets, self._latest = 0, -1
+        self._most = packets_a_call(picture) if reorders else 1
+        self._large = self._most <= _LARGE_A_CALL
+        self._leaving = False
+        self._seen_from = 0  # the time of the first picture that is not left out
+        self.fed = 0
+
+    def decode(self, first: PacketBytes, packets: Iterable[PacketBytes], *, leaves_out: bool) -> PacketBytes | None:
+        """Decode the packets up to the end, or up to one whose parameter sets need another session: that one.
+
+        Args:
+            first: of the packets.
+            packets: those after it.
+            leaves_out: whether pictures that nobody looks at may be left unconverted and uncopied, by their times.
+                Copies take from the GPU what a network could use: 3 % of a training from 1080p videos, 1.5 % without
+                them (H200). Of small pictures those before the first wanted one are left out, of large ones those in
+                between, too.
+        """
+        # A run that begins with a picture that nobody looks at mostly has many of them. In other codecs a picture that
+        # PyNvVideoCodec takes for one that no other refers to, and then does not decode, may be referred to all the
+        # same.
+        self._leaving = leaves_out and self._codec == "h264" and not first.wanted
+        following: PacketBytes | None = None
+        for packet in chain((first,), packets):
+            if not self._add(packet):
+                following = packet
+                break
+            if self._packets == self._most:
+                self._feed()
+        if self._packets:
+            self._feed()
+        # Always: it makes the session ready for the next video, and the last pictures come out only now.
+        self._feed()
+        if self._outstanding:
+            raise SessionError(f"NVDEC gave {len(self._outstanding)} pictures less than it should")
+        return following
+
+    def _add(self, packet: PacketBytes) -> bool:
+        """Add a packet to the next call; False where it needs another session."""
+        number, data, wanted, _, place = packet
+        if self._configs[number] != self._config and not self._add_headers(self._configs[number]):
+            return False
+        if place is None:
+            place = self._ranks[number]
+        if place < 0:
+            raise DecodeError(f"the order of its pictures cannot be told from packet {number} on")
+        if self._leaving and (wanted or place > _LATEST):
+            self._leave_less(place)
+        if self._with_sets:
+            before = len(self._pieces)
+            parameter_sets = add_annex_b(self._pieces, data, self._codec, self._length_size)
+            if parameter_sets and setup_of(_announced(self._codec, parameter_sets)) != self._setup:
+                del self._pieces[before:]
+                return False
+        else:
+            if reason := contradiction(self._codec, data, self._picture):
+                raise DecodeError(f"packet {number} contradicts the stream: {reason}")
+            self._pieces.append(data)
+        if self._shown is None or self._shown[number]:
+            heappush(self._outstanding, place)
+        if wanted:
+            self._expected[place] = number
+        if place > self._latest:
+            self._latest = place
+        self._packets += 1
+        return True
+
+    def _add_headers(self, config: int) -> bool:
+        """Add a configuration's parameter sets to the next call; False where they need another session."""
+        record = self._index.stream.codec_configs[config]
+        if self._config >= 0:
+            picture = section_format(self._index.stream, config)
+            if picture is None or setup_of(picture) != self._setup:
+                return False
+        self._config, self._length_size = config, nal_length_size(self._codec, record)
+        self._pieces.append(annex_b_headers(self._codec, record))
+        return True
+
+    def _leave_less(self, place: int) -> None:
+        """Feed what comes before a wanted packet, or one too late for times; leave out less from there on."""
+        if self._packets:
+            self._feed()
+        if self._large and place <= _LATEST:
+            # From here on each picture has a time of its own, by which those between two wanted ones are left out.
+            self._most = 1
+        else:
+            self._leaving = False
+
+    def _feed(self) -> None:
+        """Feed what was added, or flush with nothing, and give on the pictures that come."""
+        time = self._seen_from = 0
+        if self._leaving:
+            # By its latest picture: no picture may have a time before its rank, and take it from one that is wanted.
+            time = _RANK * (1 + self._latest)
+            self._seen_from = _RANK * (1 + min(self._expected)) if self._expected else _NEVER
+        payload = bytearray().join(self._pieces)
+        self.fed += self._packets
+        self._pieces, self._packets, self._latest = [], 0, -1
+        self._give(self._session.feed(payload, time=time, seen_from=self._seen_from))
+
+    def _give(self, surfaces: list[Any]) -> None:
+        """Give the wanted ones among the next pictures to the sink."""
         try:
             for surface in surfaces:
-                number = expected.pop(order.next_shown(), None)
+                if not self._outstanding:
+                    raise SessionError("NVDEC gave more pictures than packets show")
+                number = self._expected.pop(heappop(self._outstanding), None)
                 if number is None:
                     continue
-                if surface.framesize() != size:
+                if surface.framesize() != self._size:
                     raise SessionError(
-                        f"NVDEC gave a picture of {surface.framesize()} bytes where {picture.width}×{picture.height} "
-                        f"{picture.chroma} {picture.bit_depth} bit has {size}"
+                        f"NVDEC gave a picture of {surface.framesize()} bytes where {self._picture.width}×"
+                        f"{self._picture.height} {self._picture.chroma} {self._picture.bit_depth} bit has {self._size}"
                     )
-                if surface.getPTS() < seen_from:
+                if surface.getPTS() < self._seen_from:
                     raise SessionError(f"NVDEC gave the picture of packet {number} the time of an earlier one")
-                sink(number, CudaSurface(surface.GetPtrToPlane(0), layout, surface), stream)
+                self._sink(number, CudaSurface(surface.GetPtrToPlane(0), self._layout, surface), self._session.stream)
         finally:
-            finish()
-
-    def feed() -> None:
-        nonlocal call, seen_from
-        time = seen_from = 0
-        if leaving:
-            # By its latest picture: no picture may have a time before its rank, and take it from one that is wanted.
-            time = _RANK * (1 + call.latest)
-            seen_from = _RANK * (1 + min(expected)) if expected else _NEVER
-        payload, call = bytearray().join(call.pieces), _Call()
-        give(session.feed(payload, time=time, seen_from=seen_from))
-
-    for packet in packets:
-        if not fed:
-            # A run that begins with a picture that nobody looks at mostly has many of them. In other codecs a picture
-            # that PyNvVideoCodec takes for one that no other refers to, and then does not decode, may be referred to
-            # all the same.
-            leaving = leaves_out and codec == "h264" and not packet.wanted
-        if configs[packet.number] != config:
-            config = configs[packet.number]
-            record = index.stream.codec_configs[config]
-            if fed and _setup_of_record(index, config) != setup:
-                following = packet
-                break
-            length_size = nal_length_size(codec, record)
-            call.pieces.append(annex_b_headers(codec, record))
-        rank = ranks[packet.number] if packet.place is None else packet.place
-        if rank < 0:
-            raise DecodeError(f"the order of its pictures cannot be told from packet {packet.number} on")
-        if leaving and (packet.wanted or rank > _LATEST):
-            if call.packets:
-                feed()
-            if large and rank <= _LATEST:
-                # From here on each picture has a time of its own, by which those between two wanted ones are left out.
-                most = 1
-            else:
-                leaving = False
-        if codec in _WITH_PARAMETER_SETS:
-            before = len(call.pieces)
-            parameter_sets = add_annex_b(call.pieces, packet.data, codec, length_size)
-            if parameter_sets and setup_of(_announced(codec, parameter_sets)) != setup:
-                del call.pieces[before:]
-                following = packet
-                break
-        else:
-            if reason := contradiction(codec, packet.data, picture):
-                raise DecodeError(f"packet {packet.number} contradicts the stream: {reason}")
-            call.pieces.append(packet.data)
-        order.feed(packet.number, rank)
-        if packet.wanted:
-            expected[rank] = packet.number
-        call.packets, call.latest = call.packets + 1, max(call.latest, rank)
-        fed += 1
-        if call.packets == most:
-            feed()
-    if call.packets:
-        feed()
-    # Always: it makes the session ready for the next video, and the last pictures come out only now.
-    feed()
-    if order.outstanding:
-        raise SessionError(f"NVDEC gave {order.outstanding} pictures less than it should")
-    return fed, following
-
-
-def _setup_of_record(index: VideoIndex, config: int) -> tuple[object, ...] | None:
-    picture = section_format(index.stream, config)
-    return None if picture is None else setup_of(picture)
-
-
-class _DisplayOrder:
-    """Ties pictures to packets, by their place in it, for codecs that reorder: pictures come out in display order.
-
-    So each picture is of the earliest-shown packet that was fed and has not come out, as long as each packet
-    becomes a picture. (NVDEC's own timestamps say no more: its parser hands them out in rising order.)
-    """
-
-    def __init__(self) -> None:
-        self._fed: list[int] = []
-
-    @property
-    def outstanding(self) -> int:
-        return len(self._fed)
-
-    def feed(self, number: int, rank: int) -> None:
-        heappush(self._fed, rank)
-
-    def next_shown(self) -> int:
-        if not self._fed:
-            raise SessionError("NVDEC gave more pictures than packets")
-        return heappop(self._fed)
-
-
-class _DecodeOrder:
-    """The same for codecs that never reorder: first in, first out; there a packet may show nothing."""
-
-    def __init__(self, index: VideoIndex) -> None:
-        self._shown = index.packet_has_frame
-        self._fed: deque[int] = deque()
-
-    @property
-    def outstanding(self) -> int:
-        return len(self._fed)
-
-    def feed(self, number: int, rank: int) -> None:
-        if self._shown[number]:
-            self._fed.append(rank)
-
-    def next_shown(self) -> int:
-        if not self._fed:
-            raise SessionError("NVDEC gave more pictures than packets show")
-        return self._fed.popleft()
+            self._finish()
 
 
 def _layout(picture: PictureFormat) -> tuple[SurfaceLayout, int]:
