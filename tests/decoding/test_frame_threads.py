@@ -24,7 +24,7 @@ from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
-from videoloader.reading import clip_reader as clips
+from videoloader.reading import engines
 from videoloader.reading import stream as streaming
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.decode_job import whole_clip
@@ -158,7 +158,7 @@ def threads_seen(monkeypatch):
         seen.append(threads)
         return decode_in_threads(index, packets, threads)
 
-    for module in (clips, streaming):
+    for module in (engines, streaming):
         monkeypatch.setattr(module, "decode_in_threads", see)
     monkeypatch.setattr("videoloader.reading.workers.available_cores", lambda: 4)
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import videoloader as vl
-from videoloader.decoding import JpegEngine
+from videoloader.decoding import JpegDecoder
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 
 pytestmark = pytest.mark.gpu
@@ -92,15 +92,15 @@ TINY = {"nine by seven": jpeg(photo(9, 7), subsampling=2), "one pixel": jpeg(pho
 def on_engines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes of each file that engines have decoded."""
     decoded: list[int] = []
-    decode = JpegEngine.decode
+    decode = JpegDecoder.decode
 
-    def counted(self: JpegEngine, picture: bytes, stream: torch.cuda.Stream) -> Any:
+    def counted(self: JpegDecoder, picture: bytes, stream: torch.cuda.Stream) -> Any:
         planes = decode(self, picture, stream)
         decoded.append(len(picture))
         return planes
 
     why_not_jpeg_engine(0)  # which decodes a file, once
-    monkeypatch.setattr(JpegEngine, "decode", counted)
+    monkeypatch.setattr(JpegDecoder, "decode", counted)
     return decoded
 
 
@@ -163,11 +163,11 @@ def test_decode_cpu_means_the_cpu(tmp_path: Path, on_engines: list[int]) -> None
 
 
 def test_what_engines_refuse_is_done_by_the_cpu_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: JpegEngine, picture: bytes, stream: torch.cuda.Stream) -> Any:
+    def refuse(self: JpegDecoder, picture: bytes, stream: torch.cuda.Stream) -> Any:
         raise vl.DecodeError("no")
 
     why_not_jpeg_engine(0)
-    monkeypatch.setattr(JpegEngine, "decode", refuse)
+    monkeypatch.setattr(JpegDecoder, "decode", refuse)
     path = write(tmp_path, "420", ON_ENGINES["420"])
     with pytest.warns(RuntimeWarning, match="mjpeg images: decoded on the CPU: no"):
         on_gpu = vl.Video(path, device="cuda")[:]

@@ -6,7 +6,7 @@ from videoloader.decoding.damage import decode_run, lost_frame
 from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
-from videoloader.decoding.jpeg_engine import JpegEngine, engine_layout
+from videoloader.decoding.jpeg_engine import JpegDecoder, engine_layout
 from videoloader.decoding.nvdec import NvdecDecoder
 from videoloader.decoding.sessions import set_decoder_memory
 
@@ -16,7 +16,7 @@ __all__ = [
     "Decode",
     "Engine",
     "FrameCache",
-    "JpegEngine",
+    "JpegDecoder",
     "NvdecDecoder",
     "UnsureError",
     "choose_engine",

@@ -38,7 +38,7 @@ def why_not_jpeg_engine(gpu: int) -> str:
     with torch.cuda.device(gpu):
         stream = torch.cuda.current_stream()
         try:
-            JpegEngine(gpu).decode(picture, stream)
+            JpegDecoder(gpu).decode(picture, stream)
         except DecodeError as error:
             return f"the GPU has no JPEG engines that nvImageCodec can use: {error.message}"
     return ""
@@ -73,7 +73,7 @@ def engine_layout(picture: bytes, stream: StreamInfo) -> SurfaceLayout | None:
     )  # fmt: skip
 
 
-class JpegEngine:
+class JpegDecoder:
     """Decodes JPEG files on one GPU, for one thread; takes some 30 MB of its memory.
 
     Damage inside a file is not told, as libavcodec tells it, unless the engines refuse the file. A file comes out the
@@ -98,7 +98,7 @@ class JpegEngine:
             color_spec=nvimgcodec.ColorSpec.UNCHANGED,
             sample_format=nvimgcodec.SampleFormat.P_UNCHANGED,
         )
-        _engines.add(self)
+        _decoders.add(self)
 
     def decode(self, picture: bytes, stream: torch.cuda.Stream) -> Any:
         """Decode a file: planes uint8[3, H, W] with ``__cuda_array_interface__``.
@@ -142,11 +142,11 @@ class JpegEngine:
         return CudaSurface(memory["data"][0], layout, planes)
 
 
-_engines: WeakSet[JpegEngine] = WeakSet()
+_decoders: WeakSet[JpegDecoder] = WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
     # Left to the interpreter they would be closed after the CUDA driver.
-    for engine in _engines:
-        engine._decoder = None
+    for decoder in _decoders:
+        decoder._decoder = None

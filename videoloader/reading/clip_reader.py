@@ -5,48 +5,28 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
-from itertools import count
 
 import numpy as np
 import torch
 
-from videoloader.convert import CudaSurface, OutputSpec, copy_surface, hdr_transfer
-from videoloader.decoding import (
-    CpuDecoder,
-    Decode,
-    Engine,
-    JpegEngine,
-    NvdecDecoder,
-    UnsureError,
-    choose_engine,
-    decode_in_threads,
-    decode_run,
-    engine_layout,
-    leave_to_cpu,
-    lost_frame,
-    suits_threads,
-)
+from videoloader.convert import OutputSpec, hdr_transfer
+from videoloader.decoding import Decode, Engine, UnsureError, choose_engine, leave_to_cpu, lost_frame
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
 from videoloader.errors import DecodeError, IndexingError, SourceError, StaleIndexError, UnsupportedError
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.sources import SourceState, check_unchanged
-from videoloader.packets.decode_plan import DecodePlan, PacketBytes, Run, with_all_frames
-from videoloader.packets.read_packets import read_packets
+from videoloader.packets.decode_plan import DecodePlan
 from videoloader.packets.run_start import Correction, WrongIndexError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.conversion_threads import convert_in_threads
 from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.engines import CpuEngine, DecodingEngine, JpegEngine, NvdecEngine
 from videoloader.reading.read_progress import ReadProgress
-
-# Packets and bytes of a run that are looked at in one go, before the first of them is decoded on the CPU.
-_MOST_PACKETS_READY, _MOST_BYTES_READY = 32, 4 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +70,12 @@ class ClipReader:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self._cpu = CpuDecoder()
+        cpu = CpuEngine(device)
+        self._engines: dict[Engine, DecodingEngine] = {"cpu": cpu}
         self._stream: torch.cuda.Stream | None = None
-        self._nvdec: NvdecDecoder | None = None
-        self._jpeg: JpegEngine | None = None
         if device.type == "cuda":
-            self._stream = own_stream(device, self)
-            self._nvdec = NvdecDecoder(gpu=device.index)
+            self._stream = stream = own_stream(device, self)
+            self._engines |= {"nvdec": NvdecEngine(stream), "jpeg": JpegEngine(stream, cpu)}
 
     def read(
         self,
@@ -143,9 +122,9 @@ class ClipReader:
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
         with _errors_of_files(source, index, state), on_device:
             sink = ClipSink(index, clips, output, self._stream)
-            progress = ReadProgress(source, index, numbers, plan, sink, token or CancelToken())
+            progress = ReadProgress(source, index, numbers, plan, sink, token or CancelToken(), threads, cache)
             try:
-                by_gpu = self._decode(progress, decode, cache, threads)
+                by_gpu = self._decode(progress, decode)
                 check_unchanged(source, state)
             except BaseException:
                 # Nothing may be written any more to memory that the caller will use for something else.
@@ -162,22 +141,21 @@ class ClipReader:
         wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
         return ClipsReport(progress.packets, wanted, corrupt, progress.index, learned, ready, seconds, by_gpu)
 
-    def _decode(self, progress: ReadProgress, decode: Decode, cache: FrameCache | None, threads: int) -> bool:
+    def _decode(self, progress: ReadProgress, decode: Decode) -> bool:
         """Decode run after run until nothing is left to correct; whether the GPU did."""
         engine = choose_engine(progress.index, self.device, decode)
-        if cache is not None and engine == "nvdec":
-            self._take_kept(cache, progress)
+        self._engines[engine].begin(progress)
         while True:
             try:
                 for run in progress.runs():
                     progress.token.raise_if_cancelled()
-                    progress.packets += self._decode_run(engine, progress, run, cache, threads)
+                    progress.packets += self._engines[engine].decode(progress, run)
                     progress.settle(run.wanted)
                 return engine != "cpu"
             except WrongIndexError as found:
                 progress.correct(found)
             except UnsureError:
-                threads, progress.packets = 1, 0
+                progress.threads, progress.packets = 1, 0
                 progress.start_again()
             except DecodeError as error:
                 if engine == "cpu" or decode == "nvdec":
@@ -186,103 +164,6 @@ class ClipReader:
                 leave_to_cpu(progress.index, str(error))
                 engine = "cpu"
                 progress.start_again()
-
-    def _decode_run(
-        self, engine: Engine, progress: ReadProgress, run: Run, cache: FrameCache | None, threads: int
-    ) -> int:
-        """Read and decode one run into the sink; the number of packets decoded."""
-        index, sink, token = progress.index, progress.sink, progress.token
-        read = partial(read_packets, progress.source, index)
-        if engine == "nvdec":
-            assert self._nvdec is not None
-            if cache is None:
-                return self._nvdec.decode(index, partial(read, run, places=True), sink.put_surface, sink.finish)
-            whole_run = with_all_frames(index, int(run.packets[0]), int(run.packets[-1]))
-            return _decode_and_keep(self._nvdec, index, partial(read, whole_run, places=True), sink, cache)
-        if engine == "jpeg":
-            return self._decode_jpeg_files(index, token.watch(read(run)), sink)
-        if threads > 1 and suits_threads(index, run):
-            return self._decode_in_threads(index, token.watch(read(run)), sink, threads)
-        return self._decode_on_cpu(index, run, lambda some: token.watch(_many_at_once(read(some))), sink)
-
-    def _take_kept(self, cache: FrameCache, progress: ReadProgress) -> None:
-        """Take the pictures that the cache has."""
-        assert self._stream is not None
-        sink = progress.sink
-        kept = cache.find(progress.index, sink.packets, self._stream)
-        for packet, surface in kept.items():
-            sink.put_surface(packet, surface, self._stream)
-        sink.finish()
-        if kept:
-            progress.settle(np.array(list(kept), np.int64))
-            progress.plan = None
-
-    def _decode_jpeg_files(self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink) -> int:
-        """Decode files by the GPU's engines, those that they do not take by the CPU."""
-        assert self._stream is not None
-        self._jpeg = self._jpeg or JpegEngine(self._stream.device.index)
-        decoded = 0
-        for packet in packets:
-            if not packet.wanted:
-                continue
-            picture = bytes(packet.data)
-            layout = engine_layout(picture, index.stream)
-            if layout is None:
-                alone = np.array([packet.number])
-                self._decode_on_cpu(index, Run(alone, alone), partial(_again, packet), sink)
-            else:
-                sink.put_surface(packet.number, self._jpeg.surface(picture, layout, self._stream), self._stream)
-                sink.finish()
-            decoded += 1
-        return decoded
-
-    def _decode_on_cpu(
-        self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
-    ) -> int:
-        """Decode a run by the CPU in this thread."""
-        fed, corrupt = decode_run(self._cpu, index, run, read, sink.take_frame)
-        sink.finish()
-        sink.mark(corrupt)
-        return fed
-
-    def _decode_in_threads(
-        self, index: VideoIndex, packets: Iterator[PacketBytes], sink: ClipSink, threads: int
-    ) -> int:
-        fed = count()
-        frames = decode_in_threads(index, (packet for packet, _ in zip(packets, fed, strict=False)), threads)
-        if self.device.type == "cuda":
-            for packet, frame in frames:
-                sink.put_frame(packet, frame)
-        else:
-            convert_in_threads(frames, sink, 2 * threads)
-        return next(fed)
-
-
-def _many_at_once(packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    """The same packets, of which many are made before the first is given on.
-
-    Python that runs between two calls of a decoder finds the processor's caches full of pictures, and takes up to ten
-    times as long as in one go. With 16 threads, of which one at a time has the GIL, fewer clips are made for that.
-    """
-    ready: list[PacketBytes] = []
-    size = 0
-    try:
-        for packet in packets:
-            ready.append(packet)
-            size += len(packet.data)
-            if len(ready) == _MOST_PACKETS_READY or size >= _MOST_BYTES_READY:
-                yield from ready
-                size = 0
-                ready.clear()
-    except Exception:
-        yield from ready  # what comes before the fault is sound
-        raise
-    yield from ready
-
-
-def _again(packet: PacketBytes, run: Run) -> list[PacketBytes]:
-    """A file that has been read, where it is a run."""
-    return [packet]
 
 
 @contextmanager
@@ -305,26 +186,6 @@ def _errors_of_files(source: ByteSource, index: VideoIndex, state: SourceState |
             file = source.file_at(int(index.packet_offset[error.packet]))
             raise DecodeError(error.message, file, error.packet) from None
         raise
-
-
-def _decode_and_keep(
-    nvdec: NvdecDecoder, index: VideoIndex, read: Callable[[], Iterator[PacketBytes]], sink: ClipSink, cache: FrameCache
-) -> int:
-    """Decode a run whose pictures are all wanted, by clips or by the cache."""
-    kept: dict[int, CudaSurface] = {}
-    wanted, used = sink.packets, []
-
-    def put(packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
-        kept[packet] = copy_surface(surface, stream)
-        used.append(stream)
-        if packet in wanted:
-            sink.put_surface(packet, surface, stream)
-
-    decoded = nvdec.decode(index, read, put, sink.finish)
-    # Not before all has come: in a run that fails, the wrong picture may have come for a packet.
-    if used:
-        cache.add(index, kept, used[-1])
-    return decoded
 
 
 def warn_of_hdr(index: VideoIndex) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.decoding.frame_cache import FrameCache
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import DecodePlan, Run, plan_frames
@@ -26,6 +27,8 @@ class ReadProgress:
         plan: the decode plan of what is left, by this index; None where it is not made yet.
         sink: takes the pictures.
         token: cancels the read.
+        threads: how many may decode and convert on the CPU.
+        cache: where decoded frames are kept on the GPU; None for nowhere.
         packets: number of packets decoded.
         corrections: what was learned of the index, in this order.
         settled: the packets wanted from runs that have ended.
@@ -37,6 +40,8 @@ class ReadProgress:
     plan: DecodePlan | None
     sink: ClipSink
     token: CancelToken
+    threads: int
+    cache: FrameCache | None
     packets: int = 0
     corrections: list[Correction] = field(default_factory=list)
     settled: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))

@@ -1,0 +1,194 @@
+"""The engines that decode: the CPU, NVDEC, the GPU's JPEG engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import count
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from videoloader.convert import CudaSurface, copy_surface
+from videoloader.decoding import (
+    CpuDecoder,
+    JpegDecoder,
+    NvdecDecoder,
+    decode_in_threads,
+    decode_run,
+    engine_layout,
+    suits_threads,
+)
+from videoloader.indexing import VideoIndex
+from videoloader.packets.decode_plan import PacketBytes, Run, with_all_frames
+from videoloader.packets.read_packets import read_packets
+from videoloader.reading.clip_sink import ClipSink
+from videoloader.reading.conversion_threads import convert_in_threads
+from videoloader.reading.read_progress import ReadProgress
+
+# Packets and bytes of a run that are looked at in one go, before the first of them is decoded on the CPU.
+_MOST_PACKETS_READY, _MOST_BYTES_READY = 32, 4 << 20
+
+
+class DecodingEngine(Protocol):
+    """Turns planned runs of packets into pictures in their slots.
+
+    An engine is of one thread, and its decoders stay open from run to run, until the engine is dropped or the process
+    ends. ``choose_engine`` says which engine takes a video.
+    """
+
+    def begin(self, progress: ReadProgress) -> None:
+        """Take what is there without decoding, before the first run of a read. Most engines have nothing."""
+        return
+
+    def decode(self, progress: ReadProgress, run: Run) -> int:
+        """Read and decode one run, and put its wanted pictures into the sink.
+
+        Returns:
+            Packets decoded.
+
+        Raises:
+            WrongIndexError: packets contradict the index; what the run decodes is to be planned again.
+            UnsureError: one thread might decode the frames of the read otherwise.
+            DecodeError: a wanted frame does not come out. What a GPU gave out of the read is not to be trusted.
+            ReadCancelled: the read was cancelled.
+        """
+
+
+class CpuEngine(DecodingEngine):
+    """Decodes by libavcodec, in the calling thread, or in several where the read may use them."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._decoder = device, CpuDecoder()
+
+    def decode(self, progress: ReadProgress, run: Run) -> int:
+        read, watch = partial(read_packets, progress.source, progress.index), progress.token.watch
+        if progress.threads > 1 and suits_threads(progress.index, run):
+            return self._decode_in_threads(progress, watch(read(run)))
+        return self.decode_packets(progress.index, run, lambda some: watch(_many_at_once(read(some))), progress.sink)
+
+    def decode_packets(
+        self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
+    ) -> int:
+        """Decode a run in this thread, of packets that ``read`` gives."""
+        fed, corrupt = decode_run(self._decoder, index, run, read, sink.take_frame)
+        sink.finish()
+        sink.mark(corrupt)
+        return fed
+
+    def _decode_in_threads(self, progress: ReadProgress, packets: Iterator[PacketBytes]) -> int:
+        fed = count()
+        counted = (packet for packet, _ in zip(packets, fed, strict=False))
+        frames = decode_in_threads(progress.index, counted, progress.threads)
+        if self._device.type == "cuda":
+            for packet, frame in frames:
+                progress.sink.put_frame(packet, frame)
+        else:
+            convert_in_threads(frames, progress.sink, 2 * progress.threads)
+        return next(fed)
+
+
+class NvdecEngine(DecodingEngine):
+    """Decodes by sessions of NVDEC, which all threads share.
+
+    Args:
+        stream: of the thread's reader, for pictures that a cache has.
+    """
+
+    def __init__(self, stream: torch.cuda.Stream) -> None:
+        self._stream, self._decoder = stream, NvdecDecoder(gpu=stream.device.index)
+
+    def begin(self, progress: ReadProgress) -> None:
+        """Take the pictures that the cache has."""
+        if progress.cache is None:
+            return
+        sink = progress.sink
+        kept = progress.cache.find(progress.index, sink.packets, self._stream)
+        for packet, surface in kept.items():
+            sink.put_surface(packet, surface, self._stream)
+        sink.finish()
+        if kept:
+            progress.settle(np.array(list(kept), np.int64))
+            progress.plan = None
+
+    def decode(self, progress: ReadProgress, run: Run) -> int:
+        index, sink, cache = progress.index, progress.sink, progress.cache
+        read = partial(read_packets, progress.source, index, places=True)
+        if cache is None:
+            return self._decoder.decode(index, partial(read, run), sink.put_surface, sink.finish)
+        # All pictures of the run are wanted, by clips or by the cache.
+        run = with_all_frames(index, int(run.packets[0]), int(run.packets[-1]))
+        kept: dict[int, CudaSurface] = {}
+        wanted, used = sink.packets, []
+
+        def put(packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
+            kept[packet] = copy_surface(surface, stream)
+            used.append(stream)
+            if packet in wanted:
+                sink.put_surface(packet, surface, stream)
+
+        decoded = self._decoder.decode(index, partial(read, run), put, sink.finish)
+        # Not before all has come: in a run that fails, the wrong picture may have come for a packet.
+        if used:
+            cache.add(index, kept, used[-1])
+        return decoded
+
+
+class JpegEngine(DecodingEngine):
+    """Decodes files by the GPU's JPEG engines, those that they do not take by the CPU.
+
+    Args:
+        stream: that pictures are decoded on.
+        cpu: decodes the other files.
+    """
+
+    def __init__(self, stream: torch.cuda.Stream, cpu: CpuEngine) -> None:
+        self._stream, self._cpu = stream, cpu
+        self._decoder: JpegDecoder | None = None  # it takes memory that most reads have no use for
+
+    def decode(self, progress: ReadProgress, run: Run) -> int:
+        index, sink = progress.index, progress.sink
+        packets = progress.token.watch(read_packets(progress.source, index, run))
+        self._decoder = self._decoder or JpegDecoder(self._stream.device.index)
+        decoded = 0
+        for packet in packets:
+            if not packet.wanted:
+                continue
+            picture = bytes(packet.data)
+            layout = engine_layout(picture, index.stream)
+            if layout is None:
+                alone = np.array([packet.number])
+                self._cpu.decode_packets(index, Run(alone, alone), partial(_again, packet), sink)
+            else:
+                sink.put_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
+                sink.finish()
+            decoded += 1
+        return decoded
+
+
+def _many_at_once(packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """The same packets, of which many are made before the first is given on.
+
+    Python that runs between two calls of a decoder finds the processor's caches full of pictures, and takes up to ten
+    times as long as in one go. With 16 threads, of which one at a time has the GIL, fewer clips are made for that.
+    """
+    ready: list[PacketBytes] = []
+    size = 0
+    try:
+        for packet in packets:
+            ready.append(packet)
+            size += len(packet.data)
+            if len(ready) == _MOST_PACKETS_READY or size >= _MOST_BYTES_READY:
+                yield from ready
+                size = 0
+                ready.clear()
+    except Exception:
+        yield from ready  # what comes before the fault is sound
+        raise
+    yield from ready
+
+
+def _again(packet: PacketBytes, run: Run) -> list[PacketBytes]:
+    """A file that has been read, where it is a run."""
+    return [packet]
