@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder, alike
 
 _START = b"\0\0\1"
@@ -79,26 +80,19 @@ def find_layer(config: bytes) -> Layer | None:
     return None
 
 
-def _sections(data: bytes) -> list[tuple[int, int, int]]:
+def _sections(data: bytes) -> Iterator[tuple[int, int, int]]:
     """(code, start, stop) of what stands after each start code, up to the first VOP."""
-    sections: list[tuple[int, int, int]] = []
-    start = data.find(_START) + 3
-    while 2 < start < len(data):
-        code = data[start]
-        if code == _VOP[3]:
-            return [*sections, (code, start + 1, len(data))]
-        following = data.find(_START, start)
-        sections.append((code, start + 1, len(data) if following < 0 else following))
-        start = following + 3
-    return sections
+    for start, stop in iterate_nals(data, 0):
+        if data[start] == _VOP[3]:
+            return
+        yield data[start], start + 1, stop
 
 
 @lru_cache(64)  # streams repeat it before every keyframe
 def _read_layer(payload: bytes) -> Layer | None:
     """The first fields of VideoObjectLayer; None for shapes, and for a kind whose delay decoders guess."""
     bits = BitReader.raw(payload[:64])
-    bits.u(1)
-    kind = bits.u(8)
+    _, kind = map(bits.u, (1, 8))
     if bits.u(1):
         bits.u(7)
     aspect_code = bits.u(4)
@@ -115,22 +109,15 @@ def _read_layer(payload: bytes) -> Layer | None:
         late = False
     else:
         return None
-    shape = bits.u(2)
-    bits.u(1)
-    resolution = bits.u(16)
+    shape, _, resolution = map(bits.u, (2, 1, 16))
     if shape or not resolution:
         return None
     increment_bits = max(1, (resolution - 1).bit_length())
     bits.u(1)
     if bits.u(1):
         bits.u(increment_bits)
-    bits.u(1)
-    width = bits.u(13)
-    bits.u(1)
-    height = bits.u(13)
-    bits.u(1)
-    interlaced = bool(bits.u(1))
-    return Layer(width, height, aspect, late, resolution, increment_bits, interlaced)
+    _, width, _, height, _, interlaced = map(bits.u, (1, 13, 1, 13, 1, 1))  # markers in between
+    return Layer(width, height, aspect, late, resolution, increment_bits, bool(interlaced))
 
 
 def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder | None:
@@ -208,16 +195,12 @@ class _HeaderReader:
                 clock = seconds + 60 * (minutes + 60 * hours)
         return clock
 
-    def read_all(self, packets: PacketHeads) -> Iterator[tuple[_Vop | None, bytes]]:
-        """The first VOP of each packet, and as much of the packet as was read."""
-        heads = packets.wholes() if self.packed else packets
-        for number, (head, size) in enumerate(zip(heads, packets.size.tolist(), strict=True)):
-            if len(head) < size and _VOP not in head[:-_LONGEST_VOP_HEADER]:
-                head = _headers_of(packets, number)
-            vop = self.read(head)
-            if vop is None and not (size == 1 and self.may_skip_bytes):
-                raise ValueError("a packet has no VOP")
-            yield vop, head
+    def read_needed(self, packet: bytes, size: int) -> _Vop | None:
+        """The first VOP of a packet of so many bytes; None where it has none and need not."""
+        vop = self.read(packet)
+        if vop is None and not (size == 1 and self.may_skip_bytes):
+            raise ValueError("a packet has no VOP")
+        return vop
 
     def shortest_vop(self) -> int:
         """Bytes that a decoder wants of a VOP that others refer to."""
@@ -252,10 +235,7 @@ def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder
     plain = (place >= 0) & (packets.size >= place + 12) & marked & (more == 0)
     last = None
     for number in np.flatnonzero(~plain).tolist():
-        packet = _headers_of(packets, number)
-        last = headers.read(packet)
-        if last is None and not (len(packet) == 1 and headers.may_skip_bytes):
-            raise ValueError("a packet has no VOP")
+        last = headers.read_needed(_headers_of(packets, number), int(packets.size[number]))
         kind[number], coded[number] = (last.kind, last.coded) if last else (_I, False)
     if (kind == _B).any() or (packets.size[coded] < headers.shortest_vop()).any():
         raise ValueError("a VOP that a decoder may not take")
@@ -287,8 +267,11 @@ def _places_of_vops(packets: PacketHeads) -> npt.NDArray[np.int64]:
 def _order_late(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
     """The order where references are shown late, or packets hold several VOPs."""
     decoder = _Decoder(headers)
-    for number, ((vop, packet), size) in enumerate(zip(headers.read_all(packets), packets.size.tolist(), strict=True)):
-        decoder.decode(number, vop, packet, size)
+    heads = packets.wholes() if headers.packed else packets
+    for number, (head, size) in enumerate(zip(heads, packets.size.tolist(), strict=True)):
+        if len(head) < size and _VOP not in head[:-_LONGEST_VOP_HEADER]:
+            head = _headers_of(packets, number)
+        decoder.decode(number, headers.read_needed(head, size), head, size)
     return decoder.finish()
 
 
@@ -346,19 +329,15 @@ class _Decoder:
             if not self._layer.late or self._references < 2:
                 raise ValueError("a B-VOP without both its references")
             self._clock.check_between(vop)
-            if not vop.coded:
-                self._ended_uncoded = True
-                return False
-            self._frames.append(number)
-            return True
-        self._clock.advance(vop)
+        else:
+            self._clock.advance(vop)
         if not vop.coded:
             self._ended_uncoded = True
             return False
-        self._references += 1
-        if not self._layer.late:
+        if vop.kind == _B or not self._layer.late:
             self._frames.append(number)
             return True
+        self._references += 1
         if self._held is not None:
             self._frames.append(self._held)
         self._held = number
