@@ -6,7 +6,6 @@ import copy
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
@@ -18,7 +17,6 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
-from videoloader.batching.clip_plan import PlannedClip, plan_views
 from videoloader.batching.options import RaiseOrSkip, plan_transforms
 from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.batching.rows import Collate
@@ -41,8 +39,8 @@ from videoloader.errors import (
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
+from videoloader.interop.torch.request_planner import RequestPlanner
 from videoloader.interop.torch.video_indexes import VideoIndexes
-from videoloader.order.clip_table import EntryFrames
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip import Clip
@@ -52,7 +50,7 @@ from videoloader.sampling import clip_rng
 from videoloader.sampling.integers import shortened
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
-from videoloader.transforms.planning.pipeline import Transforms, arrange_transforms
+from videoloader.transforms.planning.pipeline import Transforms
 
 _NO_REQUESTS = "no batch of the epoch held a ClipRequest: let the data set give ClipRequest(path, mode) for each clip"
 # Default look-ahead, in batches at least, and in clips for each decoding thread.
@@ -189,14 +187,14 @@ class DecodingLoader:
         check_positive_or_none(prefetch=prefetch)
         check_integer("gop_cache", gop_cache, 0)
         self._loader, self._collate = torch_loader, collate
-        self._transforms = plan_transforms(transforms, dtype, color, fill_value).one_view()
+        plan = plan_transforms(transforms, dtype, color, fill_value).one_view()
         self._seed, self._on_error, self._on_corrupt, self._replace_with = seed, on_error, on_corrupt, replace_with
-        self._shard_id, self._num_shards = shard_of_environment()
+        shard = shard_of_environment()
         clip_rng(seed, 0, 0)  # says now what is wrong with a seed
         self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
         self._maker = BatchMaker(
             self._workers,
-            self._transforms,
+            plan,
             layout,
             self.device,
             cache=FrameCache(gop_cache) if gop_cache else None,
@@ -204,7 +202,8 @@ class DecodingLoader:
             on_corrupt="keep" if on_corrupt == "keep" else "raise",
         )
         self._prefetch = prefetch if self._workers.num_workers else 0
-        self._indexes = VideoIndexes(index, available_cores() if self._workers.num_workers else 0)
+        indexes = VideoIndexes(index, available_cores() if self._workers.num_workers else 0)
+        self._planner = RequestPlanner(indexes, plan, seed, shard)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
         self._token = CancelToken()
@@ -327,7 +326,7 @@ class DecodingLoader:
             firsts = list(accumulate(map(len, groups), initial=before.requests))
             plans = [
                 BatchPlan(
-                    partial(self._plan, group, before.epoch, first),
+                    partial(self._planner.plan, group, before.epoch, first),
                     "list" if isinstance(each, ClipRequest) else self._collate,
                 )
                 for each, group, first in zip(found, groups, firsts[:-1], strict=True)
@@ -342,30 +341,6 @@ class DecodingLoader:
         enough = _CLIPS_AHEAD * (self._workers.num_workers + self._workers.cpu_workers)
         clips = sum(each.clips for each in pending)
         return len(pending) <= _LEAST_AHEAD or (clips < enough and len(pending) < enough)
-
-    def _plan(self, requests: Sequence[ClipRequest], epoch: int, number: int) -> list[PlannedClip]:
-        """Plan the clips of some requests. ``number`` is how many requests came before it in the epoch."""
-        videos = self._indexes.frames_of([(request.video, request.source) for request in requests])
-        return [
-            self._plan_one(request, video, epoch, number + row)
-            for row, (request, video) in enumerate(zip(requests, videos, strict=True))
-        ]
-
-    def _plan_one(self, request: ClipRequest, video: EntryFrames, epoch: int, number: int) -> PlannedClip:
-        if request.seed is None:
-            rng = clip_rng(self._seed, epoch, number * self._num_shards + self._shard_id)
-        else:
-            rng = clip_rng(request.seed, 0, request.clip)
-        transforms = self._transforms
-        if request.transforms is not None:
-            own = arrange_transforms(request.transforms)
-            if own.time or not own.fused:
-                raise ConfigurationError(
-                    "transforms of a request can only cut, resize, flip and pad", request.video.path
-                )
-            transforms = replace(transforms, conversion=own.one_view().conversion)
-        (planned,) = plan_views(number, video, request.clip, request.mode, transforms, [rng])
-        return planned
 
     def _finish(self, end: Sequence[_Progress | Exception], pending: deque[_Pending]) -> list[Any]:
         """The oldest batch when all its clips are made, in a list; an empty one where it is skipped."""
@@ -397,14 +372,13 @@ class DecodingLoader:
         """What stands in the batch instead of requests."""
         assert made is not None, "clips that cannot be made are errors"
         with note("in replace_with, for {}", asked):
-            return self._replaced(asked, made)
+            return self._replace_with(_only_clip(made) if isinstance(asked, ClipRequest) else made)
 
-    def _replaced(self, asked: Requests, made: Batch) -> Any:
-        if not isinstance(asked, ClipRequest):
-            return self._replace_with(made)
-        frames, numbers, timestamps = made.frames[0], made.frame_numbers[0], made.timestamps[0]
-        clip = Clip(
-            *(frames, numbers, timestamps, made.mask[0], made.corrupt[0], made.layout, made.roles),
-            _target_times=None if made.roles is None else made._target_times[0],
-        )
-        return self._replace_with(clip)
+
+def _only_clip(made: Batch) -> Clip:
+    """The clip of a batch of one."""
+    frames, numbers, timestamps = made.frames[0], made.frame_numbers[0], made.timestamps[0]
+    return Clip(
+        *(frames, numbers, timestamps, made.mask[0], made.corrupt[0], made.layout, made.roles),
+        _target_times=None if made.roles is None else made._target_times[0],
+    )
