@@ -69,7 +69,7 @@ def sets_in_packet(codec: str, length_size: int, payload: bytes | memoryview) ->
             if kinds[payload[start]] and start < position <= size:
                 found.append(bytes(payload[start:position]))
         return found
-    return [unit for unit in _leading_units(codec, payload) if unit and is_set(codec, unit[0])]
+    return leading_units(codec, payload, _SETS[codec])
 
 
 def is_set(codec: str, first: int) -> bool:
@@ -100,20 +100,22 @@ _SETS = {codec: bytes(is_set(codec, first) for first in range(256)) for codec in
 _LENGTH_AND_HEADER = Struct(">IB").unpack_from
 
 
-def _leading_units(codec: str, payload: bytes | memoryview) -> Iterable[bytes]:
-    """The units of a packet with start codes up to its first slice, which is the last one given; that one cut off."""
-    head = 1 << 10
+def leading_units(codec: str, payload: bytes | memoryview, kinds: bytes) -> list[bytes]:
+    """The units of some kinds, told by their first byte, before the first slice of a packet with start codes."""
+    head, slices = 512, SLICES[codec]
     while True:
         data = bytes(payload[:head])
         units: list[bytes] = []
         start = data.find(b"\0\0\1") + 3
         while 2 < start < len(data):
-            if is_slice(codec, data[start]):
+            first = data[start]
+            if slices[first]:
                 return units
             following = data.find(b"\0\0\1", start)
             if following < 0 and len(data) < len(payload):
                 break
-            units.append(data[start : following if following >= 0 else len(data)].rstrip(b"\0"))
+            if kinds[first]:
+                units.append(data[start : following if following >= 0 else len(data)].rstrip(b"\0"))
             start = following + 3
         if len(data) == len(payload):
             return units

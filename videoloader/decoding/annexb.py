@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.parameter_sets import leading_units
 
 _START_CODE = b"\0\0\0\1"
-# The parameter sets of a packet stand before its first slice, mostly within these bytes.
-_HEAD = 512
-# Bits of a NAL unit's first byte that tell its type, and what they are in a sequence parameter set.
-_TYPE_BITS = {"h264": 0x1F, "hevc": 0x7E}
-_SEQUENCE_PARAMETER_SET = {"h264": 7, "hevc": 33 << 1}
+# By a NAL unit's first byte whether it is a sequence parameter set.
+_SEQUENCE_PARAMETER_SETS = {
+    "h264": bytes(first & 0x1F == 7 for first in range(256)),
+    "hevc": bytes(first & 0x7E == 33 << 1 for first in range(256)),
+}
 
 
 def annex_b_headers(codec: str, config: bytes) -> bytes:
@@ -26,11 +27,11 @@ def annex_b_headers(codec: str, config: bytes) -> bytes:
 
 def sequence_parameter_sets(codec: str, config: bytes) -> list[bytes]:
     """Those of the base layer in a configuration record of H.264 or HEVC, header bytes included."""
-    mask, wanted = _TYPE_BITS[codec], _SEQUENCE_PARAMETER_SET[codec]
+    kinds = _SEQUENCE_PARAMETER_SETS[codec]
     return [
         each
         for each in parameter_sets(codec, config)
-        if len(each) > 1 and each[0] & mask == wanted and (codec == "h264" or not _layer(each, 0))
+        if len(each) > 1 and kinds[each[0]] and (codec == "h264" or not _layer(each, 0))
     ]
 
 
@@ -51,12 +52,12 @@ def add_annex_b(
     Returns:
         The sequence parameter sets in the packet, header bytes included.
     """
+    kinds, layered = _SEQUENCE_PARAMETER_SETS[codec], codec == "hevc"
     if not length_size:
         pieces.append(payload)
-        return _leading_parameter_sets(payload, codec)
-    found: list[bytes] = []
-    layered = codec == "hevc"
-    mask, wanted = _TYPE_BITS[codec], _SEQUENCE_PARAMETER_SET[codec]
+        found = leading_units(codec, payload, kinds)
+        return [unit for unit in found if not _layer(unit, 0)] if layered and found else found
+    found = []
     position, size = 0, len(payload)
     while position + length_size < size:
         start = position + length_size
@@ -67,7 +68,7 @@ def add_annex_b(
             continue
         unit = payload[start:position]
         pieces += (_START_CODE, unit)
-        if payload[start] & mask == wanted:
+        if kinds[payload[start]]:
             found.append(bytes(unit))
     return found
 
@@ -75,29 +76,3 @@ def add_annex_b(
 def _layer(payload: bytes | memoryview, start: int) -> int:
     """nuh_layer_id of the HEVC NAL unit that begins there (ITU-T H.265, 7.3.1.2); 0 where it is cut off."""
     return (payload[start] & 1) << 5 | payload[start + 1] >> 3 if start + 1 < len(payload) else 0
-
-
-def _leading_parameter_sets(payload: bytes | memoryview, codec: str) -> list[bytes]:
-    """The sequence parameter sets before the first slice of a packet with start codes."""
-    mask, wanted = _TYPE_BITS[codec], _SEQUENCE_PARAMETER_SET[codec]
-    head = bytes(payload[:_HEAD])
-    found: list[bytes] = []
-    at = head.find(b"\0\0\1") + 3
-    while 2 < at < len(head):
-        kind = head[at] & mask
-        is_slice = 1 <= kind <= 5 if codec == "h264" else kind < 32 << 1
-        if is_slice:
-            return found
-        following = head.find(b"\0\0\1", at)
-        if following < 0 and len(head) < len(payload):
-            break
-        if kind == wanted and (codec == "h264" or not _layer(head, at)):
-            found.append(head[at : following if following >= 0 else len(head)].rstrip(b"\0"))
-        at = following + 3
-    if len(head) == len(payload):
-        return found
-    return [
-        bytes(payload[start:stop]).rstrip(b"\0")
-        for start, stop in iterate_nals(payload, 0)
-        if payload[start] & mask == wanted and (codec == "h264" or not _layer(payload, start))
-    ]

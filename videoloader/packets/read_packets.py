@@ -119,12 +119,11 @@ def _with_sets_told(
         WrongIndexError: other sets come, or a picture is missing, so that all of its GOP is to be decoded.
     """
     codec, configs = index.stream.codec, index.stream.codec_configs
-    slices, first_number = SLICES[codec], int(run.packets[0])
-    needed = set(run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO].tolist()) if leaves_out else ()
+    slices, kept = SLICES[codec], _always_kept(index, run) if leaves_out else ()
     config = length_size = recovery_point = -1
     numbers: FrameNumbers | None = None
     for packet, config_here in zip(packets, index.packet_config[run.packets].tolist(), strict=True):
-        number, data, wanted, _, _ = packet
+        number, data = packet.number, packet.data
         if config_here != config:
             if sees_gaps and config < 0 and number and not has_idr(configs[config_here], data):
                 recovery_point = number
@@ -149,7 +148,7 @@ def _with_sets_told(
                 disposable = not header & 0x60 if begins_picture else is_disposable(codec, configs[config], data)
             else:
                 disposable = False
-        if disposable and not wanted and number not in needed and number != first_number:
+        if disposable and number not in kept:
             continue
         if units and brings_others(index, number, units):
             correct = partial(with_sets_found, source=source, packet=number, units=units)
@@ -216,12 +215,18 @@ def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator
 
 def _without_disposable(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]]
-    needed = set(run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO].tolist())
+    kept = _always_kept(index, run)
     return (
         packet
         for packet in packets
-        if packet.wanted or packet.headers or packet.number in needed or not is_disposable(codec, config, packet.data)
+        if packet.headers or packet.number in kept or not is_disposable(codec, config, packet.data)
     )
+
+
+def _always_kept(index: VideoIndex, run: Run) -> set[int]:
+    """The packets of a run that stay, whatever they say: its first, the wanted ones, those that the index needs."""
+    needed = run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO]
+    return {int(run.packets[0]), *run.wanted.tolist(), *needed.tolist()}
 
 
 def _referenced(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
