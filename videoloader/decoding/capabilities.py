@@ -69,6 +69,11 @@ def setup_of(picture: PictureFormat) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+def blocks_of(picture: PictureFormat) -> tuple[int, int]:
+    """(columns, rows) of blocks of 16. Coded sizes that differ by less pass for the same, which is the safe side."""
+    return (picture.width + 15) // 16, (picture.height + 15) // 16
+
+
 def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
     """Why this GPU's NVDEC cannot decode a video; empty if it can.
 
@@ -122,8 +127,8 @@ def why_not_picture(codec: str, picture: PictureFormat, gpu: int) -> str:
         return f"this GPU's NVDEC does not decode {codec} {picture.chroma} {picture.bit_depth} bit"
     small = picture.width < caps.min_width or picture.height < caps.min_height
     large = picture.width > caps.max_width or picture.height > caps.max_height
-    blocks = (picture.width + 15) // 16 * ((picture.height + 15) // 16)
-    if small or large or blocks > caps.max_blocks:
+    columns, rows = blocks_of(picture)
+    if small or large or columns * rows > caps.max_blocks:
         return f"{picture.width}×{picture.height} is outside what this GPU's NVDEC takes for {codec}"
     if any(picture.cut_off):
         return "PyNvVideoCodec cuts pictures wrongly that begin right of or below the coded ones"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.decoding.capabilities import CODEC_NAMES, pynvvideocodec
+from videoloader.decoding.capabilities import CODEC_NAMES, blocks_of, pynvvideocodec
 from videoloader.decoding.primer import PRIMER_PICTURE, can_begin_whole, may_interlace, primer
 from videoloader.device import own_stream, resolve_device
 from videoloader.errors import ConfigurationError, DecodeError, check_positive
@@ -130,7 +130,7 @@ class Session:
         differently, or lets the decoder hold more pictures than the session has room for, comes out wrong,
         without an error.
         """
-        if self.picture is None or _blocks(self.picture) != _blocks(picture):
+        if self.picture is None or blocks_of(self.picture) != blocks_of(picture):
             return True
         same_cut = (self.picture.width, self.picture.height, self.picture.coded_size) == (
             (picture.width, picture.height, picture.coded_size)
@@ -143,7 +143,7 @@ class Session:
 
     def is_set_up_for(self, picture: PictureFormat) -> bool:
         """Whether it fits without setting itself up anew."""
-        return self.picture is not None and _blocks(self.picture) == _blocks(picture) and self.fits(picture)
+        return self.picture is not None and blocks_of(self.picture) == blocks_of(picture) and self.fits(picture)
 
     def can_show(self, picture: PictureFormat) -> bool:
         """Whether it fits, or can be made to: by a picture of another size in between."""
@@ -163,7 +163,7 @@ class Session:
 
     def _prepare(self, picture: PictureFormat) -> None:
         last, self.picture = self.picture, picture
-        if last is None or _blocks(last) != _blocks(picture):
+        if last is None or blocks_of(last) != blocks_of(picture):
             self._buffering = picture.buffering
             if last is not None:
                 self._reconfigure(picture)
@@ -205,11 +205,6 @@ class Session:
 def _refusal(error: Exception) -> SessionError:
     reason = " ".join(str(error).split()) or type(error).__name__
     return SessionError(f"NVDEC refuses it: {reason[:300]}")
-
-
-def _blocks(picture: PictureFormat) -> tuple[int, int]:
-    """The coded size in blocks of 16; coded sizes that differ by less pass for the same, which is the safe side."""
-    return (picture.width + 15) // 16, (picture.height + 15) // 16
 
 
 class SessionPool:
