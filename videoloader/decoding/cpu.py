@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 import av
 import av.error
@@ -107,16 +108,21 @@ class CpuDecoder:
         """
         outcome, clean = RunOutcome(), True
         expected = outcome.missing
+        coming = iter(packets)
+        if (first := next(coming, None)) is None:
+            return outcome
         codec, configs = index.stream.codec, index.packet_config
-        opened: _Open | None = None
-        lacks_data: Callable[[bytes | memoryview], bool] | None = None
+        number, config = first.number, configs[first.number]
+        opened = self._take(index, number, first.data, strict=strict, fresh=fresh)
+        context, packets = opened.context, chain((first,), coming)
+        del first  # what is read in one piece with it would stay in memory
+        lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
         check = Vp8Check(index) if codec == "vp8" else None
         previous: int | None = None
-        came = number = 0
-        config = -1
+        came = 0
         # Where a run begins with no keyframe, of the packets whose pictures came out. Decoders of MPEG-4 make up the
         # picture that is missing there, and give it out as that of the packet which refers to it.
-        given: set[int | None] | None = None
+        given: set[int | None] | None = None if index.packet_key[number] else set()
 
         def take(frames: list[av.VideoFrame]) -> None:
             nonlocal came
@@ -133,11 +139,6 @@ class CpuDecoder:
                     sink(frame.pts, frame)
 
         for number, data, wanted, headers, _ in packets:
-            if opened is None:
-                opened = self._take(index, number, data, strict=strict, fresh=fresh)
-                context, config = opened.context, int(configs[number])
-                lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
-                given = None if index.packet_key[number] else set()
             if wanted:
                 expected.add(number)
             if configs[number] != config or (headers and _brings_others(index, number, data)):
@@ -157,13 +158,13 @@ class CpuDecoder:
                 if not fresh:
                     break
             previous = number
-        if opened is not None and (expected or came < outcome.fed or given is not None):
+        if expected or came < outcome.fed or given is not None:
             # What is held back may be damaged, and what has come refer to it.
             try:
                 take(context.decode(None))
             except av.error.FFmpegError as error:
                 outcome.refused[number] = str(error.strerror)
-        if opened is not None and opened.key is not None and clean and not outcome.signs:
+        if opened.key is not None and clean and not outcome.signs:
             self._give_back(opened)
         return outcome
 
