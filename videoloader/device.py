@@ -16,6 +16,7 @@ import torch
 
 from videoloader.errors import ConfigurationError
 from videoloader.order.ranks import local_rank
+from videoloader.shared_memory import MemoryBlock, new_block, own_block
 
 _GPU_PACKAGES = ("PyNvVideoCodec", "cupy")
 
@@ -139,10 +140,14 @@ class HostMemory:
     glibc returns memory of 32 MiB and more to the system at once, which clears each page again when it is first
     written: 4 % of the time that small videos take to decode on 2 cores.
     The two pieces that came back last are kept, one to be filled while the consumer has another.
+
+    Args:
+        shared: whether other processes can be given it; see ``shared_memory``.
     """
 
-    def __init__(self) -> None:
-        self._free: deque[torch.Tensor] = deque(maxlen=2)
+    def __init__(self, shared: bool = False) -> None:
+        self._new = new_block if shared else own_block
+        self._free: deque[MemoryBlock] = deque(maxlen=2)
 
     def __reduce__(self) -> tuple[type[HostMemory], tuple[()]]:
         return HostMemory, ()
@@ -153,10 +158,10 @@ class HostMemory:
         try:
             block = self._free.pop()
         except IndexError:
-            block = torch.empty(needed, dtype=torch.uint8)
-        if not needed <= len(block) <= 2 * needed:
-            block = torch.empty(needed, dtype=torch.uint8)
+            block = self._new(needed)
+        if not needed <= len(block.memory) <= 2 * needed:
+            block = self._new(needed)
         # All tensors in this memory refer to the array, and none to the block.
-        memory = block.numpy()[:needed]
+        memory = block.memory[:needed]
         weakref.finalize(memory, self._free.append, block).atexit = False
         return torch.from_numpy(memory).view(dtype).view(tuple(size))

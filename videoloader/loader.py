@@ -101,16 +101,19 @@ class VideoLoader:
             ``"contiguous"``: each takes a range of the epoch's order. ``"stick_to_shard"``: each takes a range of the
             data set, the same in every epoch, and the order is within it, so that caches stay warm. ``ByColumn``: each
             takes what a column of the data set gives to its node, such as tars on a local disk. Default: ``"strided"``.
-        num_workers: int. Threads that feed NVDEC, or decode on the CPU. There they share Python's lock: with small
-            videos, of which a frame takes a fraction of a millisecond, one process keeps some 8 cores busy.
-            ``interop.torch.ClipDataset`` in the processes of a DataLoader has no such limit. With 0 the thread that
-            asks for a batch indexes, plans, decodes and transforms it then, so that a debugger stops in your
-            transforms; the batches are the same. Default: five for two NVDEC engines, else one for each core.
+        num_workers: int. Threads that feed NVDEC, or decode on the CPU. With 0 the thread that asks for a batch
+            indexes, plans, decodes and transforms it then, so that a debugger stops in your transforms; the batches
+            are the same. Default: five for two NVDEC engines, else one for each core.
         decode: str. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device. With ``"auto"`` NVDEC
             decodes, the CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the
             same. JPEG files then go to the GPU's JPEG engines where nvImageCodec is installed. Default: ``"auto"``.
         cpu_workers: int. Threads that decode beside NVDEC with ``decode="auto"``. Default: half of the cores that this
             process may use, shared with the other processes of the machine (``LOCAL_WORLD_SIZE``).
+        num_processes: int. Processes in which these threads have clips decoded on the CPU, at most one for each, so
+            that they do not wait for Python's lock. Each takes some 150 MB. They start one after the other once there
+            is work for them, need no ``if __name__ == "__main__":``, and run nothing of yours; a clip over which one
+            dies is a DecodeError. Remote videos are read by the threads. Default: one for each of more than four
+            threads where the device is the CPU of a Linux machine, else 0.
         prefetch: int. Batches in the making while one is used. In the order of the data set and with ``ShuffleVideos``
             half of them are planned at once, and a GOP that several of those need is decoded once. With
             ``num_workers=0`` there are none. Default: enough for two clips a thread, in those orders twice that.
@@ -184,6 +187,7 @@ class VideoLoader:
         num_workers: int | None = None,
         decode: Decode = "auto",
         cpu_workers: int | None = None,
+        num_processes: int | None = None,
         prefetch: int | None = None,
         gop_cache: int = 0,
         collate: Collate = "stack",
@@ -210,7 +214,13 @@ class VideoLoader:
         order = order_of(shuffle)
         rank, ranks = shard_of(shard_id, num_shards)
         # Kept from epoch to epoch, since its threads own open decoders.
-        self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
+        self._workers = DecodeWorkers(
+            self.device,
+            decode=decode,
+            num_workers=num_workers,
+            cpu_workers=cpu_workers,
+            num_processes=num_processes,
+        )
         threads = self._workers.num_workers + self._workers.cpu_workers
         self._prefetch, self._planned_at_once = _how_far_ahead(threads, batch_size, order, prefetch)
         check_integer("gop_cache", gop_cache, 0)

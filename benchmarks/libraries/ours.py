@@ -35,6 +35,9 @@ def random_clips(files: list[str], seconds: float, warmup: float, **arguments: A
     """Clips a second of random clips; the arguments are VideoLoader's."""
     mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
     with loading(files, mode, batch_size=BATCH, **arguments) as (loader, batches):
+        if arguments["device"] == "cpu":  # until the loader's processes have started
+            for _ in range(2 * arguments["num_workers"]):
+                next(batches)
         clips = rate(lambda: clips_of(next(batches)), seconds, warmup)
         return {"clips/s": clips, "packets/frame": _cost(loader)}
 

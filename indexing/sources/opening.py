@@ -102,7 +102,7 @@ def _open_name(name: str) -> ByteSource:
         return _open_member(open_archive(zipped[2]), zipped[1])
     container, member = (name, "") if _CHAINED.match(name) else _split_member(name)
     if not member:
-        if _is_remote(container):
+        if is_remote(container):
             return RemoteSource(container)
         return FileSource(_local_path(container))
     if os.path.isdir(_local_path(container)):
@@ -136,7 +136,7 @@ def open_archive(name: str) -> ByteSource:
     Raises:
         SourceError, ConfigurationError: as for ``open_source``.
     """
-    if not _is_remote(name):
+    if not is_remote(name):
         return FileSource(_local_path(name))
     kept = _kept_remote(name, os.getpid())
     if kept.has_changed:
@@ -145,7 +145,8 @@ def open_archive(name: str) -> ByteSource:
     return kept
 
 
-def _is_remote(name: str) -> bool:
+def is_remote(name: str) -> bool:
+    """Whether a name is for fsspec."""
     return bool(_URL.match(name) or _CHAINED.match(name)) and not _LOCAL_URL.match(name) and not os.path.exists(name)
 
 

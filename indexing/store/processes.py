@@ -21,6 +21,27 @@ from videoloader.errors import IndexingError, VideoLoaderError
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
 
 
+def start_process(serve: Callable[..., None], *arguments: str) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
+    """Start a process that shares a pipe with this one, and give the process and this end of the pipe.
+
+    Args:
+        serve: a function of a module; the process calls it with the descriptor of its end of the pipe.
+        arguments: that the function gets after that.
+
+    Raises:
+        OSError: the system starts no more processes.
+    """
+    ours, theirs = Pipe()
+    called = f"{serve.__name__}({theirs.fileno()}, *{arguments!r})"
+    start = f"import sys; sys.path[:] = {sys.path!r}; from {serve.__module__} import {serve.__name__}; {called}"
+    with theirs:
+        # In a session of its own: Ctrl-C is for the process that is in charge.
+        process = subprocess.Popen(
+            [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
+        )
+    return process, ours
+
+
 class Keyed(Protocol):
     """A task, or its answer: both can be pickled, and have the same key."""
 
@@ -39,14 +60,7 @@ class _Worker:
     """A process, and the tasks that it has not answered yet."""
 
     def __init__(self, answer: Callable[[Any], Any]) -> None:
-        self.connection, theirs = Pipe()
-        served = f"{theirs.fileno()}, {answer.__module__!r}, {answer.__name__!r}"
-        start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({served})"
-        # In a session of its own: Ctrl-C is for the process that is in charge.
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
-        )
-        theirs.close()
+        self._process, self.connection = start_process(serve, answer.__module__, answer.__name__)
         self.has_begun = False
         self.waiting: dict[str, Any] = {}
 

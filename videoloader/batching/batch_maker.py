@@ -38,9 +38,9 @@ from videoloader.error_notes import note
 from videoloader.errors import CorruptFramesError, DecodeError
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.cancellation import CancelToken
-from videoloader.reading.clip_reader import ClipReader, ClipsReport
+from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt
-from videoloader.reading.workers import DecodeWorkers
+from videoloader.reading.workers import DecodeWorkers, Reader
 from videoloader.threads import executor_of
 from videoloader.transforms import Module, Operation
 from videoloader.transforms.operations import IN_TRANSFORM, BatchFunction
@@ -156,7 +156,7 @@ class BatchMaker:
     ) -> None:
         self._workers, self._transforms = workers, transforms
         self._layout, self._device = layout, device
-        self._memory = decoding_memory(transforms, layout, device)
+        self._memory = decoding_memory(transforms, layout, device, workers.num_processes > 0)
         self._cache, self._on_error, self._on_corrupt = cache, on_error, on_corrupt
         self._forget_threads()
         after_fork(self._forget_threads)
@@ -305,7 +305,7 @@ class BatchMaker:
         return self._on_error if isinstance(error, UNREADABLE) else "raise"
 
     def _make_replaced(
-        self, row: BatchRow, decoding: _DecodingBatch, reader: ClipReader, decode: Decode
+        self, row: BatchRow, decoding: _DecodingBatch, reader: Reader, decode: Decode
     ) -> ClipsReport | None:
         """Decode by itself a clip whose job failed; if that fails too, skip it (None) or try clips in its place."""
         planned, clip, failed, tried = row.clip, row.clip, 0, 1

@@ -16,15 +16,14 @@ from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
 from videoloader.errors import DecodeError, SourceError, UnsupportedError
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.sources import reopen_source
 from videoloader.order.clip_table import EntryFrames
 from videoloader.packets.decode_plan import gops_in_common
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
-from videoloader.reading.clip_reader import ClipReader, ClipsReport
+from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
-from videoloader.reading.workers import DecodeWorkers
+from videoloader.reading.workers import DecodeWorkers, Reader
 
 # The video is to blame, not the caller: what ``on_error`` is about.
 UNREADABLE = (DecodeError, SourceError, UnsupportedError)
@@ -90,7 +89,7 @@ def decode_rows(
     video: EntryFrames,
     output: OutputSpec,
     cache: FrameCache | None,
-    reader: ClipReader,
+    reader: Reader,
     decode: Decode,
     token: CancelToken | None = None,
     on_corrupt: OnCorrupt = "keep",
@@ -109,7 +108,7 @@ def decode_rows(
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
         CorruptFramesError: frames are damaged, and are not to be kept.
     """
-    source = reopen_source(video.entry.path) if video.source is None else video.source
+    source = video.entry.path if video.source is None else video.source
     with profiler_range("decode", reader.device):
         report = reader.read(
             source,

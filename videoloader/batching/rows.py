@@ -56,9 +56,16 @@ class FrameMemory(NamedTuple):
         return BatchRow(clip, frames, whole_clip(clip.frame_numbers, clip.drawn.geometry, slots))
 
 
-def decoding_memory(transforms: TransformPlan, layout: Layout, device: torch.device) -> FrameMemory:
-    """The kind of memory that decoding writes to: the batch's own, or uint8 planes if pixels are transformed later."""
-    return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device, HostMemory())
+def decoding_memory(
+    transforms: TransformPlan, layout: Layout, device: torch.device, shared: bool = False
+) -> FrameMemory:
+    """The kind of memory that decoding writes to: the batch's own, or uint8 planes if pixels are transformed later.
+
+    Args:
+        transforms, layout, device: of the batch.
+        shared: whether other processes write to it.
+    """
+    return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device, HostMemory(shared))
 
 
 def arrange_rows(

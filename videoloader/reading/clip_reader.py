@@ -18,7 +18,7 @@ from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
 from videoloader.errors import DecodeError, IndexingError, SourceError, StaleIndexError, UnsupportedError
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
-from videoloader.indexing.sources import SourceState, check_unchanged
+from videoloader.indexing.sources import SourceState, check_unchanged, reopen_source
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.packets.run_start import Correction, WrongIndexError
 from videoloader.padding import CONSTANT_FRAME
@@ -79,7 +79,7 @@ class ClipReader:
 
     def read(
         self,
-        source: ByteSource,
+        source: ByteSource | str,
         index: VideoIndex,
         clips: Sequence[ClipSlots],
         output: OutputSpec,
@@ -94,7 +94,7 @@ class ClipReader:
         """Decode the frames of some clips of one video, each once, and write them into their slots.
 
         Args:
-            source: of the video.
+            source: of the video, or the path that leads to it.
             index: of the video.
             clips: the frames wanted. On a CUDA device nothing else may be under way in their slots' memory.
             output: the pixel values wanted.
@@ -115,6 +115,7 @@ class ClipReader:
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
         begin = time.perf_counter()
+        source = reopen_source(source) if isinstance(source, str) else source
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
         numbers = numbers[numbers != CONSTANT_FRAME]
         index.check_range(numbers)

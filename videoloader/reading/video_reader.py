@@ -20,11 +20,11 @@ from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import WrongIndexError
 from videoloader.reading.cancellation import CancelToken
-from videoloader.reading.clip_reader import ClipReader, ClipsReport, reader_of_thread
+from videoloader.reading.clip_reader import ClipsReport, reader_of_thread
 from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
 from videoloader.reading.decode_job import ClipSlots, DecodeJob, split_clips, whole_clip, whole_job
 from videoloader.reading.stream import stream_in_threads
-from videoloader.reading.workers import share_of_cores, workers_of_device
+from videoloader.reading.workers import Reader, share_of_cores, workers_of_device
 
 
 class VideoReader:
@@ -116,7 +116,7 @@ class VideoReader:
         output: OutputSpec,
         job: DecodeJob,
         token: CancelToken,
-        reader: ClipReader,
+        reader: Reader,
         decode: Decode,
         threads: int = 1,
     ) -> ClipsReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -11,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 
@@ -21,30 +22,35 @@ from videoloader.errors import ConfigurationError, check_integer
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
+from videoloader.reading.reader_processes import ProcessReader, ReaderProcesses
+from videoloader.shared_memory import can_share
 from videoloader.threads import executor_of
 
 T = TypeVar("T")
+Reader: TypeAlias = ClipReader | ProcessReader
 
 # How much the last job counts in the running mean of what jobs take.
 _NEWEST = 0.1
 # Pixels that a JPEG engine decodes in about the time of Python's part of an image (H200).
 _JPEG_PIXELS = 1 << 19
+# Threads that decode small videos in one process without waiting much for Python's lock.
+_MOST_THREADS_ALONE = 4
 # Seconds. Long enough that another thread wakes up and takes Python's lock.
 _FOR_OTHERS = 20e-6
 
 
 @dataclass(eq=False)
 class _Job(Generic[T]):
-    make: Callable[[ClipReader, Decode], T]
+    make: Callable[[Reader, Decode], T]
     kind: tuple[str, int]  # jobs of one kind take time in proportion to their packets
     packets: int
     threads: int  # that may work at once while this is the oldest job
     future: Future[T] = field(default_factory=Future)
 
-    def run(self, device: torch.device, decode: Decode) -> None:
+    def run(self, reader: Reader, decode: Decode) -> None:
         if self.future.set_running_or_notify_cancel():
             try:
-                self.future.set_result(self.make(reader_of_thread(device), decode))
+                self.future.set_result(self.make(reader, decode))
             except BaseException as error:
                 self.future.set_exception(error)
                 # The error's traceback holds this frame and its caller's: while one of them knows the future, which
@@ -69,9 +75,11 @@ class DecodeWorkers:
             engines, or one for each core. With 0 a job is done when it is submitted, by the thread that does.
         cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
             process may use, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). None beside 0 others.
+        num_processes: that decode on the CPU for these threads; see ``ReaderProcesses``. Default: one for each
+            of more than four threads where the device is the CPU, else none.
 
     Attributes:
-        num_workers, cpu_workers: as they came out.
+        num_workers, cpu_workers, num_processes: as they came out.
 
     Raises:
         ConfigurationError: a number below 0, or an engine that the device does not have.
@@ -84,6 +92,7 @@ class DecodeWorkers:
         decode: Decode = "auto",
         num_workers: int | None = None,
         cpu_workers: int | None = None,
+        num_processes: int | None = None,
     ) -> None:
         if decode == "nvdec" and device.type != "cuda":
             raise ConfigurationError(f"decode is 'nvdec', but the device is {str(device)!r}")
@@ -98,10 +107,25 @@ class DecodeWorkers:
         check_integer("cpu_workers", cpu_workers, 0)
         self.num_workers = num_workers
         self.cpu_workers = cpu_workers if num_workers and uses_nvdec and decode == "auto" else 0
+        on_cpu = device.type == "cpu" and can_share() and bool(sys.executable)
+        if num_processes is None:
+            num_processes = num_workers if on_cpu and num_workers > _MOST_THREADS_ALONE else 0
+        check_integer("num_processes", num_processes, 0)
+        if num_processes and not on_cpu:
+            raise ConfigurationError(
+                f"num_processes is {num_processes}, but processes decode for device 'cpu' and on Linux only: write 0"
+            )
+        self.num_processes = min(num_processes, num_workers)
         self._start()
         after_fork(self._start)
 
+    def _reader(self) -> Reader:
+        """The calling thread's."""
+        local = reader_of_thread(self._device)
+        return local if self._processes is None else ProcessReader(local, self._processes)
+
     def _start(self) -> None:
+        self._processes = ReaderProcesses(self.num_processes) if self.num_processes else None
         self._main = executor_of(self.num_workers, "videoloader-decode")
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
         self._lock = threading.Lock()
@@ -112,7 +136,7 @@ class DecodeWorkers:
         self._waiting_for_cpu: deque[_Job[Any]] = deque()
         self._nvdec_seconds, self._cpu_seconds = _Times(), _Times()
 
-    def submit(self, make: Callable[[ClipReader, Decode], T], index: VideoIndex, packets: int) -> Future[T]:
+    def submit(self, make: Callable[[Reader, Decode], T], index: VideoIndex, packets: int) -> Future[T]:
         """Have a job done.
 
         Args:
@@ -121,7 +145,7 @@ class DecodeWorkers:
             packets: that will be decoded, about.
         """
         if not self.num_workers:
-            return self._main.submit(lambda: make(reader_of_thread(self._device), self._decode))
+            return self._main.submit(lambda: make(self._reader(), self._decode))
         pixels = index.stream.width * index.stream.height
         # Only "auto" leaves a choice. That NVDEC cannot decode a video is the error of the job, not of its caller.
         engine = choose_engine(index, self._device, self._decode) if self._decode == "auto" else self._decode
@@ -190,7 +214,7 @@ class DecodeWorkers:
             with suppress(RuntimeError):  # at the interpreter's end this thread does what is left
                 self._start_work()  # more may take the next one
             start = time.perf_counter()
-            job.run(self._device, self._decode)
+            job.run(self._reader(), self._decode)
             self._nvdec_seconds.add(job, time.perf_counter() - start)
             del job  # see _Job.run
             self._call_help()
@@ -211,7 +235,7 @@ class DecodeWorkers:
     def _help(self) -> None:
         while (job := self._take_for_cpu()) is not None:
             start = time.perf_counter()
-            job.run(self._device, "cpu")
+            job.run(self._reader(), "cpu")
             self._cpu_seconds.add(job, time.perf_counter() - start)
             del job  # see _Job.run
 

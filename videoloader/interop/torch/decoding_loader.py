@@ -164,6 +164,7 @@ class DecodingLoader:
         num_workers: int | None = None,
         decode: Decode = "auto",
         cpu_workers: int | None = None,
+        num_processes: int | None = None,
         prefetch: int | None = None,
         gop_cache: int = 0,
         collate: Collate = "stack",
@@ -191,7 +192,13 @@ class DecodingLoader:
         self._seed, self._on_error, self._on_corrupt, self._replace_with = seed, on_error, on_corrupt, replace_with
         shard = shard_of_environment()
         clip_rng(seed, 0, 0)  # says now what is wrong with a seed
-        self._workers = DecodeWorkers(self.device, decode=decode, num_workers=num_workers, cpu_workers=cpu_workers)
+        self._workers = DecodeWorkers(
+            self.device,
+            decode=decode,
+            num_workers=num_workers,
+            cpu_workers=cpu_workers,
+            num_processes=num_processes,
+        )
         self._maker = BatchMaker(
             self._workers,
             plan,

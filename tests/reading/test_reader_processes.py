@@ -1,0 +1,223 @@
+"""Clips made in other processes: the same frames, marks, errors and warnings as in threads, whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from image_files import write_frames
+from waiting import becomes
+
+import videoloader as vl
+import videoloader.reading.workers
+from videoloader.convert import Geometry, OutputSpec
+from videoloader.device import HostMemory
+from videoloader.errors import DecodeError, SourceError, StaleIndexError, VideoLoaderError
+from videoloader.indexing import VideoIndex, build_index, open_source
+from videoloader.indexing.sources import state_of
+from videoloader.reading import reader_processes
+from videoloader.reading.cancellation import CancelToken, ReadCancelled
+from videoloader.reading.clip_reader import ClipReader
+from videoloader.reading.decode_job import ClipSlots, whole_clip
+from videoloader.reading.reader_processes import ProcessReader, ReaderProcesses
+from videoloader.reading.workers import DecodeWorkers
+
+Sample = Callable[[str], Path]
+CPU = torch.device("cpu")
+
+
+class Waiting(ReaderProcesses):
+    """Processes for which threads wait, in place of reading by themselves until they have started."""
+
+    def take(self) -> Any:
+        taken: list[Any] = [None]
+
+        def is_taken() -> bool:
+            taken[0] = taken[0] or super(Waiting, self).take()
+            return taken[0] is not None
+
+        assert becomes(is_taken)
+        return taken[0]
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ReaderProcesses]:
+    """One process, which takes a second or two to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+        yield Waiting(1)
+
+
+@pytest.fixture
+def only_there(processes: ReaderProcesses, monkeypatch: pytest.MonkeyPatch) -> ProcessReader:
+    """A reader whose thread cannot read by itself."""
+    reader = ProcessReader(ClipReader(CPU), processes)
+    monkeypatch.setattr(reader, "_local", None)
+    return reader
+
+
+def pid_of(pool: ReaderProcesses) -> int:
+    pool.give_back(pool.take())
+    (process,) = pool._all
+    return process._process.pid
+
+
+def slots_for(index: VideoIndex, frames: list[int], memory: HostMemory | None = None) -> ClipSlots:
+    height, width = index.stream.display_size
+    slots = (memory or HostMemory(shared=True)).allocate((len(frames), 3, height, width), torch.uint8)
+    return whole_clip(np.array(frames), Geometry((0, 0, height, width), (height, width)), slots.zero_())
+
+
+def read(reader: Any, path: Path, frames: list[int], **settings: Any) -> torch.Tensor:
+    index = build_index(open_source(str(path)))
+    clip = slots_for(index, frames)
+    reader.read(str(path), index, [clip], settings.pop("output", OutputSpec()), **settings)
+    return clip.slots
+
+
+@pytest.mark.parametrize("name", ["h264_mp4", "hevc_mp4", "vp9_webm", "mpeg2_ts"])
+def test_frames_are_those_of_a_thread(name: str, sample: Sample, only_there: ProcessReader) -> None:
+    path, frames = sample(name), [7, 3, 3, -1, 20]
+    assert torch.equal(read(only_there, path, frames), read(ClipReader(CPU), path, frames))
+
+
+def test_a_loader_gives_the_same_batches_with_processes(sample: Sample, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+    monkeypatch.setattr(videoloader.reading.workers, "ReaderProcesses", Waiting)
+    folder = write_frames(tmp_path / "frames", [f"{number}.png" for number in range(24)])
+    data = vl.VideoDataset.from_paths([*(sample(name) for name in ("h264_mp4", "vp9_webm")), folder] * 3)
+    transforms = [vl.RandomResizedCrop(24), vl.RandomHorizontalFlip(), vl.ColorJitter(0.4)]
+    settings: dict[str, Any] = dict(batch_size=3, device="cpu", transforms=transforms, shuffle=True, num_workers=1)
+    mode = vl.RandomWindow(4, stride=2, pad="edge")
+    expected = [batch.frames for batch in vl.VideoLoader(data, mode, num_processes=0, **settings)]
+    loader = vl.VideoLoader(data, mode, num_processes=1, **settings)
+    given = [batch.frames for batch in loader]
+    assert len(given) == len(expected) == 3
+    assert all(map(torch.equal, given, expected))
+    pid = pid_of(loader._workers._processes)
+    del loader
+    assert becomes(lambda: not os.path.exists(f"/proc/{pid}"))  # no process outlives its loader
+
+
+def test_memory_that_a_process_wrote_to_is_used_again(sample: Sample, only_there: ProcessReader) -> None:
+    path, memory = sample("h264_mp4"), HostMemory(shared=True)
+    index = build_index(open_source(str(path)))
+    places = set()
+    for frame in range(12):
+        clip = slots_for(index, [frame], memory)
+        only_there.read(str(path), index, [clip], OutputSpec())
+        assert torch.equal(clip.slots[0], vl.Video(path, device="cpu")[frame])
+        places.add(clip.slots.data_ptr())
+        del clip
+    assert len(places) == 1
+
+
+def test_errors_are_those_of_a_thread(sample: Sample, tmp_path: Path, only_there: ProcessReader) -> None:
+    path = tmp_path / "clip.mp4"
+    path.write_bytes(sample("h264_mp4").read_bytes())
+    index, state = build_index(open_source(str(path))), state_of(open_source(str(path)))
+    os.utime(path, (1, 1))
+    with pytest.raises(StaleIndexError, match=r"clip\.mp4"):
+        only_there.read(str(path), index, [slots_for(index, [0])], OutputSpec(), state=state)
+    path.unlink()
+    with pytest.raises(SourceError, match=r"clip\.mp4") as told:
+        only_there.read(str(path), index, [slots_for(index, [0])], OutputSpec())
+    assert told.value.source == str(path)
+
+
+def test_damage_is_marked(sample: Sample, tmp_path: Path, only_there: ProcessReader) -> None:
+    data = bytearray(sample("h264_mp4").read_bytes())
+    path = tmp_path / "damaged.mp4"
+    path.write_bytes(data)
+    index = build_index(open_source(str(path)))
+    start, size = int(index.packet_offset[5]), int(index.packet_size[5])
+    data[start + size // 3 : start + size] = bytes(size - size // 3)
+    path.write_bytes(data)
+    frames = list(range(12))
+    here, there = slots_for(index, frames), slots_for(index, frames)
+    ClipReader(CPU).read(str(path), index, [here], OutputSpec())
+    report = only_there.read(str(path), index, [there], OutputSpec())
+    assert here.corrupt.any()
+    assert np.array_equal(here.corrupt, there.corrupt)
+    assert report.corrupt_frames == here.corrupt.sum()
+
+
+class _Ends:
+    """Ends the process that it is sent to."""
+
+    def __reduce__(self) -> tuple[Any, tuple[int]]:
+        return os._exit, (3,)
+
+
+def test_a_clip_over_which_processes_die_is_an_error_and_others_are_not(
+    sample: Sample, only_there: ProcessReader
+) -> None:
+    path = sample("h264_mp4")
+    with pytest.raises(DecodeError, match=r"2 processes died over it, the last with exit status 3"):
+        read(only_there, path, [1], output=_Ends())
+    assert torch.equal(read(only_there, path, [1]), read(ClipReader(CPU), path, [1]))
+
+
+def test_a_process_that_is_killed_while_it_waits_is_replaced(sample: Sample, processes: ReaderProcesses) -> None:
+    pid = pid_of(processes)
+    os.kill(pid, signal.SIGKILL)
+    assert becomes(lambda: processes._all[0]._process.poll() is not None)
+    assert pid_of(processes) != pid
+
+
+def test_a_read_is_cancelled(sample: Sample, only_there: ProcessReader) -> None:
+    path, token = sample("h264_mp4"), CancelToken()
+    index = build_index(open_source(str(path)))
+    clip = slots_for(index, list(range(len(index))))
+
+    def read_for_ever() -> None:
+        while True:
+            only_there.read(str(path), index, [clip], OutputSpec(), token=token)
+
+    timer = threading.Timer(0.1, token.cancel)
+    timer.start()
+    with pytest.raises(ReadCancelled):
+        read_for_ever()
+    timer.join()
+
+
+def test_warnings_come_once(sample: Sample, tmp_path: Path, only_there: ProcessReader) -> None:
+    path = sample("h264_mp4")
+    index = build_index(open_source(str(path)))
+    hdr = replace(index, stream=replace(index.stream, color_transfer=16))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for frame in (0, 1):
+            only_there.read(str(path), hdr, [slots_for(index, [frame])], OutputSpec())
+    assert [str(each.message)[:14] for each in told] == ["HDR video (pq)"]
+
+
+def test_sources_of_this_process_are_read_in_it(sample: Sample, processes: ReaderProcesses) -> None:
+    path = sample("h264_mp4")
+    source = open_source(path.read_bytes())
+    index = build_index(source)
+    clip = slots_for(index, [4])
+    ProcessReader(ClipReader(CPU), processes).read(source, index, [clip], OutputSpec())
+    assert torch.equal(clip.slots[0], vl.Video(path, device="cpu")[4])
+
+
+def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Sample) -> None:
+    monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+    monkeypatch.setattr(reader_processes.sys, "executable", "/bin/false")
+    pool = ReaderProcesses(1)
+    with pytest.raises(VideoLoaderError, match=r"no process can be started with /bin/false .*num_processes=0"):
+        becomes(lambda: pool.take() is not None)
+
+
+def test_processes_are_for_the_cpu() -> None:
+    with pytest.raises(vl.ConfigurationError, match="num_processes is 2, but processes decode for device 'cpu'"):
+        DecodeWorkers(torch.device("cuda", 0), num_workers=2, cpu_workers=0, num_processes=2)

@@ -1,0 +1,308 @@
+"""Clips made in other processes, each with a Python's lock of its own.
+
+Threads of one process keep some eight cores busy with small videos: more wait for Python's lock. The processes are
+started afresh, without a fork, and know nothing of the program that started them. They write frames into the memory
+of the batch, which both share, and are told a few hundred bytes for a clip.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from multiprocessing.reduction import send_handle
+from typing import Any
+
+from videoloader.convert import OutputSpec
+from videoloader.decoding import Decode
+from videoloader.decoding.frame_cache import FrameCache
+from videoloader.errors import DecodeError, VideoLoaderError
+from videoloader.indexing import ByteSource, VideoIndex
+from videoloader.indexing.sources import SourceState
+from videoloader.indexing.sources.opening import is_remote
+from videoloader.indexing.store.processes import start_process
+from videoloader.packets.decode_plan import DecodePlan
+from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.clip_reader import ClipReader, ClipsReport
+from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.reader_process import Answer, Order, Told, WantedClip, serve
+from videoloader.shared_memory import Place, SharedBlock, block_of, new_block, numbers_in_use
+
+# Seconds between two looks at whether an order has been cancelled.
+_LOOK_UP = 0.05
+# Orders that threads have carried out themselves before processes are started, one with each order from then on: to
+# start one takes two seconds of a core, which a few clips do not pay.
+_ORDERS_BEFORE = 32
+# Processes that may die over a clip before it is given up.
+_MOST_DEATHS = 2
+# Indexes that a process keeps.
+_MOST_INDEXES = 16
+_numbers = count()
+_number_of_index: weakref.WeakKeyDictionary[VideoIndex, int] = weakref.WeakKeyDictionary()
+
+
+def _number_of(index: VideoIndex) -> int:
+    """A number that no other index has, or has had."""
+    number = _number_of_index.get(index)
+    return _number_of_index.setdefault(index, next(_numbers)) if number is None else number
+
+
+class _Process:
+    """One of the processes, and what it knows."""
+
+    def __init__(self) -> None:
+        self._process, self._connection = start_process(serve)
+        self.has_begun = False
+        # The numbers of what it knows; of indexes those used last.
+        self._indexes: OrderedDict[int, None] = OrderedDict()
+        self._blocks: set[int] = set()
+        self._cancelled = new_block(1)
+        self._send_block(self._cancelled)
+
+    def is_ready(self) -> bool:
+        """Whether it has started, which takes a second or two.
+
+        Raises:
+            EOFError, ConnectionError: it has died.
+        """
+        if self._connection.poll():
+            self._connection.recv()
+            self.has_begun = True
+        return self.has_begun
+
+    def make(
+        self,
+        path: str,
+        index: VideoIndex,
+        clips: Sequence[tuple[ClipSlots, SharedBlock, Place]],
+        output: OutputSpec,
+        state: SourceState | None,
+        plan: DecodePlan | None,
+        token: CancelToken,
+    ) -> Answer:
+        """Have clips made, as by ``ClipReader.read``, and wait for them.
+
+        Raises:
+            EOFError, ConnectionError: it has died.
+        """
+        in_use = numbers_in_use()
+        gone = [block for block in self._blocks if block not in in_use]
+        new = {block.number: block for _, block, _ in clips if block.number not in self._blocks}
+        self._blocks.difference_update(gone)
+        self._blocks.update(new)
+        number = _number_of(index)
+        told = None if number in self._indexes else index
+        self._indexes[number] = None
+        self._indexes.move_to_end(number)
+        forgotten = [self._indexes.popitem(last=False)[0]] if len(self._indexes) > _MOST_INDEXES else []
+        wanted = [
+            WantedClip(clip.frame_numbers, clip.geometry, clip.positions, len(clip.corrupt), block.number, place)
+            for clip, block, place in clips
+        ]
+        self._cancelled.memory[0] = 0
+        self._connection.send(Order(forgotten, gone, path, number, told, list(new), wanted, output, state, plan))
+        for block in new.values():
+            self._send_block(block)
+        while not self._connection.poll(_LOOK_UP):
+            self._cancelled.memory[0] = token.cancelled
+        answer: Answer = self._connection.recv()
+        return answer
+
+    def _send_block(self, block: SharedBlock) -> None:
+        send_handle(self._connection, block.descriptor, self._process.pid)
+
+    def let_go(self) -> None:
+        """Called in a forked process, which this one is not there for."""
+        self._connection.close()
+
+    def end(self) -> int:
+        """End it, and give its exit status."""
+        self._connection.close()
+        self._process.kill()
+        return self._process.wait()
+
+
+class ReaderProcesses:
+    """Processes that make clips on the CPU, each for one thread at a time.
+
+    Args:
+        most: of them. They are started as there is work for them, and end with this object.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._owner = most, os.getpid()
+        self._lock = threading.Lock()
+        self._idle: list[_Process] = []
+        self._all: list[_Process] = []
+        self._orders = 0
+        self._finalize = weakref.finalize(self, _end, self._all, self._owner)
+
+    def take(self) -> _Process | None:
+        """A process that waits for an order; None where the thread has to carry it out itself.
+
+        Raises:
+            VideoLoaderError: no process can be started.
+        """
+        with self._lock:
+            self._orders += 1
+            if len(self._all) < self._most and self._orders > _ORDERS_BEFORE:
+                try:
+                    process = _Process()
+                except OSError as error:
+                    raise _not_started(str(error)) from error
+                self._all.append(process)
+                self._idle.insert(0, process)
+            for process in reversed(self._idle.copy()):
+                try:
+                    ready = process.is_ready()
+                except (EOFError, ConnectionError):
+                    self._idle.remove(process)
+                    status = self._remove(process)
+                    if not process.has_begun:
+                        raise _not_started(f"exit status {status}") from None
+                    continue  # it was killed while it had nothing to do
+                if ready:
+                    self._idle.remove(process)
+                    return process
+            return None
+
+    def give_back(self, process: _Process) -> None:
+        """Have a process carry out other orders."""
+        with self._lock:
+            self._idle.append(process)
+
+    def bury(self, process: _Process) -> int:
+        """Have one that died replaced, and give its exit status."""
+        with self._lock:
+            return self._remove(process)
+
+    def _remove(self, process: _Process) -> int:
+        self._all.remove(process)
+        return process.end()
+
+
+def _not_started(why: str) -> VideoLoaderError:
+    return VideoLoaderError(
+        f"no process can be started with {sys.executable} ({why}): num_processes=0 decodes in threads"
+    )
+
+
+def _end(processes: list[_Process], owner: int) -> None:
+    for process in processes:
+        if os.getpid() == owner:
+            process.end()
+        else:
+            process.let_go()
+
+
+class ProcessReader:
+    """Makes clips as a ``ClipReader`` does, in another process where there is one.
+
+    Sources that only this process can open are read here: URLs, for which a program may have registered file systems
+    of its own, and sources that were made in this process.
+
+    Args:
+        local: the calling thread's own reader.
+        processes: shared by threads.
+    """
+
+    def __init__(self, local: ClipReader, processes: ReaderProcesses) -> None:
+        self.device = local.device
+        self._local, self._processes = local, processes
+
+    def read(
+        self,
+        source: ByteSource | str,
+        index: VideoIndex,
+        clips: Sequence[ClipSlots],
+        output: OutputSpec,
+        *,
+        decode: Decode = "auto",
+        cache: FrameCache | None = None,
+        token: CancelToken | None = None,
+        threads: int = 1,
+        state: SourceState | None = None,
+        plan: DecodePlan | None = None,
+    ) -> ClipsReport:
+        """As ``ClipReader.read``.
+
+        Raises:
+            DecodeError: also where processes died over it.
+            VideoLoaderError: no process can be started.
+        """
+        token = token or CancelToken()
+        token.raise_if_cancelled()
+        shared = [_shared(clip) for clip in clips]
+        known = [each for each in shared if each is not None]
+        if isinstance(source, str) and not is_remote(source) and len(known) == len(shared):
+            report = self._make(source, index, known, output, state, plan, token)
+            if report is not None:
+                return report
+        return self._local.read(
+            source,
+            index,
+            clips,
+            output,
+            decode=decode,
+            cache=cache,
+            token=token,
+            threads=threads,
+            state=state,
+            plan=plan,
+        )
+
+    def _make(
+        self,
+        path: str,
+        index: VideoIndex,
+        clips: Sequence[tuple[ClipSlots, SharedBlock, Place]],
+        output: OutputSpec,
+        state: SourceState | None,
+        plan: DecodePlan | None,
+        token: CancelToken,
+    ) -> ClipsReport | None:
+        """None where there is no process yet, or where the index turned out to be wrong."""
+        status = 0
+        for _ in range(_MOST_DEATHS):
+            process = self._processes.take()
+            if process is None:
+                return None
+            try:
+                answer = process.make(path, index, clips, output, state, plan, token)
+            except (EOFError, ConnectionError):
+                status = self._processes.bury(process)
+                continue  # it may have been killed for want of memory
+            except BaseException:
+                self._processes.bury(process)  # nobody knows what it is at
+                raise
+            self._processes.give_back(process)
+            _tell(answer.warnings)
+            if answer.error is not None:
+                raise answer.error
+            if answer.report is None:
+                return None
+            for (clip, _, _), corrupt in zip(clips, answer.corrupt, strict=True):
+                clip.corrupt[clip.positions] = corrupt[clip.positions]
+            return replace(answer.report, index=index)
+        raise DecodeError(f"{_MOST_DEATHS} processes died over it, the last with exit status {status}", index.source)
+
+
+def _shared(clip: ClipSlots) -> tuple[ClipSlots, SharedBlock, Place] | None:
+    found = block_of(clip.slots)
+    return None if found is None else (clip, *found)
+
+
+# What Python keeps for each module, so that it shows a warning once.
+_registry: dict[Any, Any] = {}
+
+
+def _tell(told: Sequence[Told]) -> None:
+    """Give the warnings that were given in another process."""
+    for each in told:
+        warnings.warn_explicit(each.message, each.category, each.filename, each.line, registry=_registry)

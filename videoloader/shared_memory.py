@@ -1,0 +1,119 @@
+"""Memory that other processes on this machine can write to."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+_numbers = count()
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryBlock:
+    """A piece of memory.
+
+    Attributes:
+        memory: uint8, all of it.
+    """
+
+    memory: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedBlock(MemoryBlock):
+    """A piece of memory behind a file descriptor, which may be sent to another process.
+
+    Attributes:
+        descriptor: of the memory, closed when nothing refers to ``memory`` any more.
+        number: that no other block of this process has, or has had.
+    """
+
+    descriptor: int
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    @property
+    def start(self) -> int:
+        """The address of its first byte."""
+        return self.memory.ctypes.data
+
+
+class Place(NamedTuple):
+    """Where a tensor lies in a block, for a process that knows the block.
+
+    Attributes:
+        dtype: of the tensor.
+        offset: of its first element, in elements.
+        size, stride: of the tensor.
+    """
+
+    dtype: torch.dtype
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def tensor(self, memory: npt.NDArray[np.uint8]) -> torch.Tensor:
+        """The tensor at this place of a block."""
+        return torch.from_numpy(memory).view(self.dtype).as_strided(self.size, self.stride, self.offset)
+
+
+@cache
+def can_share() -> bool:
+    """Whether this system has memory without a name that processes can share: Linux has."""
+    try:
+        os.close(os.memfd_create("videoloader"))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+def own_block(size: int) -> MemoryBlock:
+    """A block of so many bytes that no other process can be given."""
+    return MemoryBlock(torch.empty(size, dtype=torch.uint8).numpy())
+
+
+def new_block(size: int) -> SharedBlock:
+    """A block of at least so many bytes, whose tensors ``block_of`` finds."""
+    descriptor = os.memfd_create("videoloader")
+    try:
+        os.ftruncate(descriptor, -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE)
+        memory = map_block(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    weakref.finalize(memory, os.close, descriptor).atexit = False
+    block = SharedBlock(memory, descriptor)
+    _blocks[block.start] = block
+    return block
+
+
+def map_block(descriptor: int) -> npt.NDArray[np.uint8]:
+    """uint8: the memory behind a descriptor, which is not needed for it any more."""
+    return np.frombuffer(mmap.mmap(descriptor, os.fstat(descriptor).st_size), np.uint8)
+
+
+def numbers_in_use() -> set[int]:
+    """The numbers of the blocks that exist."""
+    return {block.number for block in list(_blocks.values())}
+
+
+def block_of(tensor: torch.Tensor) -> tuple[SharedBlock, Place] | None:
+    """The block that a tensor lies in, and its place there; None for memory that is not shared."""
+    address = tensor.data_ptr()
+    for start, block in list(_blocks.items()):
+        if start <= address < start + len(block.memory):
+            offset = (address - start) // tensor.element_size()
+            return block, Place(tensor.dtype, offset, tuple(tensor.shape), tensor.stride())
+    return None
+
+
+# Those that exist, by address.
+_blocks: weakref.WeakValueDictionary[int, SharedBlock] = weakref.WeakValueDictionary()
