@@ -33,7 +33,9 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
     """The index where each packet's configuration is the one in force when decoding starts there.
 
     Sets stay in force until others of their kind and number come, as decoders keep them: over changes of the
-    container's record, too. What a packet brings along counts from that packet on.
+    container's record, too. What a packet brings along counts from that packet on. A record that the container gives
+    out anew, though nothing is known to have come in between, has a number of its own: what is found later in packets
+    before ends there.
 
     Args:
         index: whose packets name the container's records; with ``since`` one that was made here.
@@ -49,24 +51,31 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
     distinct = set(map(tuple, brought.values()))  # most keyframes bring the same
     if since is None and not switched and all(_are_known(codec, records[0], each) for each in distinct):
         return index
-    configs: dict[bytes, int] = {} if since is None else {record: number for number, record in enumerate(records)}
+    configs: list[bytes] = [] if since is None else [*records]
     palettes = dict(zip(records, index.stream.palettes, strict=False))
     column, key = index.packet_config.copy(), index.packet_key.copy()
-    record = records[column[first]]
+    number = int(column[first]) if configs else _MOST_CONFIGURATIONS
+    record = config = records[column[first]]
     sets = sets_of_record(codec, record)
     events = sorted({first, *switched, *brought})
     for packet, following in zip(events, [*events[1:], len(column)], strict=True):
         before, record = record, records[index.packet_config[packet]]
+        anew = packet in switched and (since is None or record == before)
         if packet in switched:
             # The container's record is given out anew, also where it is the same: others may have come in between.
-            known = {} if since is None else sets_of_record(codec, before)
+            known = {} if anew else sets_of_record(codec, before)
             changed = {name: unit for name, unit in sets_of_record(codec, record).items() if known.get(name) != unit}
             sets = merged_sets(sets, changed)
         sets = merged_sets(sets, named_sets(codec, brought.get(packet, ())))
-        config = _record_of(codec, record, sets)
-        if config in configs or len(configs) < _MOST_CONFIGURATIONS:
-            column[packet:following] = configs.setdefault(config, len(configs))
-            palettes.setdefault(config, palettes.get(record, b""))
+        earlier, config = config, _record_of(codec, record, sets)
+        if config != earlier or anew or not configs:
+            alike = (other for other, each in enumerate(configs) if each == config and other != number)
+            number = next(alike, len(configs))
+            if number == len(configs) < _MOST_CONFIGURATIONS:
+                configs.append(config)
+                palettes.setdefault(config, palettes.get(record, b""))
+        if number < _MOST_CONFIGURATIONS:
+            column[packet:following] = number
         else:
             # More than the column can name: decoding starts before them, and meets them in their order.
             key[packet:following] = False

@@ -381,6 +381,11 @@ class VideoIndex:
         """The same index with other keyframes, bool[P]; where decoding starts follows from them."""
         return replace(self, packet_key=key)
 
+    def without_first_packets(self, count: int) -> VideoIndex:
+        """The same index without as many packets at its start, none of which has a frame."""
+        columns = {name: getattr(self, name)[count:] for name in _ARRAYS if name.startswith("packet_")}
+        return replace(self, frame_packet=self.frame_packet - np.int32(count), **columns)
+
     def check_range(self, frames: npt.NDArray[np.int64]) -> None:
         """Raise FrameRangeError unless all frame numbers are in ``[0, len(self))``."""
         if frames.size and (frames.min() < 0 or frames.max() >= len(self)):

@@ -93,8 +93,6 @@ def _decode_until(index: VideoIndex, source: ByteSource, last_pts: int) -> set[i
     context = open_decoder(index, 0)
     try:
         for number in range(len(index.packet_offset)):
-            if index.packet_config[number] != index.packet_config[0]:
-                break
             data = read_packet(index, source, number)
             fed += len(data)
             if fed > source.size:

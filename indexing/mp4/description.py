@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from videoloader.indexing.mp4.boxes import Box, children, iterate_boxes
 
@@ -23,6 +27,7 @@ _MP4V_CODECS = {0x20: "mpeg4", **dict.fromkeys(range(0x60, 0x66), "mpeg2video"),
 _AAC = (0x40, 0x66, 0x67, 0x68)  # the same of type mp4a
 _CONFIG_BOXES = (b"avcC", b"hvcC", b"vvcC", b"av1C")
 _VISUAL_ENTRY_SIZE = 78
+_MOST_RECORDS = 256  # that an index counts
 
 
 class Description(NamedTuple):
@@ -43,6 +48,31 @@ def read_descriptions(data: bytes, stsd: Box) -> list[Description]:
         for entry in iterate_boxes(data, stsd.start + 8, stsd.stop)
         if entry.stop - entry.start >= _VISUAL_ENTRY_SIZE
     ]
+
+
+def records_in_force(
+    descriptions: list[Description], used: npt.NDArray[np.uint8]
+) -> tuple[tuple[bytes, ...], npt.NDArray[np.uint8]]:
+    """The configuration records, and the number of the one in force at each sample.
+
+    Libavformat gives a decoder no record where a description has none, so the one before stays in force. What comes
+    into force anew after that has another number than before: parameter sets in the samples between end there.
+
+    Args:
+        descriptions: of the track.
+        used: uint8[S], the description of each sample, which there is.
+    """
+    records = tuple(each.config for each in descriptions)
+    if all(records) or not any(records) or 2 * len(records) > _MOST_RECORDS:
+        return records, used
+    numbers, number = used.copy(), -1
+    for start, stop in pairwise([0, *(np.flatnonzero(np.diff(used)) + 1).tolist(), len(used)]):
+        own = int(used[start])
+        if records[own] or not start:
+            number = own if own != number else own + len(records)
+        numbers[start:stop] = number
+    kept, places = np.unique(numbers, return_inverse=True)
+    return tuple((records * 2)[each] for each in kept.tolist()), places.astype(np.uint8)
 
 
 def _read_entry(data: bytes, entry: Box) -> Description:

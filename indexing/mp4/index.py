@@ -15,7 +15,7 @@ from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.index import StreamInfo, VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
-from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions
+from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions, records_in_force
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
 from videoloader.indexing.mp4.fragments import reaches_the_end, read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_samples
@@ -232,10 +232,12 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     if description.facts["encrypted"]:
         # What a decoder makes of noise depends on all that it decoded before.
         key = np.arange(count) == 0
+    used = np.minimum(samples.config, min(len(track.descriptions), 256) - 1)
+    records, config = records_in_force(track.descriptions, used)
     span = int(samples.dts[-1] - samples.dts[0])
     stream = StreamInfo(
         codec=description.codec,
-        codec_configs=tuple(each.config for each in track.descriptions),
+        codec_configs=records,
         time_base=Fraction(1, track.trak.start.time_scale),
         width=description.width,
         height=description.height,
@@ -266,7 +268,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
         packet_pts=packet_pts,
         packet_key=key,
         packet_disposable=np.zeros(count, np.uint8),
-        packet_config=np.minimum(samples.config, min(len(track.descriptions), 256) - 1),
+        packet_config=config,
         frame_packet=shown.samples.astype(np.int32),
         frame_pts=shown.pts,
         byte_ranges=True,
@@ -275,5 +277,8 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     )
     if spans_need_decoding(index, source, shown):
         return with_decoded_spans(index, source)
-    wrong = times_are_wrong(index, source, samples.dts, order)
-    return with_decoded_frames(index, source) if wrong else index
+    if times_are_wrong(index, source, samples.dts, order):
+        index = with_decoded_frames(index, source)
+    # What comes before, libavformat does not read, nor the parameter sets in it.
+    first = min(shown.starts, default=0)
+    return index.without_first_packets(first) if first else index

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from lies import LIES
 from lies.joined import joined
 from synthetic_index import make_index
 from truth import full_decode, hash_of
@@ -201,3 +202,53 @@ def test_corrections_add_up_in_any_order(tmp_path):
     assert not decoded_otherwise(one, other).any()
     # The first sets come with packet 25, those of the next keyframes are not known to be others.
     assert np.flatnonzero(decoded_otherwise(plain, one))[0] == 25
+
+
+def lying(path, family, members, way, *lies: tuple[str, int]):
+    """A joined file of which these lies are told, with their seeds."""
+    data = joined(path.parent, family, members, way, path.suffix[1:])
+    for name, seed in lies:
+        assert data is not None
+        data = LIES[name].tell(data, seed)
+    assert data is not None
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("family", ["h264_pps", "hevc_pps"])
+def test_a_description_without_a_record_leaves_the_one_before_in_force(tmp_path, family, seed):
+    path = lying(tmp_path / "joined.mp4", family, (0, 0), "once", ("stsd_second_without_record", seed))
+    index = build_index(path)
+    assert len(set(index.stream.codec_configs)) == 1
+    check_each_frame_alone(path)
+
+
+@pytest.mark.parametrize("family", ["h264_pps", "hevc_pps"])
+def test_a_record_given_out_anew_ends_what_packets_before_it_brought_along(tmp_path, family):
+    # Packet 25 brings along other sets than the record's, which libavformat gives out anew with packet 40.
+    path = lying(tmp_path / "joined.mp4", family, (0, 3), "late", ("stsd_twice", 7))
+    source, plain = open_source(path), build_index(path)
+    (run,) = plan_frames(plain, [30]).runs
+    with pytest.raises(WrongIndexError) as found:
+        list(read_packets(source, plain, run))
+    index = found.value.index
+    in_force = [index.stream.codec_configs[config] for config in index.packet_config]
+    assert [packet for packet in range(1, 48) if in_force[packet] != in_force[packet - 1]] == [25, 40]
+    assert in_force[0] == in_force[40]
+
+
+@pytest.mark.parametrize("way", ["once", "late"])
+def test_sets_in_packets_before_those_that_an_edit_list_needs_are_not_in_force(tmp_path, way):
+    path = lying(tmp_path / "joined.mp4", "h264_pps", (0, 3, 3, 2), way, ("edits_skip_the_start", 591))
+    truth = full_decode(path)
+    assert not truth.error
+    # Pictures of the second member are decoded by the first one's sets, and concealed.
+    found, _ = hashes_of(path, range(len(truth.hashes)), CpuDecoder())
+    assert None in found.values()
+    assert all(found[frame] in (truth.hashes[frame], None) for frame in found)
+
+
+def test_a_video_without_a_keyframe_shows_what_comes_by_later_sets_too(tmp_path):
+    path = lying(tmp_path / "joined.mkv", "h264_pps", (0, 1), "once", ("blocks_no_key", 0))
+    check_each_frame_alone(path)

@@ -237,13 +237,15 @@ class _Sequence:
 
     def _add_headers(self, config: int) -> bool:
         """Add a configuration's parameter sets to the next call; False where they need another session."""
-        record = self._index.stream.codec_configs[config]
-        if self._config >= 0:
+        records = self._index.stream.codec_configs
+        record, former = records[config], records[self._config] if self._config >= 0 else None
+        if former is not None:
             picture = section_format(self._index.stream, config)
             if picture is None or setup_of(picture) != self._setup:
                 return False
         self._config, self._length_size = config, nal_length_size(self._codec, record)
-        self._pieces.append(annex_b_headers(self._codec, record))
+        if record != former:
+            self._pieces.append(annex_b_headers(self._codec, record))
         return True
 
     def _leave_less(self, place: int) -> None:
