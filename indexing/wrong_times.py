@@ -62,7 +62,7 @@ def times_are_wrong(
         dts: int64[P], decode times of the packets in the same units, where the container has any.
         order: int64[P], the packets in the order of their times, if that is known.
     """
-    if index.stream.encrypted:
+    if index.stream.encrypted or len(index.packet_size) < 2:
         return False
     if not index.stream.reorder_depth:
         signs = _reordered(index, source)

@@ -65,11 +65,11 @@ def records_in_force(
     records = tuple(each.config for each in descriptions)
     if all(records) or not any(records) or 2 * len(records) > _MOST_RECORDS:
         return records, used
-    numbers, number = used.copy(), -1
+    numbers, number = used.copy(), 0  # a decoder is opened with the first
     for start, stop in pairwise([0, *(np.flatnonzero(np.diff(used)) + 1).tolist(), len(used)]):
         own = int(used[start])
-        if records[own] or not start:
-            number = own if own != number else own + len(records)
+        if records[own]:
+            number = own + len(records) if start and own == number else own
         numbers[start:stop] = number
     kept, places = np.unique(numbers, return_inverse=True)
     return tuple((records * 2)[each] for each in kept.tolist()), places.astype(np.uint8)

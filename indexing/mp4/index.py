@@ -228,10 +228,12 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     packet_pts = samples.dts + samples.composition
     order = packet_pts.argsort(kind="stable")
     shown = shown_frames(samples, packet_pts, order, track.edits)
+    # What comes before, libavformat does not read, nor the parameter sets in it.
+    first = min(shown.starts, default=0)
     key = samples.key
     if description.facts["encrypted"]:
         # What a decoder makes of noise depends on all that it decoded before.
-        key = np.arange(count) == 0
+        key = np.arange(count) == first
     used = np.minimum(samples.config, min(len(track.descriptions), 256) - 1)
     records, config = records_in_force(track.descriptions, used)
     span = int(samples.dts[-1] - samples.dts[0])
@@ -277,8 +279,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     )
     if spans_need_decoding(index, source, shown):
         return with_decoded_spans(index, source)
-    if times_are_wrong(index, source, samples.dts, order):
-        index = with_decoded_frames(index, source)
-    # What comes before, libavformat does not read, nor the parameter sets in it.
-    first = min(shown.starts, default=0)
-    return index.without_first_packets(first) if first else index
+    if first:
+        index, order = index.without_first_packets(first), order[order >= first] - first
+    wrong = times_are_wrong(index, source, samples.dts[first:], order)
+    return with_decoded_frames(index, source) if wrong else index
