@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import DecodeError
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.packet_times import packet_times
@@ -28,7 +29,7 @@ def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
     # Of packets that are decoded and not shown the container's word stands.
     key = index.packet_key.copy()
     key[frame_packet] = decoded.packet_key[decoded.frame_packet]
-    return with_frames(index, frame_packet, decoded).with_keyframes(key)
+    return _with_sets_met(with_frames(index, frame_packet, decoded).with_keyframes(key), decoded, packets)
 
 
 def packets_of(decoded: VideoIndex, index: VideoIndex) -> npt.NDArray[np.int64] | None:
@@ -37,6 +38,15 @@ def packets_of(decoded: VideoIndex, index: VideoIndex) -> npt.NDArray[np.int64] 
     packets = np.array([number.get(offset, -1) for offset in decoded.packet_offset.tolist()])
     clear = decoded.byte_ranges and packets.min() >= 0 and len(number) == len(index.packet_offset)
     return packets if clear else None
+
+
+def _with_sets_met(index: VideoIndex, decoded: VideoIndex, packets: npt.NDArray[np.int64]) -> VideoIndex:
+    """An index with the configurations of a decode, which has met the parameter sets inside GOPs, too."""
+    if index.stream.codec not in WITH_PARAMETER_SETS or (packets[1:] <= packets[:-1]).any():
+        return index
+    before = np.searchsorted(packets, np.arange(len(index.packet_size)), "right") - 1
+    stream = replace(index.stream, codec_configs=decoded.stream.codec_configs)
+    return replace(index, stream=stream, packet_config=decoded.packet_config[np.maximum(before, 0)])
 
 
 def with_frames(index: VideoIndex, frame_packet: npt.NDArray[np.int32], decoded: VideoIndex) -> VideoIndex:

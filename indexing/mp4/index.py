@@ -234,7 +234,8 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     if description.facts["encrypted"]:
         # What a decoder makes of noise depends on all that it decoded before.
         key = np.arange(count) == first
-    used = np.minimum(samples.config, min(len(track.descriptions), 256) - 1)
+    # Which description a sample has, libavformat tells by how many samples it has read before.
+    used = np.minimum(samples.config[: count - first], min(len(track.descriptions), 256) - 1)
     records, config = records_in_force(track.descriptions, used)
     span = int(samples.dts[-1] - samples.dts[0])
     stream = StreamInfo(
@@ -270,7 +271,7 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
         packet_pts=packet_pts,
         packet_key=key,
         packet_disposable=np.zeros(count, np.uint8),
-        packet_config=config,
+        packet_config=np.insert(config, 0, [config[0]] * first) if first else config,
         frame_packet=shown.samples.astype(np.int32),
         frame_pts=shown.pts,
         byte_ranges=True,

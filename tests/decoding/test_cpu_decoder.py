@@ -207,3 +207,15 @@ def test_keyframes_that_are_none_are_found_out(decoded):
         video = Video(source, device="cpu", index=believed)
         assert torch.equal(video[frame], expected[frame])
         assert video.index.start_packet(frame) == 0
+
+
+def test_packets_behind_a_refused_one_are_read_since_they_may_show_that_the_index_is_wrong(sample):
+    source, index = open_source(sample("h264_mp4")), build_index(sample("h264_mp4"))
+    (run,) = plan_frames(index, range(10)).runs
+    packets = (
+        packet._replace(data=packet.data[:5]) if packet.number == 2 else packet
+        for packet in read_packets(source, index, run)
+    )
+    outcome = CpuDecoder().decode(index, packets, lambda packet, frame: None, strict=True)
+    assert [*outcome.refused] == [2]
+    assert next(packets, None) is None

@@ -252,3 +252,10 @@ def test_sets_in_packets_before_those_that_an_edit_list_needs_are_not_in_force(t
 def test_a_video_without_a_keyframe_shows_what_comes_by_later_sets_too(tmp_path):
     path = lying(tmp_path / "joined.mkv", "h264_pps", (0, 1), "once", ("blocks_no_key", 0))
     check_each_frame_alone(path)
+
+
+def test_sets_inside_a_gop_are_known_where_wrong_times_made_the_video_be_decoded(tmp_path):
+    path = lying(tmp_path / "joined.mp4", "hevc_pps", (3, 0), "late", ("ctts_negative", 725))
+    index = build_index(path)
+    assert index.method == "decoded"
+    assert np.flatnonzero(np.diff(index.packet_config)).tolist() == [24]

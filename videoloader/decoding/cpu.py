@@ -95,7 +95,7 @@ class CpuDecoder:
 
         Args:
             index: of the video.
-            packets: of the run, in decode order.
+            packets: of the run, in decode order; all are read, also behind one that ends the run.
             sink: called as ``sink(packet number, frame)`` for each wanted packet, in display order. The
                 frame is the sink's to keep.
             strict: refuse packets of which libavcodec else makes something, though not the same each time; see
@@ -158,6 +158,8 @@ class CpuDecoder:
                 if not fresh:
                     break
             previous = number
+        for _ in packets:
+            pass  # behind a refused packet they are read all the same, since they may show that the index is wrong
         if expected or came < outcome.fed or given is not None:
             # What is held back may be damaged, and what has come refer to it.
             try:
