@@ -16,7 +16,7 @@ from videoloader.indexing.configurations import Brought, config_switches, is_clo
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.sources import ByteSource
-from videoloader.indexing.true_order import with_frames
+from videoloader.indexing.true_order import with_frames, with_sets_met
 
 
 def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) -> bool:
@@ -55,9 +55,9 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
         return index  # damaged: what a decode cannot tell stays as the container says
     if not np.array_equal(decoded.packet_size, index.packet_size):
         return decoded
-    if np.array_equal(np.sort(decoded.frame_packet), np.sort(index.frame_packet)):
-        return index
-    return with_frames(index, decoded.frame_packet, decoded)
+    if not np.array_equal(np.sort(decoded.frame_packet), np.sort(index.frame_packet)):
+        index = with_frames(index, decoded.frame_packet, decoded)
+    return with_sets_met(index, decoded, np.arange(len(index.packet_size)))
 
 
 def _begins_sequence(index: VideoIndex, packet: int) -> bool:

@@ -29,7 +29,7 @@ def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
     # Of packets that are decoded and not shown the container's word stands.
     key = index.packet_key.copy()
     key[frame_packet] = decoded.packet_key[decoded.frame_packet]
-    return _with_sets_met(with_frames(index, frame_packet, decoded).with_keyframes(key), decoded, packets)
+    return with_sets_met(with_frames(index, frame_packet, decoded).with_keyframes(key), decoded, packets)
 
 
 def packets_of(decoded: VideoIndex, index: VideoIndex) -> npt.NDArray[np.int64] | None:
@@ -40,9 +40,17 @@ def packets_of(decoded: VideoIndex, index: VideoIndex) -> npt.NDArray[np.int64] 
     return packets if clear else None
 
 
-def _with_sets_met(index: VideoIndex, decoded: VideoIndex, packets: npt.NDArray[np.int64]) -> VideoIndex:
-    """An index with the configurations of a decode, which has met the parameter sets inside GOPs, too."""
-    if index.stream.codec not in WITH_PARAMETER_SETS or (packets[1:] <= packets[:-1]).any():
+def with_sets_met(index: VideoIndex, decoded: VideoIndex, packets: npt.NDArray[np.int64]) -> VideoIndex:
+    """An index with the configurations of a decode, which has met the parameter sets inside GOPs, too.
+
+    Args:
+        index: made from a container's tables.
+        decoded: the index of the decode.
+        packets: int64[P], which packets of the index those of the decode are.
+    """
+    # Of others all packets are looked at anyway.
+    headers_only = index.stream.codec in WITH_PARAMETER_SETS and index.byte_ranges
+    if not headers_only or (packets[1:] <= packets[:-1]).any():
         return index
     before = np.searchsorted(packets, np.arange(len(index.packet_size)), "right") - 1
     stream = replace(index.stream, codec_configs=decoded.stream.codec_configs)

@@ -147,24 +147,32 @@ def _undefined_frames(path: Path) -> frozenset[int]:
     """Frames that depend on what was in a decoder's memory.
 
     HEVC's decoder leaves what the slices of a picture do not cover as it was, without a word: slices end early where
-    they are decoded by other parameter sets than they were coded with. What was there is another picture, or nothing
-    where all pictures are kept. Not all of them need differ in two such decodes: with those goes all that lies between
-    the same keyframes.
+    they are decoded by other parameter sets than they were coded with. What was there is another picture, nothing
+    where all pictures are kept, a third one with many threads. Not all of them need differ in such decodes: with those
+    goes all that lies between the same keyframes.
     """
     with open_video(FileSource(path)) as (_, stream):
         if stream.codec_context.codec.canonical_name != "hevc":
             return frozenset()
-    (one, key), (other, _) = (_plain_hashes(path, keep=keep) for keep in (False, True))
+    one, key = _plain_hashes(path)
+    others = (_plain_hashes(path, keep=True)[0], _plain_hashes(path, threads=8)[0])
     gop = np.cumsum(key).tolist()
-    touched = {number for number, a, b in zip(gop, one, other, strict=False) if a != b}
+    touched = {
+        number
+        for other in others
+        if len(other) == len(one)
+        for number, a, b in zip(gop, one, other, strict=True)
+        if a != b
+    }
     return frozenset(number for number, each in enumerate(gop) if each in touched)
 
 
-def _plain_hashes(path: Path, *, keep: bool) -> tuple[list[bytes], list[bool]]:
+def _plain_hashes(path: Path, *, keep: bool = False, threads: int = 1) -> tuple[list[bytes], list[bool]]:
     """Hashes of frames, and which of them are keyframes."""
     kept, hashes, key = [], [], []
     try:
         with open_video(FileSource(path)) as (container, stream):
+            stream.codec_context.thread_count, stream.codec_context.thread_type = threads, "FRAME"
             for frame in container.decode(stream):
                 hashes.append(blake2b(frame.to_ndarray(), digest_size=12).digest())
                 key.append(bool(frame.key_frame))
