@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable
 from functools import partial
 
@@ -12,6 +13,12 @@ from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 _MPEG2_SLICE = re.compile(rb"\0\0\x01[\x01-\xaf]")
 _MPEG2_PICTURE_OR_SLICE = re.compile(rb"\0\0\x01([\0-\xaf])")
 _ZEROS = b"\0\0\0"
+# FFV1 (RFC 9043): what stands behind each slice with and without a checksum (4.9), what checksums may begin with (the
+# RFC's, libavcodec's 0x79408C7A) with the bits turned, and bytes with the bits turned: zlib begins with the lowest.
+_SIZE_AND_CHECKSUM, _SIZE_ALONE = 8, 3
+_CHECKSUM_STARTS = (0, 0x5E31029E)
+_TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+_CHECKED_AT_ONCE = 1 << 16  # bytes that stay in the processor's cache
 
 
 def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview], bool] | None:
@@ -19,7 +26,8 @@ def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview],
 
     MPEG-1 and MPEG-2: there is no slice, so that the picture is what stood in memory. HEVC: three zero bytes follow one
     another within a NAL unit, which no encoder writes (ITU-T H.265, 7.4.2.1); libavcodec decodes them, and leaves the
-    rest of the picture as it finds it in memory where that ends early.
+    rest of the picture as it finds it in memory where that ends early. FFV1: a slice breaks its checksum; libavcodec
+    shows the picture before in its place, if there was one, and else what comes of it.
 
     Args:
         codec: of the stream.
@@ -29,6 +37,10 @@ def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview],
         return _lacks_slices
     if codec == "hevc":
         return partial(_holds_zeros, nal_length_size("hevc", config))
+    if codec == "ffv1" and len(config) > 4:
+        # Records end with a checksum from version 3 on (4.3.2), and slices may since then.
+        start = next((start for start in _CHECKSUM_STARTS if _keeps_checksum(config, start)), None)
+        return None if start is None else partial(_breaks_checksum, start)
     return None
 
 
@@ -46,6 +58,34 @@ def _holds_zeros(length_size: int, payload: bytes | memoryview) -> bool:
         if _ZEROS in (unit if length_size else unit.rstrip(b"\0")):
             return True
     return False
+
+
+def _breaks_checksum(start: int, payload: bytes | memoryview) -> bool:
+    """Whether a slice of FFV1 does, or slices are not as long as they say."""
+    slices = _slices(payload, _SIZE_AND_CHECKSUM)
+    if slices is None:
+        return _slices(payload, _SIZE_ALONE) is None
+    return not all(_keeps_checksum(each, start) for each in slices)
+
+
+def _slices(payload: bytes | memoryview, behind: int) -> list[memoryview] | None:
+    """The slices of a packet of FFV1; None where not each has its size so many bytes before its end."""
+    data, stop, slices = memoryview(payload), len(payload), list[memoryview]()
+    while stop:
+        first = stop - behind - int.from_bytes(data[stop - behind : stop - behind + 3], "big")
+        if first < 0:
+            return None
+        slices.append(data[first:stop])
+        stop = first
+    return slices
+
+
+def _keeps_checksum(data: bytes | memoryview, start: int) -> bool:
+    """Whether nothing is left of FFV1's CRC with the checksum taken in (RFC 9043, 4.9.3)."""
+    checksum = begin = start ^ 0xFFFFFFFF  # which zlib does, too
+    for at in range(0, len(data), _CHECKED_AT_ONCE):
+        checksum = zlib.crc32(bytes(data[at : at + _CHECKED_AT_ONCE]).translate(_TURNED), checksum)
+    return checksum == begin
 
 
 def has_a_slice_in_each_row(payload: bytes | memoryview, height: int) -> bool:

@@ -28,9 +28,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::videoloader.CorruptFramesWarnin
 # Their decoders conceal from the pictures before. (H.264's also from memory that it uses again.)
 NAMES = ["mpeg2_mkv", "mpeg4_mkv", "mpeg4_avi", "mpeg4_mp4"]
 
-# The decoders of HEVC, VP8 and FFV1 leave in a picture what stood in memory where its bits end early, and say nothing;
-# so do seldom those of MPEG-2 and of fields in H.264. That of MPEG-4 takes more for sound in its first pictures.
-ALL_SEEN = ["h264_mp4", "h264_mp4_open_gop", "h264_mp4_intra_refresh", "vp9_webm", "av1_mkv"]
+# The decoders of HEVC and VP8 leave in a picture what stood in memory where its bits end early, and say nothing; so do
+# seldom those of MPEG-2 and of fields in H.264. That of MPEG-4 takes more for sound in its first pictures.
+ALL_SEEN = ["h264_mp4", "h264_mp4_open_gop", "h264_mp4_intra_refresh", "vp9_webm", "av1_mkv", "ffv1_mkv"]
 
 
 def with_damaged(path, index, packets):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
+from sample_videos import Recipe, write_video
 
 from videoloader.indexing import FileSource, build_index
 from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lost_data_check
-from videoloader.packets.decode_plan import Run
+from videoloader.packets.decode_plan import Run, plan_frames
 from videoloader.packets.read_packets import read_packets
 
 
@@ -24,7 +27,7 @@ def packets(sample):
     return of
 
 
-@pytest.mark.parametrize("name", ["mpeg2_mkv", "mpeg2_ts", "hevc_mp4", "hevc_mkv"])
+@pytest.mark.parametrize("name", ["mpeg2_mkv", "mpeg2_ts", "hevc_mp4", "hevc_mkv", "ffv1_mkv"])
 def test_sound_packets_lack_nothing(packets, name):
     check, payloads = packets(name)
     assert not any(map(check, payloads))
@@ -53,7 +56,32 @@ def test_zeros_after_a_unit_with_a_start_code_are_none_of_it():
     assert check(unit + bytes(5) + b"\x07" + unit)
 
 
-@pytest.mark.parametrize("codec", ["h264", "vp9", "av1", "mpeg4", "mjpeg"])
+def test_slices_that_break_their_checksums_do(packets):
+    check, payloads = packets("ffv1_mkv")
+    choose = random.Random(0)
+    for payload in payloads:
+        changed = bytearray(payload)
+        changed[choose.randrange(len(payload))] ^= 1 << choose.randrange(8)
+        for lacking in (changed, payload[:-1], payload[1:], payload[9:], payload[:4]):
+            assert check(memoryview(bytes(lacking)))
+
+
+@pytest.mark.parametrize(("level", "checksums", "sees_all"), [("3", "0", False), ("3", "1", True), ("4", "2", True)])
+def test_slices_of_large_pictures_may_have_none(tmp_path, level, checksums, sees_all):
+    options = {"level": level, "slicecrc": checksums, "slices": "4", "strict": "experimental"}
+    path = write_video(tmp_path / "large.mkv", Recipe("mkv", "ffv1", options, size=(1280, 720), frames=2))
+    index = build_index(path)
+    (run,) = plan_frames(index, [0, 1]).runs
+    check = lost_data_check("ffv1", index.stream.codec_configs[0])
+    for packet in read_packets(FileSource(path), index, run):
+        payload = bytes(packet.data)
+        assert len(payload) > 4 * 65536
+        assert not check(payload)
+        assert check(payload[:100_000] + bytes([payload[100_000] ^ 1]) + payload[100_001:]) == sees_all
+        assert check(payload[:-1])
+
+
+@pytest.mark.parametrize("codec", ["h264", "vp9", "av1", "mpeg4", "mjpeg", "ffv1"])
 def test_where_libavcodec_tells_there_is_no_check(codec):
     assert lost_data_check(codec, b"") is None
 
