@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import av
+import numpy as np
 import pytest
 import torch
 from corpus_files import CORPUS
+from lies.remuxed import demuxed, muxed
 
 import videoloader as vl
 from videoloader.decoding import vp8_check
@@ -35,6 +39,20 @@ def test_an_unfinished_picture_and_what_refers_to_it_is_marked(sample, monkeypat
         clip = vl.Video(MemorySource(data), device="cpu").read([number])
         assert clip.corrupt[0] == everything.corrupt[number]
         assert clip.corrupt[0] or torch.equal(clip.frames[0], everything.frames[number])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_packet_that_is_cut_short_is_seen_by_its_last_byte(sample, threads, monkeypatch):
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    found = demuxed(sample("vp8_webm").read_bytes())
+    whole = found.packets[24].data
+    short = next(whole[:size] for size in range(len(whole) * 3 // 4, 0, -1) if whole[size - 1] & 3)
+    packets = [*found.packets[:24], replace(found.packets[24], data=short), *found.packets[25:]]
+    video = vl.Video(muxed(replace(found, packets=packets), "webm"), device="cpu")
+    marked = video.read(range(len(video))).corrupt
+    assert np.flatnonzero(marked).tolist() == [*range(24, 36)]
+    for number in (23, 24, 30, 40):
+        assert video.read([number]).corrupt[0] == marked[number]
 
 
 @pytest.mark.parametrize("small", [32, 200, 1 << 20])

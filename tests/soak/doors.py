@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 
 import av
@@ -25,6 +27,7 @@ from videoloader.video import Clip
 THREADS = (1, 2, 8)
 # More would take the time of many cases; such a file is compared as far as that.
 _MOST_PIXELS, _MOST_FRAMES = 60_000_000, 400
+_LEAVING_MEMORY = ("ffv1", "hevc", "speedhq", "vp8")
 # Frames that libav does not give and the index has: so many are looked at.
 _MOST_EXTRA = 20
 
@@ -146,13 +149,13 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
 def _undefined_frames(path: Path) -> frozenset[int]:
     """Frames that depend on what was in a decoder's memory.
 
-    HEVC's decoder leaves what the slices of a picture do not cover as it was, without a word: slices end early where
-    they are decoded by other parameter sets than they were coded with. What was there is another picture, nothing
-    where all pictures are kept, a third one with many threads. Not all of them need differ in such decodes: with those
-    goes all that lies between the same keyframes.
+    Some decoders leave what the packets of a picture do not cover as it was, without a word: where slices of HEVC end
+    early, being decoded by other parameter sets than they were coded with; where VP8's bits are used up. What was there
+    is nothing, where all pictures are kept, a picture of a decode before, or a third one with many threads. Not all of
+    them need differ in such decodes: with those goes all that lies between the same keyframes.
     """
     with open_video(FileSource(path)) as (_, stream):
-        if stream.codec_context.codec.canonical_name != "hevc":
+        if stream.codec_context.codec.canonical_name not in _LEAVING_MEMORY:
             return frozenset()
     one, key = _plain_hashes(path)
     others = (_plain_hashes(path, keep=True)[0], _plain_hashes(path, threads=8)[0])
@@ -168,19 +171,26 @@ def _undefined_frames(path: Path) -> frozenset[int]:
 
 
 def _plain_hashes(path: Path, *, keep: bool = False, threads: int = 1) -> tuple[list[bytes], list[bool]]:
-    """Hashes of frames, and which of them are keyframes."""
+    """Hashes of frames, and which of them are keyframes; in new memory each, or in that of a decode of all before."""
     kept, hashes, key = [], [], []
-    try:
-        with open_video(FileSource(path)) as (container, stream):
-            stream.codec_context.thread_count, stream.codec_context.thread_type = threads, "FRAME"
-            for frame in container.decode(stream):
-                hashes.append(blake2b(frame.to_ndarray(), digest_size=12).digest())
-                key.append(bool(frame.key_frame))
-                kept += [frame] * keep
-                if len(hashes) * frame.width * frame.height > _MOST_PIXELS:
-                    break
-    except (av.error.FFmpegError, VideoLoaderError, ValueError):
-        pass  # what came before it is compared; the truth tells of the error
+    # The truth tells of what cannot be opened, or not be read to its end.
+    with suppress(av.error.FFmpegError, VideoLoaderError), open_video(FileSource(path)) as (container, stream):
+        decoder = stream.codec_context
+        decoder.thread_count, decoder.thread_type = threads, "FRAME"
+        packets = list(container.demux(stream))
+        for _ in range(1 if keep else 2):
+            hashes, key = [], []
+            decoder.flush_buffers()
+            try:
+                for frame in chain.from_iterable(map(decoder.decode, packets)):
+                    assert isinstance(frame, av.VideoFrame)
+                    hashes.append(blake2b(frame.to_ndarray(), digest_size=12).digest())
+                    key.append(bool(frame.key_frame))
+                    kept += [frame] * keep
+                    if len(hashes) * frame.width * frame.height > _MOST_PIXELS:
+                        break
+            except (av.error.FFmpegError, ValueError):
+                pass  # what came before it is compared; the truth tells of the error
     return hashes, key
 
 

@@ -1,8 +1,10 @@
 """VP8 pictures that libavcodec leaves unfinished without a word, found by a second decoder.
 
 Its own decoder stops where a partition of a packet is used up for a while, and leaves the rest of the picture as it is
-in memory; libvpx reads zeros on, as decoders should (RFC 6386, 7.3). Encoders write more bytes than are needed, so this
-was seen in the smallest packets only.
+in memory; libvpx reads zeros on, as decoders should (RFC 6386, 7.3). Encoders write more bytes than are needed, so of
+sound packets this was seen in the smallest only. Others were cut short, or lost a part. No size in a header tells that,
+since the last partition has none; but encoders end it with zeros (7.3, flush_bool_encoder), and three in four packets
+that end elsewhere do not have the last two.
 """
 
 from __future__ import annotations
@@ -19,16 +21,17 @@ from videoloader.indexing.decoder import make_packet
 from videoloader.indexing.index import VideoIndex
 
 _SMALL = 32  # bytes
-_MOST_KEPT = 64 << 20  # bytes of packets before the first small one; where there are more, nothing is compared
+_LAST_ZEROS = 3  # the bits of a packet's last byte that are zero; more are not in one sound packet of a hundred
+_MOST_KEPT = 64 << 20  # bytes of packets before the first that is compared; where there are more, none is
 
 
 def may_be_unfinished(codec: str, data: bytes | memoryview) -> bool:
-    """Whether a packet is a VP8 frame that may use up its bytes; it is if it is small."""
-    return codec == "vp8" and len(data) <= _SMALL
+    """Whether a packet is a VP8 frame that may use up its bytes; it is if it is small, or does not end as it should."""
+    return codec == "vp8" and (len(data) <= _SMALL or data[-1] & _LAST_ZEROS != 0)
 
 
 class Vp8Check:
-    """Compares the pictures of a run with libvpx's, from the first small packet on.
+    """Compares the pictures of a run with libvpx's, from the first packet on whose picture may be unfinished.
 
     Args:
         index: of the video.
