@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 _PLAIN_FRAMES = {0xC0, 0xC1}  # baseline and extended sequential, Huffman coded
@@ -14,7 +15,8 @@ _CHROMA: dict[tuple[int, ...], str] = {(1, 1, 1, 1, 1, 1): "444", (2, 1, 1, 1, 1
 # Markers that stand alone (table B.1).
 WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
 SCAN, END = 0xDA, 0xD9
-QUANTIZATION, HUFFMAN, LOSSLESS = 0xDB, 0xC4, 0xC3
+QUANTIZATION, HUFFMAN, LOSSLESS, PROGRESSIVE = 0xDB, 0xC4, 0xC3, 0xC2
+START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {HUFFMAN, 0xC8, 0xCC}
 
 
 def iterate_segments(picture: bytes | memoryview) -> Iterator[tuple[int, int]]:
@@ -45,14 +47,47 @@ def segments_before_scan(picture: bytes | memoryview) -> tuple[set[int], int | N
 
 
 def has_own_tables(picture: bytes | memoryview) -> bool | None:
-    """Whether a JPEG picture brings tables along, instead of using those of an earlier one or libavcodec's own.
+    """Whether a JPEG picture brings all tables of its first scan, and uses none of an earlier picture or libavcodec's.
 
     Returns:
-        None where these bytes have no tables, and end before the picture's samples begin.
+        None where these bytes end before the picture's samples begin.
     """
-    found, scan = segments_before_scan(picture)
-    has_tables = HUFFMAN in found and (QUANTIZATION in found or LOSSLESS in found)
-    return has_tables if has_tables or scan is not None else None
+    telling: list[tuple[int, bytes]] = []
+    for kind, position in iterate_segments(picture):
+        if kind == END:
+            return False
+        if kind in START_OF_FRAME or kind in (QUANTIZATION, HUFFMAN, SCAN):
+            size = int.from_bytes(picture[position + 2 : position + 4], "big")
+            telling.append((kind, bytes(picture[position + 4 : position + 2 + size])))
+        if kind == SCAN:
+            return _bring_tables(tuple(telling))
+    return None
+
+
+@lru_cache(64)  # those of one encoder are mostly the same
+def _bring_tables(segments: tuple[tuple[int, bytes], ...]) -> bool:
+    """Whether all tables of a scan are there; the last segment is the scan's header (B.2.2 to B.2.4)."""
+    brought, used = set[tuple[int, int]](), set[tuple[int, int]]()
+    frame, quantized_by = 0, dict[int, int]()
+    for kind, body in segments[:-1]:
+        at = 0
+        if kind in START_OF_FRAME:
+            frame, quantized_by = kind, dict(zip(body[6::3], body[8::3], strict=False))
+        while at < len(body) and kind == QUANTIZATION:
+            brought.add((kind, body[at] & 15))
+            at += 65 + 64 * (body[at] >> 4)
+        while at < len(body) and kind == HUFFMAN:
+            brought.add((kind, body[at]))  # of AC coefficients: 16 and more
+            at += 17 + sum(body[at + 1 : at + 17])
+    _, scan = segments[-1]
+    stop = 2 * scan[0] + 1 if scan else 0
+    for component, selector in zip(scan[1:stop:2], scan[2:stop:2], strict=False):
+        used.add((HUFFMAN, selector >> 4))
+        if frame != LOSSLESS:
+            used.add((QUANTIZATION, quantized_by.get(component, 0)))
+            # The first scan of a progressive picture has the DC coefficients alone.
+            used.add((HUFFMAN, selector >> 4 if frame == PROGRESSIVE else 16 | selector & 15))
+    return used <= brought
 
 
 class JpegFrame(NamedTuple):

@@ -1,7 +1,8 @@
 """Image files, each one frame: what their own headers tell, without decoding them."""
 
+from videoloader.indexing.images.alone import decodes_alone
 from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.images.index import index_images
-from videoloader.indexing.images.jpeg import decodes_alone, is_cut_off
+from videoloader.indexing.images.jpeg import is_cut_off
 
 __all__ = ["decodes_alone", "index_images", "is_cut_off", "tell_of_frame_times"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import struct
 
 from videoloader.errors import IndexingError
 from videoloader.indexing.bitstream.jpeg import (
     END,
     SCAN,
+    START_OF_FRAME,
     WITHOUT_LENGTH,
-    has_own_tables,
     iterate_segments,
     segments_before_scan,
 )
@@ -18,10 +17,7 @@ from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.tiff import exif_orientation
 from videoloader.indexing.images.window import Window
 
-# T.81, table B.1.
-_START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _APP1 = 0xE1
-_REMEMBERED = re.compile(rb"\xff\xfe|AVI1|LJIF|mjpg|colr|xfrm")
 # Cameras write a few dozen; a file must not keep us longer.
 _MOST_SEGMENTS = 4096
 # In one of the first this many bytes, the second picture of a stream of JPEG pictures begins.
@@ -45,7 +41,7 @@ def jpeg_header(file: Window) -> ImageHeader:
             continue
         if kind in (END, SCAN):
             break
-        if kind in _START_OF_FRAME:
+        if kind in START_OF_FRAME:
             height, width = struct.unpack(">HH", file.read(position + 5, 4))
             return ImageHeader("mjpeg", width, height, orientation)
         (length,) = struct.unpack(">H", file.read(position + 2, 2))
@@ -64,16 +60,6 @@ def is_jpeg_stream(file: Window) -> bool:
         return False
     _, scan = segments_before_scan(data)
     return b"MPF\0" not in data[:scan]
-
-
-def decodes_alone(picture: bytes | memoryview) -> bool:
-    """Whether a JPEG file decodes the same whatever libavcodec's decoder was given before.
-
-    That is, if it brings its tables along, and nothing of what the decoder remembers: comments by which it knows
-    encoders, and the application data of Motion JPEG in AVI and of others.
-    """
-    _, scan = segments_before_scan(picture)
-    return scan is not None and bool(has_own_tables(picture)) and not _REMEMBERED.search(picture, 0, scan)
 
 
 def is_cut_off(picture: bytes | memoryview) -> bool:

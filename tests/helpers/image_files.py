@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from videoloader.indexing.bitstream.jpeg import iterate_segments
+
 
 def picture(number: int = 0, size: tuple[int, int] = (48, 32)) -> Image.Image:
     """A picture of smooth waves and some noise, another for each number; ``size`` is (width, height)."""
@@ -36,3 +38,11 @@ def rgb(file: Path | bytes) -> np.ndarray:
     """uint8[3, H, W]: what Pillow reads, as it stands in the file."""
     image = Image.open(io.BytesIO(file) if isinstance(file, bytes) else file)
     return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+
+
+def without(file: bytes, kinds: tuple[int, ...]) -> bytes:
+    """A JPEG file of one scan less its segments of these kinds."""
+    for kind, position in reversed(list(iterate_segments(file[: file.find(b"\xff\xda") + 4]))):
+        if kind in kinds:
+            file = file[:position] + file[position + 2 + int.from_bytes(file[position + 2 : position + 4], "big") :]
+    return file

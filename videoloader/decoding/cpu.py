@@ -62,11 +62,13 @@ class _Open:
         context: libavcodec's.
         key: what it was opened for; None where it serves one run only.
         headers: the sequence headers that it has, MPEG-1, 2 and 4; the tables of JPEG, where it was given any.
+        alone: whether it begins with an image file that ``decodes_alone``.
     """
 
     context: av.video.codeccontext.VideoCodecContext
     key: _ContextKey | None
     headers: bytes
+    alone: bool
 
 
 class CpuDecoder:
@@ -116,6 +118,7 @@ class CpuDecoder:
         opened = self._take(index, number, first.data, strict=strict, fresh=fresh)
         context, packets = opened.context, chain((first,), coming)
         del first  # what is read in one piece with it would stay in memory
+        files = index.container == "images"
         lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
         check = Vp8Check(index) if codec == "vp8" else None
         previous: int | None = None
@@ -139,11 +142,15 @@ class CpuDecoder:
                     sink(frame.pts, frame)
 
         for number, data, wanted, headers, _ in packets:
+            if files and previous is not None and not (opened.alone and decodes_alone(codec, data)):
+                # Each file is decoded as if there were no other.
+                opened = self._take(index, number, data, strict=strict, fresh=fresh)
+                context = opened.context
             if wanted:
                 expected.add(number)
             if configs[number] != config or (headers and _brings_others(index, number, data)):
                 clean = False
-            if headers or codec == "mjpeg":
+            if headers or (codec == "mjpeg" and not files):
                 opened.headers = _headers(codec, data) or opened.headers
             outcome.fed += 1
             if lacks_data is not None and lacks_data(data):
@@ -176,12 +183,14 @@ class CpuDecoder:
         codec, record = index.stream.codec, index.stream.codec_configs[config]
         # What leads up to a recovery point, and is left out, is missed there without harm.
         strict = strict and (codec != "h264" or has_idr(record, data))
-        key = None if fresh else _context_key(index, packet, data)
+        alone = index.container == "images" and decodes_alone(codec, data)
+        key = None if fresh else _context_key(index, packet, data, alone=alone)
         key = key and (strict, *key)
-        if key is not None and (opened := self._contexts.pop(key, None)) and _may_serve(opened, codec, record, data):
-            opened.context.flush_buffers()
-            return opened
-        return _Open(open_decoder(index, packet, strict=strict), key, _headers(codec, record))
+        kept = None if key is None else self._contexts.pop(key, None)
+        if kept is not None and (alone or _may_serve(kept, codec, record, data)):
+            kept.context.flush_buffers()
+            return kept
+        return _Open(open_decoder(index, packet, strict=strict), key, _headers(codec, record), alone)
 
     def _give_back(self, opened: _Open) -> None:
         assert opened.key is not None
@@ -217,15 +226,16 @@ def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryvie
     return opened.headers == _headers(codec, record) or _headers(codec, data) != b""
 
 
-def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview) -> _ContextKey | None:
+def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview, *, alone: bool) -> _ContextKey | None:
     """What a context depends on that starts with this packet; None where it must not serve another run.
 
-    H.264 and HEVC videos of one making share a context, and with it the memory of its frames; JPEG files, too. But not
-    those of H.264 4:4:4, which are decoded as their encoder's version demands: a context keeps that.
+    H.264 and HEVC videos of one making share a context, and with it the memory of its frames; JPEG files, too, that
+    decode ``alone``. But not those of H.264 4:4:4, which are decoded as their encoder's version demands: a context
+    keeps that.
     """
     stream = index.stream
-    if index.container == "images" and stream.codec == "mjpeg" and decodes_alone(first_packet):
-        return ("mjpeg",)
+    if index.container == "images" and stream.codec == "mjpeg":
+        return ("mjpeg",) if alone else None
     if stream.codec not in _WITH_CLEAN_START:
         return None
     record = stream.codec_configs[index.packet_config[start]]

@@ -19,6 +19,7 @@ from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lo
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.forks import after_fork
+from videoloader.indexing.images import decodes_alone
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run
 
@@ -84,6 +85,7 @@ def decode_in_threads(
     config = int(index.packet_config[first.number])
     codec = index.stream.codec
     lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
+    files = index.container == "images"
     in_rows = codec in ("mpeg1video", "mpeg2video")
 
     def wanted(frames: list[av.VideoFrame]) -> Iterator[tuple[int, av.VideoFrame]]:
@@ -103,6 +105,8 @@ def decode_in_threads(
             if in_rows and not has_a_slice_in_each_row(packet.data, index.stream.height):
                 raise UnsureError
             if may_be_unfinished(codec, packet.data):
+                raise UnsureError
+            if files and not decodes_alone(codec, packet.data):
                 raise UnsureError
             if packet.wanted:
                 expected.add(packet.number)

@@ -91,24 +91,40 @@ def segment(kind: int, body: bytes = b"") -> bytes:
     return bytes([0xFF, kind]) + (len(body) + 2).to_bytes(2, "big") + body
 
 
+# Tables 0 and 1 for samples of 8 bits; codes for DC and AC coefficients; frames and scans of components 1 and 2.
+QUANTIZATION = [segment(0xDB, bytes([number]) + bytes(64)) for number in (0, 1)]
+DC, AC = ([segment(0xC4, bytes([kind | number, 1]) + bytes(16)) for number in (0, 1)] for kind in (0, 16))
+FRAME, PROGRESSIVE, LOSSLESS = (
+    segment(kind, b"\x08\0\x10\0\x10\x02" + b"\x01\x11\0" + b"\x02\x11\x01") for kind in (0xC0, 0xC2, 0xC3)
+)
+SCAN = segment(0xDA, b"\x02" + b"\x01\0" + b"\x02\x11" + b"\0\x3f\0") + b"\xff\xdb\xff\xc4"
+ALL_TABLES = [*QUANTIZATION, *DC, *AC]
+
+
+def jpeg(*segments: bytes) -> bytes:
+    return b"\xff\xd8" + b"".join(segments)
+
+
 def test_a_jpeg_picture_starts_with_tables_of_its_own():
-    start, scan = b"\xff\xd8", segment(0xDA) + b"\xff\xdb\xff\xc4"
-    quantization, huffman, frame, lossless = segment(0xDB, b"q"), segment(0xC4, b"h"), segment(0xC0), segment(0xC3)
-    assert has_own_tables(start + quantization + huffman + frame + scan)
-    assert has_own_tables(start + huffman + lossless + scan)
-    assert not has_own_tables(start + quantization + frame + scan)
-    assert not has_own_tables(start + huffman + frame + scan)
-    thumbnail = segment(0xE1, start + quantization + huffman + scan)
-    assert not has_own_tables(start + thumbnail + frame + scan)
-    assert has_own_tables(start + thumbnail + b"\xff\xff" + quantization + huffman + frame + scan)
+    assert has_own_tables(jpeg(*ALL_TABLES, FRAME, SCAN))
+    together = segment(0xDB, b"".join(each[4:] for each in QUANTIZATION))
+    assert has_own_tables(jpeg(together, segment(0xC4, b"".join(each[4:] for each in DC + AC)), FRAME, SCAN))
+    assert has_own_tables(jpeg(segment(0xDB, b"\x10" + bytes(128)), *ALL_TABLES[1:], FRAME, SCAN))
+    assert has_own_tables(jpeg(*QUANTIZATION, *DC, PROGRESSIVE, SCAN))
+    assert has_own_tables(jpeg(*DC, LOSSLESS, SCAN))
+    thumbnail = segment(0xE1, jpeg(*ALL_TABLES, FRAME, SCAN))
+    assert not has_own_tables(jpeg(thumbnail, FRAME, SCAN))
+    assert has_own_tables(jpeg(thumbnail, b"\xff\xff", *ALL_TABLES, FRAME, SCAN))
+
+
+@pytest.mark.parametrize("missing", range(6))
+def test_one_table_less_is_taken_from_an_earlier_picture(missing):
+    assert not has_own_tables(jpeg(*ALL_TABLES[:missing], *ALL_TABLES[missing + 1 :], FRAME, SCAN))
 
 
 def test_a_jpeg_picture_that_ends_before_its_samples_may_still_bring_tables():
-    start, scan = b"\xff\xd8", segment(0xDA)
-    quantization, huffman, frame = segment(0xDB, b"q"), segment(0xC4, b"h"), segment(0xC0)
-    assert has_own_tables(start + quantization + frame) is None
-    assert has_own_tables(start + quantization + frame + scan) is False
-    assert has_own_tables(start + quantization + huffman) is True
+    assert has_own_tables(jpeg(*ALL_TABLES, FRAME)) is None
+    assert has_own_tables(jpeg(*QUANTIZATION, FRAME, SCAN)) is False
 
 
 def test_libavcodec_knows_which_codecs_are_nothing_but_keyframes():
