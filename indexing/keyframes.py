@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import UnsupportedError
-from videoloader.indexing.bitstream.jpeg import has_own_tables
+from videoloader.indexing.bitstream.jpeg import JpegTables, tables_brought
 from videoloader.indexing.bitstream.random_access import (
     MARKED_BY_DECODER,
     is_intra_only,
-    is_random_access,
     reads_headers,
 )
 from videoloader.indexing.decoder import FreshDecoder
@@ -27,6 +26,7 @@ from videoloader.indexing.sources import ByteSource
 _MOST_ROUNDS = 2
 # Bytes of a JPEG picture, before its first scan, that are read to see its tables.
 _JPEG_HEAD = 4 << 10
+_NO_TABLES = JpegTables(False, False, False)
 
 # What becomes of a packet: the number and digest of its picture, nothing, or None where it does not decode.
 _Outcome = list[tuple[int | None, bytes]] | None
@@ -65,22 +65,26 @@ def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
 
 
 def _with_jpeg_tables(index: VideoIndex, source: ByteSource) -> VideoIndex:
-    """JPEG pictures stand alone, but those without tables take them from an earlier one that has some."""
+    """JPEG pictures stand alone, but those without tables take them from an earlier one that has some.
+
+    Where none before has tables of Huffman codes, libavcodec's are used.
+    """
     count = len(index.packet_key)
     index = index.with_keyframes(np.ones(count, np.bool_))
     if not index.byte_ranges:
-        own = [is_random_access("mjpeg", b"", data) is True for data in _payloads(index, source)]
-    elif all(_has_tables(index, source, packet) for packet in {0, count - 1}):
+        brought = [tables_brought(data) or _NO_TABLES for data in _payloads(index, source)]
+    elif all(_tables(index, source, packet)[:2] == (True, True) for packet in {0, count - 1}):
         return index  # the others are looked at when a clip is read
     else:
-        own = [_has_tables(index, source, packet) for packet in range(count)]
-    first = own.index(True) if True in own else count
-    return replace(index.with_keyframes(np.array(own) | (np.arange(count) < first)), keys_from="headers")
+        brought = [_tables(index, source, packet) for packet in range(count)]
+    first = next((number for number, tables in enumerate(brought) if tables.some_codes), count)
+    starts = [tables.quantization and (tables.codes or number < first) for number, tables in enumerate(brought)]
+    return replace(index.with_keyframes(np.array(starts)), keys_from="headers")
 
 
-def _has_tables(index: VideoIndex, source: ByteSource, packet: int) -> bool:
-    told = has_own_tables(read_packet(index, source, packet, _JPEG_HEAD))
-    return bool(has_own_tables(read_packet(index, source, packet)) if told is None else told)
+def _tables(index: VideoIndex, source: ByteSource, packet: int) -> JpegTables:
+    told = tables_brought(read_packet(index, source, packet, _JPEG_HEAD))
+    return told or tables_brought(read_packet(index, source, packet)) or _NO_TABLES
 
 
 def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:

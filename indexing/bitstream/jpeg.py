@@ -46,48 +46,61 @@ def segments_before_scan(picture: bytes | memoryview) -> tuple[set[int], int | N
     return found, None
 
 
-def has_own_tables(picture: bytes | memoryview) -> bool | None:
-    """Whether a JPEG picture brings all tables of its first scan, and uses none of an earlier picture or libavcodec's.
+class JpegTables(NamedTuple):
+    """What a picture brings along for its first scan.
 
-    Returns:
-        None where these bytes end before the picture's samples begin.
+    Attributes:
+        quantization, codes: whether all tables that the scan uses are there, of quantization and of Huffman codes.
+        some_codes: whether there are tables of Huffman codes at all. Without any, libavcodec's own are used.
     """
+
+    quantization: bool
+    codes: bool
+    some_codes: bool
+
+
+def has_own_tables(picture: bytes | memoryview) -> bool | None:
+    """Whether a JPEG picture uses no tables of an earlier one or of libavcodec's; None as for ``tables_brought``."""
+    tables = tables_brought(picture)
+    return tables and tables.quantization and tables.codes
+
+
+def tables_brought(picture: bytes | memoryview) -> JpegTables | None:
+    """The tables of a JPEG picture; None where these bytes end before its samples begin."""
     telling: list[tuple[int, bytes]] = []
     for kind, position in iterate_segments(picture):
-        if kind == END:
-            return False
         if kind in START_OF_FRAME or kind in (QUANTIZATION, HUFFMAN, SCAN):
             size = int.from_bytes(picture[position + 2 : position + 4], "big")
             telling.append((kind, bytes(picture[position + 4 : position + 2 + size])))
-        if kind == SCAN:
-            return _bring_tables(tuple(telling))
+        if kind in (SCAN, END):
+            return _tables_in(tuple(telling)) if kind == SCAN else JpegTables(False, False, False)
     return None
 
 
 @lru_cache(64)  # those of one encoder are mostly the same
-def _bring_tables(segments: tuple[tuple[int, bytes], ...]) -> bool:
-    """Whether all tables of a scan are there; the last segment is the scan's header (B.2.2 to B.2.4)."""
-    brought, used = set[tuple[int, int]](), set[tuple[int, int]]()
+def _tables_in(segments: tuple[tuple[int, bytes], ...]) -> JpegTables:
+    """What the segments bring of what the last one uses, the header of a scan (B.2.2 to B.2.4)."""
+    quantization, codes = set[int](), set[int]()
     frame, quantized_by = 0, dict[int, int]()
     for kind, body in segments[:-1]:
         at = 0
         if kind in START_OF_FRAME:
             frame, quantized_by = kind, dict(zip(body[6::3], body[8::3], strict=False))
         while at < len(body) and kind == QUANTIZATION:
-            brought.add((kind, body[at] & 15))
+            quantization.add(body[at] & 15)
             at += 65 + 64 * (body[at] >> 4)
         while at < len(body) and kind == HUFFMAN:
-            brought.add((kind, body[at]))  # of AC coefficients: 16 and more
+            codes.add(body[at])  # of AC coefficients: 16 and more
             at += 17 + sum(body[at + 1 : at + 17])
     _, scan = segments[-1]
-    stop = 2 * scan[0] + 1 if scan else 0
-    for component, selector in zip(scan[1:stop:2], scan[2:stop:2], strict=False):
-        used.add((HUFFMAN, selector >> 4))
-        if frame != LOSSLESS:
-            used.add((QUANTIZATION, quantized_by.get(component, 0)))
-            # The first scan of a progressive picture has the DC coefficients alone.
-            used.add((HUFFMAN, selector >> 4 if frame == PROGRESSIVE else 16 | selector & 15))
-    return used <= brought
+    count = scan[0] if scan else 0
+    components, selectors = scan[1 : 2 * count : 2], scan[2 : 2 * count + 1 : 2]
+    used = {selector >> 4 for selector in selectors}
+    # The first scan of a progressive picture has the DC coefficients alone, and a lossless one has nothing else.
+    if frame not in (PROGRESSIVE, LOSSLESS):
+        used |= {16 | selector & 15 for selector in selectors}
+    quantized = frame == LOSSLESS or {quantized_by.get(each, 0) for each in components} <= quantization
+    return JpegTables(quantized, used <= codes, bool(codes))
 
 
 class JpegFrame(NamedTuple):

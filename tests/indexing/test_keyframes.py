@@ -9,10 +9,13 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+import torch
+from image_files import encoded, picture
 from remuxing import marked, remux, rewritten
 from sample_videos import Recipe, write_video
 from truth import full_decode, hash_of
 
+from videoloader import Video
 from videoloader.decoding import CpuDecoder, decode_run
 from videoloader.errors import UnsupportedError
 from videoloader.indexing import FileSource, VideoIndex, build_index
@@ -20,6 +23,10 @@ from videoloader.indexing.keyframes import with_sure_keyframes
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 
+# Segments of JPEG pictures: all of a kind, and those for the colours (ITU-T T.81, B.2.4).
+HUFFMAN, QUANTIZATION, COLOR_QUANTIZATION, COLOR_CODES = (
+    b"\xff\xc4", b"\xff\xdb", b"\xff\xdb\0\x43\x01", b"\xff\xc4\0\x1f\x01",
+)  # fmt: skip
 EVERY_PACKET = marked(lambda number: True)
 PICTURES_OF_TILES = Recipe("mov", "rpza", {"g": "8"}, pix_fmt="rgb555le", size=(64, 48), frames=24)
 # Containers of codecs whose headers are not read here, and how they are encoded.
@@ -115,9 +122,11 @@ def test_png_pictures_are_differences_unless_the_container_marks_them(tmp_path):
     assert_every_frame_comes_out_alone(lying, index)
 
 
-def without_huffman_tables(number: int, data: bytes) -> bytes:
-    while (at := data.find(b"\xff\xc4")) >= 0:
-        data = data[:at] + data[at + 2 + int.from_bytes(data[at + 2 : at + 4], "big") :]
+def without(data: bytes, *starts: bytes) -> bytes:
+    """A JPEG picture less its segments that begin so."""
+    for start in starts:
+        while (at := data.find(start)) >= 0:
+            data = data[:at] + data[at + 2 + int.from_bytes(data[at + 2 : at + 4], "big") :]
     return data
 
 
@@ -130,13 +139,38 @@ def test_jpeg_pictures_without_tables_take_those_of_earlier_ones(tmp_path, suffi
     stripped = remux(
         path,
         tmp_path / f"stripped.{suffix}",
-        rewritten(lambda number, data: data if number in with_tables else without_huffman_tables(number, data)),
+        rewritten(lambda number, data: data if number in with_tables else without(data, HUFFMAN)),
     )
     index = build_index(stripped)
     first = min(with_tables, default=12)
     assert index.keys_from == "headers"
     assert np.flatnonzero(index.packet_key).tolist() == [*range(first), *(set(with_tables) & set(range(first, 12)))]
     assert_every_frame_comes_out_alone(stripped, index)
+
+
+@pytest.mark.parametrize("all_lack", [(), (HUFFMAN,)])
+@pytest.mark.parametrize("some_lack", [(QUANTIZATION,), (COLOR_QUANTIZATION,), (COLOR_CODES,), (HUFFMAN, QUANTIZATION)])
+def test_jpeg_pictures_with_some_tables_take_the_others_of_earlier_ones(tmp_path, all_lack, some_lack):
+    path = write(tmp_path / "whole", Recipe("avi", "mjpeg", pix_fmt="yuvj420p", size=(64, 48), frames=12))
+
+    def jpeg(number: int, data: bytes) -> bytes:
+        lacks = all_lack + some_lack if number in (3, 4, 9) else all_lack
+        # Those that bring all have codes of their own, the others those of the standard.
+        own = lacks == ()
+        return without(encoded(picture(number, (64, 48)), "JPEG", quality=30 + 5 * number, optimize=own), *lacks)
+
+    lying = remux(path, tmp_path / "lying.avi", rewritten(jpeg))
+    index, truth = build_index(lying), full_decode(lying)
+    for number in (3, 4, 9):
+        if index.keys_from == "container":  # the others are looked at when they are read
+            index = index.without_keyframe(number)
+    assert np.flatnonzero(~index.packet_key).tolist() in ([3, 4, 9], [])
+    assert len(truth.hashes) == 12
+    assert_every_frame_comes_out_alone(lying, index)
+    video, whole = Video(lying, device="cpu"), Video(lying, device="cpu")[:]
+    for number in (9, 0, 4, 8, 3):
+        assert torch.equal(video[number], whole[number])
+        assert torch.equal(Video(lying, device="cpu")[number], whole[number])
 
 
 def test_keyframes_that_are_known_are_not_asked_for_again(tmp_path):

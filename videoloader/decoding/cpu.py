@@ -12,7 +12,7 @@ import av.error
 import av.video.codeccontext
 
 from videoloader.decoding.vp8_check import Vp8Check
-from videoloader.indexing.bitstream.jpeg import HUFFMAN, QUANTIZATION, segments_before_scan
+from videoloader.indexing.bitstream.jpeg import HUFFMAN, segments_before_scan, tables_brought
 from videoloader.indexing.bitstream.lost_data import lost_data_check
 from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, WITH_PARAMETER_SETS, sequence_headers, units_of
 from videoloader.indexing.bitstream.random_access import has_idr
@@ -220,9 +220,9 @@ def _brings_others(index: VideoIndex, packet: int, data: bytes | memoryview) -> 
 def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryview) -> bool:
     """Whether what a context has taken over from earlier runs means nothing to one that begins with this packet."""
     if codec == "mjpeg":
-        found, _ = segments_before_scan(data)
+        tables = tables_brought(data)
         # A decoder has Huffman tables of its own, until it is given others.
-        return QUANTIZATION in found and (HUFFMAN in found or not opened.headers)
+        return tables is not None and tables.quantization and (tables.codes or not opened.headers)
     return opened.headers == _headers(codec, record) or _headers(codec, data) != b""
 
 
