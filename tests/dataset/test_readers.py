@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from videoloader.dataset import VideoDataset
+from videoloader.dataset import VideoDataset, VideoEntry
 from videoloader.errors import ConfigurationError, SourceError
 
 
@@ -66,6 +66,7 @@ class TestFromPaths:
             ((["a", "b"], [1]), "one for each of 2 paths, got 1"),
             ((["a", "b"], ["x", 1]), r"labels\[0\] of a: labels must be all integers or all names, got 'x'"),
             ((5,), "paths must be a list of paths, got 5"),
+            (({"a.mp4"},), "paths must be a list of paths, got {'a.mp4'}: a set has no order"),
             (({"a.mp4": 1},), "paths must be a list of paths, got {'a.mp4': 1}"),
             (([("a.mp4", 0)],), r"paths\[0\] must be a string or a Path, got \('a.mp4', 0\): give labels=\[…\] beside"),
             ((["a", None],), r"paths\[1\] must be a string or a Path, got None"),
@@ -84,6 +85,35 @@ class TestFromPaths:
     def test_bad_arguments_are_named(self, arguments, message):
         with pytest.raises(ConfigurationError, match=message):
             VideoDataset.from_paths(*arguments)
+
+    def test_class_names_may_be_a_dict_of_names_and_numbers(self):
+        for numbers in ({"walk": 1, "run": 0}, {"run": 0, "walk": 1}):
+            data = VideoDataset.from_paths(["a", "b"], ["walk", "run"], class_names=numbers)
+            assert (data.labels.tolist(), data.class_names) == ([1, 0], ("run", "walk"))
+
+    @pytest.mark.parametrize(
+        ("names", "hint"),
+        [
+            ({"walk": 1, "run": 2}, ""),
+            ({"walk": 0, "run": 0}, ""),
+            ({0: "walk", 1: "run"}, ""),
+            (["walk", "walk"], ""),
+            (["walk", 1], ""),
+            ("walk", ""),
+            (2, ""),
+            ({"walk", "run"}, ": a set has no order"),
+        ],
+    )
+    def test_class_names_are_different_and_have_an_order(self, tmp_path, names, hint):
+        touch(tmp_path, "run/a.mp4", "walk/a.mp4")
+        message = f"^class_names must be different names in order, .*, or with all numbers from 0, .*, got .*{hint}$"
+        for read in (
+            lambda: VideoDataset.from_paths(["a", "b"], ["walk", "run"], class_names=names),
+            lambda: VideoDataset.from_folder(tmp_path, class_names=names),
+            lambda: VideoDataset([VideoEntry("a", 0)], names),
+        ):
+            with pytest.raises(ConfigurationError, match=message):
+                read()
 
     @pytest.mark.parametrize("label", ["fall", 2, -2])
     def test_a_label_without_a_class_name_is_an_error_that_names_its_video(self, label):

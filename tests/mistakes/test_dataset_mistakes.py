@@ -86,7 +86,7 @@ MISTAKES: Mistakes = {
     "None for entries": (lambda: VD(None), "entries must be a list of VideoEntry, got None"),
     "a class name for a list": (
         lambda: VD([vl.VideoEntry("a.mp4", 0)], class_names="walk"),
-        "class_names must be different names, got 'walk'",
+        "class_names must be different names in order, … got 'walk'",
     ),
     "too few class names": (lambda: VD([vl.VideoEntry("a.mp4", 5)], class_names=["walk"]), "a.mp4 … label 5 has no"),
     "an entry of None": (lambda: vl.VideoEntry(None), "path must be a non-empty string, got None"),

@@ -15,7 +15,7 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
-from videoloader.dataset.labels import in_common_classes
+from videoloader.dataset.labels import in_common_classes, names_in_order
 from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to
 from videoloader.dataset.stores import Store
@@ -65,10 +65,9 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     left_out: Sequence[tuple[str, str]] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.class_names, str) or len(set(self.class_names)) < len(self.class_names):
-            raise ConfigurationError(f"class_names must be different names, got {self.class_names!r}")
         table = self.entries if isinstance(self.entries, EntryTable) else EntryTable.of_entries(self.entries)
-        values = {"entries": table, "class_names": tuple(self.class_names), "left_out": tuple(self.left_out)}
+        names = names_in_order(self.class_names) or ()
+        values = {"entries": table, "class_names": names, "left_out": tuple(self.left_out)}
         for name, value in values.items():
             object.__setattr__(self, name, value)
         if not len(table):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
@@ -17,6 +18,32 @@ from videoloader.indexing.sources.folder import natural_order
 # Longer ones are names: no data set has so many classes. Columns with gaps are written as 2.0 by pandas.
 _NUMBER = re.compile(r"([+-]?\d{1,18})(\.0*)?")
 _FRACTION = re.compile(r"[+-]?\d*\.\d+")
+
+ClassNames = Sequence[str] | Mapping[str, int]
+
+
+def names_in_order(class_names: object) -> tuple[str, ...] | None:
+    """Class names by their numbers, of a list of them, or of a dict of names and numbers (``class_to_idx``).
+
+    Raises:
+        ConfigurationError: it is neither, a name is there twice, or a number from 0 on is missing.
+
+    Example:
+        >>> names_in_order({"walk": 1, "run": 0})
+        ('run', 'walk')
+    """
+    if class_names is None:
+        return None
+    names = list(class_names) if isinstance(class_names, Iterable) and not isinstance(class_names, str) else [None]
+    if isinstance(class_names, Mapping):
+        name_of = {number: name for name, number in class_names.items()}
+        names = [name_of.get(number) for number in range(len(names))]
+    is_set = isinstance(class_names, set | frozenset)
+    if is_set or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        wanted = "different names in order, as ['run', 'walk'], or with all numbers from 0, as {'run': 0, 'walk': 1}"
+        hint = ": a set has no order" if is_set else ""
+        raise ConfigurationError(f"class_names must be {wanted}, got {reprlib.repr(class_names)}{hint}")
+    return tuple(map(str, names))
 
 
 def number_labels(

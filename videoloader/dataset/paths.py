@@ -35,8 +35,9 @@ def entries_of_paths(
     class_names: Sequence[str] | None,
 ) -> tuple[EntryTable, Sequence[str]]:
     """An entry for each path, and the class names; arguments and errors as of ``VideoDataset.from_paths``."""
-    if isinstance(paths, str | bytes | os.PathLike | Mapping) or not isinstance(paths, Iterable):
-        raise ConfigurationError(f"paths must be a list of paths, got {paths!r}")
+    if isinstance(paths, str | bytes | os.PathLike | Mapping | set | frozenset) or not isinstance(paths, Iterable):
+        hint = ": a set has no order, sorted(paths) has one" if isinstance(paths, set | frozenset) else ""
+        raise ConfigurationError(f"paths must be a list of paths, got {paths!r}{hint}")
     packed = PackedStrings(path_text(f"paths[{row}]", path) for row, path in enumerate(paths))
     fields, known = dict[str, npt.NDArray[np.int64]](), class_names or ()
     if labels is not None:

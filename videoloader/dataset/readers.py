@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, SupportsIndex
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
+from videoloader.dataset.labels import ClassNames, names_in_order
 from videoloader.dataset.missing import without_missing
 from videoloader.dataset.paths import entries_of_paths, path_text
 from videoloader.dataset.reading import read_table
@@ -28,7 +29,7 @@ class DatasetReaders:
         def __init__(
             self,
             entries: Sequence[VideoEntry],
-            class_names: Sequence[str] = (),
+            class_names: ClassNames = (),
             left_out: Sequence[tuple[str, str]] = (),
         ) -> None: ...
 
@@ -38,7 +39,7 @@ class DatasetReaders:
         paths: Iterable[str | os.PathLike[str]],
         labels: Iterable[SupportsIndex | str | None] | None = None,
         *,
-        class_names: Sequence[str] | None = None,
+        class_names: ClassNames | None = None,
     ) -> Self:
         """One entry for each path, in their order.
 
@@ -47,8 +48,9 @@ class DatasetReaders:
             labels: one for each path: all integers from 0 (a list, an array, a tensor), or all names; None or
                 -1 for a video without a label. Texts that all are whole numbers ("2", "2.0") are these numbers,
                 unless all are among ``class_names``.
-            class_names: the name of each number; for names, unless given, those that occur in natural order.
-                Give it where several splits of one data set must agree.
+            class_names: the name of each number, as a list or as a dict of names and numbers (``class_to_idx``); for
+                names, unless given, those that occur in natural order. Give it where several splits of one data set
+                must agree.
 
         Raises:
             ConfigurationError: there are no paths, not as many labels as paths, or a label has no class name.
@@ -56,7 +58,7 @@ class DatasetReaders:
         Example:
             ``VideoDataset.from_paths(sorted(Path("clips").glob("*.mp4")))``
         """
-        return cls(*entries_of_paths(paths, labels, class_names))
+        return cls(*entries_of_paths(paths, labels, names_in_order(class_names)))
 
     @classmethod
     def from_folder(
@@ -64,7 +66,7 @@ class DatasetReaders:
         folder: str | os.PathLike[str],
         *,
         extensions: Collection[str] = VIDEO_EXTENSIONS,
-        class_names: Sequence[str] | None = None,
+        class_names: ClassNames | None = None,
     ) -> Self:
         """All videos in a folder and the folders in it, in natural order ("clip2" before "clip10").
 
@@ -89,14 +91,15 @@ class DatasetReaders:
         Example:
             ``VideoDataset.from_folder("kinetics/train")`` for ``kinetics/train/archery/….mp4``
         """
-        return cls(*entries_of_files(path_text("folder", folder), file_endings(extensions), class_names))
+        names = names_in_order(class_names)
+        return cls(*entries_of_files(path_text("folder", folder), file_endings(extensions), names))
 
     @classmethod
     def from_frame_folders(
         cls,
         folder: str | os.PathLike[str],
         *,
-        class_names: Sequence[str] | None = None,
+        class_names: ClassNames | None = None,
         fps: float | Fraction | None = None,
         timestamps: str | os.PathLike[str] | None = None,
     ) -> Self:
@@ -127,7 +130,8 @@ class DatasetReaders:
         """
         root = path_text("folder", folder)
         listed = None if timestamps is None else path_text("timestamps", timestamps)
-        return cls(*entries_of_frame_folders(root, class_names, times_suffix(root, fps, listed)))
+        names = names_in_order(class_names)
+        return cls(*entries_of_frame_folders(root, names, times_suffix(root, fps, listed)))
 
     @classmethod
     def from_csv(
@@ -136,7 +140,7 @@ class DatasetReaders:
         *,
         columns: Mapping[str, str] | None = None,
         root: str | os.PathLike[str] | None = None,
-        class_names: Sequence[str] | None = None,
+        class_names: ClassNames | None = None,
         missing: Literal["unchecked", "raise", "skip"] = "unchecked",
         header: Sequence[str] | None = None,
         separator: str | None = None,
@@ -184,8 +188,8 @@ class DatasetReaders:
                 VideoDataset.from_csv("train.txt", header=["path", "label", "start", "end"], separator=" ")
         """
         source, folder = path_text("path", path), None if root is None else path_text("root", root)
-        rows = read_table(source, header, separator)
-        table, known = entries_of(rows, columns or {}, folder, class_names, headless=header is not None)
+        rows, names = read_table(source, header, separator), names_in_order(class_names)
+        table, known = entries_of(rows, columns or {}, folder, names, headless=header is not None)
         there, left_out = without_missing(table, missing, source)
         return cls(there, known, left_out)
 
@@ -195,7 +199,7 @@ class DatasetReaders:
         shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
         extensions: Collection[str] = VIDEO_EXTENSIONS,
-        class_names: Sequence[str] | None = None,
+        class_names: ClassNames | None = None,
     ) -> Self:
         """All videos in tar archives, in their order there; in the layout of WebDataset or any other.
 
@@ -217,4 +221,4 @@ class DatasetReaders:
         Example:
             ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
         """
-        return cls(*shard_entries(shards, file_endings(extensions), class_names))
+        return cls(*shard_entries(shards, file_endings(extensions), names_in_order(class_names)))

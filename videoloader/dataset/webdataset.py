@@ -50,6 +50,8 @@ def shard_entries(
         ConfigurationError: there is no video, one has no label where others do, or a column is not the JSON or the
             text that its name says.
     """
+    if isinstance(shards, set | frozenset):
+        raise ConfigurationError(f"shards must be a list of paths, got {shards!r}: a set has no order")
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
     with ThreadPoolExecutor(_SHARDS_AT_ONCE, "videoloader-shards") as pool:
         rows = list(chain(*pool.map(lambda shard: _read_shard(os.fspath(shard), endings), given)))

@@ -8,6 +8,7 @@ from typing import Any
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
+from videoloader.dataset.labels import ClassNames, names_in_order
 from videoloader.dataset.missing import Missing
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.reading import read_table
@@ -21,7 +22,7 @@ def kinetics(
     annotations: str | os.PathLike[str],
     videos: str | os.PathLike[str],
     *,
-    class_names: Sequence[str] | None = None,
+    class_names: ClassNames | None = None,
     missing: Missing = "raise",
 ) -> VideoDataset:
     """Kinetics, from one of its published lists.
@@ -54,7 +55,7 @@ def kinetics(
     """
     source = os.fspath(annotations)
     table = _from_json(source) if source.lower().endswith(".json") else read_table(source)
-    return _dataset(table, videos_in(videos), class_names, missing)
+    return _dataset(table, videos_in(videos), names_in_order(class_names), missing)
 
 
 def _from_json(source: str) -> RawTable:
