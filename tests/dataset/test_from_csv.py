@@ -60,9 +60,18 @@ class TestFromCsv:
         assert VideoDataset.from_csv(file, class_names=["1.5", "1"]).labels.tolist() == [1, 0]
         assert VideoDataset.from_paths(["a", "b"], ["1.5", "x"]).class_names == ("1.5", "x")
 
-    def test_one_name_among_numbers_makes_them_all_names(self, tmp_path):
+    def test_numbers_among_names_are_names(self, tmp_path):
         data = VideoDataset.from_csv(table(tmp_path, "path,label\na,12\nb,x\n"))
         assert data.class_names == ("12", "x")
+
+    @pytest.mark.parametrize("odd", ["nan", "7a", "1.5", "None"])
+    def test_a_label_that_is_no_number_where_most_are_is_an_error_that_names_it(self, tmp_path, odd):
+        file = table(tmp_path, f"path,label\na,5\nb,{odd}\nc,3\nd,5\n")
+        with pytest.raises(ConfigurationError, match=f"^{file}: line 3: label '{odd}' is no whole number: .* may list"):
+            VideoDataset.from_csv(file)
+        with pytest.raises(ConfigurationError, match=rf"^labels\[1\] of b: label '{odd}' is no whole number"):
+            VideoDataset.from_paths(list("abcd"), ["5", odd, "3", "5"])
+        assert VideoDataset.from_csv(file, class_names=["3", "5", odd]).labels.tolist() == [1, 2, 0, 1]
 
     def test_class_names_fix_the_numbers_of_names_and_name_numbers(self, tmp_path):
         file = table(tmp_path, "path,label\na,1\nb,0\n")

@@ -53,6 +53,11 @@ class TestFromPaths:
         assert data.class_names == ("class2", "Class3", "class10")
         assert [entry.label for entry in data] == [2, 0, 1, 2]
 
+    def test_spaces_around_names_do_not_count(self):
+        for names in (None, ["run ", "walk"]):
+            data = VideoDataset.from_paths(["a", "b", "c"], ["walk ", "walk", "\trun"], class_names=names)
+            assert data.labels.tolist() == [1, 1, 0]
+
     def test_class_names_fix_the_numbers_for_all_splits(self):
         data = VideoDataset.from_paths(["a", "b"], ["run", "fall"], class_names=["walk", "run", "fall"])
         assert [entry.label for entry in data] == [1, 2]
@@ -79,6 +84,7 @@ class TestFromPaths:
             ((["a", "b"], [0, -2]), r"paths\[1\]: b: label must be the number of a class.*, got -2"),
             ((["a", ""],), r"paths\[1\]: path must be a non-empty string, got ''"),
             ((["a", "b"], [1, 2**63]), "b: label 9223372036854775808 does not fit into 64 bits"),
+            ((["a", "b"], ["walk", " "]), r"labels\[1\] of b: the label is missing"),
             ((["a", "b"], [1, 0.5]), r"labels\[1\] of b: labels must be all integers or all names, got 0.5"),
         ],
     )

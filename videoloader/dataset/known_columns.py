@@ -145,10 +145,6 @@ def _labels(
         texts.append(once.setdefault(text, text))
     if once.keys() <= {""}:
         return (), class_names or ()
-    if "" in once:
-        raise ConfigurationError(
-            f"{where(texts.index(''))}: the label is missing: -1 stands for none, where labels are numbers"
-        )
     return parse_labels(texts, class_names, where)
 
 

@@ -34,12 +34,14 @@ def names_in_order(class_names: object) -> tuple[str, ...] | None:
     """
     if class_names is None:
         return None
-    names = list(class_names) if isinstance(class_names, Iterable) and not isinstance(class_names, str) else [None]
+    names: list[Any] = [None]
+    if isinstance(class_names, Iterable) and not isinstance(class_names, str):
+        names = list(class_names)
     if isinstance(class_names, Mapping):
         name_of = {number: name for name, number in class_names.items()}
         names = [name_of.get(number) for number in range(len(names))]
     is_set = isinstance(class_names, set | frozenset)
-    if is_set or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+    if is_set or not all(isinstance(name, str) for name in names) or len({name.strip() for name in names}) < len(names):
         wanted = "different names in order, as ['run', 'walk'], or with all numbers from 0, as {'run': 0, 'walk': 1}"
         hint = ": a set has no order" if is_set else ""
         raise ConfigurationError(f"class_names must be {wanted}, got {reprlib.repr(class_names)}{hint}")
@@ -55,7 +57,7 @@ def number_labels(
     """
     if all(isinstance(label, str) for label in labels):
         names = natural_order({str(label) for label in labels}) if class_names is None else class_names
-        number: dict[SupportsIndex | str, int] = {name: i for i, name in enumerate(names)}
+        number: dict[SupportsIndex | str, int] = {name.strip(): i for i, name in enumerate(names)}
         for i, label in enumerate(labels):
             if label not in number:
                 raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
@@ -86,18 +88,25 @@ def numbers_in(
 ) -> Sequence[int | str]:
     """The numbers that texts are, if all are whole ones and not all are class names; else the texts, which are names.
 
+    Spaces around them do not count.
+
     Raises:
-        ConfigurationError: all are numbers, but not all whole ones.
+        ConfigurationError: one is empty, all are numbers, but not all whole ones, or most are and some are names.
     """
+    texts = [text.strip() for text in texts]
     different = set(texts)
+    if "" in different:
+        hint = "-1 stands for none, where labels are numbers"
+        raise ConfigurationError(f"{where(texts.index(''))}: the label is missing: {hint}")
     if class_names is not None and different <= set(class_names):
         return texts
     numbers = {text: int(found[1]) for text in different if (found := _NUMBER.fullmatch(text))}
     fractions = {text for text in different - numbers.keys() if _FRACTION.fullmatch(text)}
-    if numbers.keys() | fractions < different:
+    # One slip would make names of all numbers, and number them anew.
+    if 2 * len(numbers.keys() | fractions) <= len(different):
         return texts
-    if fractions:
-        row = next(row for row, text in enumerate(texts) if text in fractions)
+    if numbers.keys() < different:
+        row = next(row for row, text in enumerate(texts) if text not in numbers)
         hint = "labels are whole numbers, or names, which class_names=[…] may list"
         raise ConfigurationError(f"{where(row)}: label {texts[row]!r} is no whole number: {hint}")
     return [numbers[text] for text in texts]

@@ -47,7 +47,7 @@ class DatasetReaders:
             paths: of the videos, in any form that ``Video`` takes. They are not opened here.
             labels: one for each path: all integers from 0 (a list, an array, a tensor), or all names; None or
                 -1 for a video without a label. Texts that all are whole numbers ("2", "2.0") are these numbers,
-                unless all are among ``class_names``.
+                unless all are among ``class_names``; where most are, another one is an error.
             class_names: the name of each number, as a list or as a dict of names and numbers (``class_to_idx``); for
                 names, unless given, those that occur in natural order. Give it where several splits of one data set
                 must agree.
