@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,11 @@ class TestSplit:
         assert not set(first.paths) & set(second.paths)
         assert list(first) == [rows[row] for row in rows_of(first)]
         assert first.class_names == second.class_names == ("a", "b")
+
+    def test_a_video_is_the_same_however_its_path_is_spelled(self) -> None:
+        spelled = [f"k/{row}.mp4" for row in range(9)] + [f"./k/x/../{row}.mp4" for row in range(9)]
+        first, second = VideoDataset.from_paths(spelled).split(0.5)
+        assert not {Path(path).name for path in first.paths} & {Path(path).name for path in second.paths}
 
     def test_one_video_cannot_be_in_both_parts(self) -> None:
         with pytest.raises(ConfigurationError, match=r"^a\.mp4: all rows are of one video"):

@@ -168,6 +168,15 @@ class TestFromFolder:
         assert {entry.label for entry in data} == {None}
         assert data.class_names == ()
 
+    def test_a_warning_names_the_video_that_takes_all_labels_away(self, tmp_path):
+        touch(tmp_path, "preview.mp4", "run/a.mp4", "walk/b.mp4")
+        told = f"^{tmp_path}: preview.mp4 lies beside the folders of 2 videos, so its folders are no classes"
+        with pytest.warns(UserWarning, match=told):
+            assert set(VideoDataset.from_folder(tmp_path).labels.tolist()) == {-1}
+        touch(tmp_path, "more.mp4")
+        with warnings.catch_warnings(action="error"):
+            VideoDataset.from_folder(tmp_path)
+
     @pytest.mark.filterwarnings("error")
     def test_hidden_files_and_notes_are_skipped(self, tmp_path):
         touch(tmp_path, "run/a.mp4", "run/._a.mp4", "run/a.txt", "run/a.JSON", ".cache/b.mp4", "notes.txt")

@@ -6,6 +6,7 @@ import numpy as np
 
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import ConfigurationError, check_flag, check_uint64
+from videoloader.indexing.store.keys import SourceKeys
 from videoloader.permutation import Integers, permute
 from videoloader.sampling.integers import positions_in, shortened
 
@@ -31,8 +32,8 @@ def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> 
         raise ConfigurationError(f"share must be a number between 0 and 1, got {share!r}: 0.8 is four fifths")
     check_uint64(seed=seed)
     check_flag("stratified", stratified)
-    number: dict[str, int] = {}
-    video_of_row = np.array([number.setdefault(path, len(number)) for path in table.path], np.int64)
+    number, paths = dict[str, int](), SourceKeys.all_absolute(table.path)
+    video_of_row = np.array([number.setdefault(path, len(number)) for path in paths], np.int64)
     count = len(number)
     order = np.argsort(permute(np.arange(count), count, seed, 0))
     if stratified:

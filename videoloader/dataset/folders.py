@@ -51,9 +51,9 @@ def entries_of_files(
         ConfigurationError: there is no such file, or the folders are not those of ``class_names``.
     """
     files, _ = list_folder(root)
-    flat = any(name.lower().endswith(endings) for name in files)
+    flat = [name for name in files if name.lower().endswith(endings)]
     others = [] if flat else [os.path.join(root, name) for name in files]
-    found = _labelled(root, flat, lambda folder: files_below(folder, endings, others), class_names)
+    found = _labelled(root, bool(flat), lambda folder: files_below(folder, endings, others), class_names)
     unknown = natural_order(path for path in others if _ending(path) not in _BESIDE_VIDEOS)
     if not found:
         there = ", ".join(f"{name} ({count})" for name, count in Counter(map(_ending, others)).most_common(5))
@@ -61,6 +61,9 @@ def entries_of_files(
         if any(map(is_image_name, others)):
             hint += ", from_frame_folders makes a video of each folder of images"
         raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}{hint}", root)
+    if flat and len(found[0]) > 2 * len(flat):
+        none = "so its folders are no classes, and no video has a label: move it into a folder if they are"
+        warn_user(f"{root}: {flat[0]} lies beside the folders of {len(found[0]) - len(flat)} videos, {none}")
     if endings != file_endings(VIDEO_EXTENSIONS):
         unknown = []
     total = len(found[0]) + len(unknown)

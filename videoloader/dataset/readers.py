@@ -72,9 +72,9 @@ class DatasetReaders:
 
         With no video directly in ``folder``, each folder in it is a class, with or without videos, so that
         splits with the same folders agree on the labels; a warning tells of folders that look like the splits
-        themselves. Otherwise there are no labels. Hidden files and
-        folders (with a leading dot) are skipped, links are followed. Unless ``extensions`` are given, a warning
-        tells of files of other endings, and ``left_out`` lists them; lists, notes and subtitles do not count.
+        themselves. Otherwise there are no labels, and a warning says so where most videos lie in folders. Hidden
+        files and folders (with a leading dot) are skipped, links are followed. Unless ``extensions`` are given, a
+        warning tells of files of other endings, and ``left_out`` lists them; lists, notes and subtitles do not count.
 
         Args:
             folder: the root.
