@@ -182,6 +182,22 @@ def check_flag(name: str, value: object) -> None:
         raise ConfigurationError(f"{name} must be True or False, got {value!r}")
 
 
+def is_true(name: str, given: object) -> bool:
+    """Whether a user's function says so.
+
+    Args:
+        name: of the function, for the message.
+        given: by it.
+
+    Raises:
+        ConfigurationError: a text says no, which Python takes for True.
+    """
+    if isinstance(given, str) and given.strip().lower() in ("0", "0.0", "false", "no"):
+        hint = f'columns of CSV are text, compare them (columns["…"] != {given!r})'
+        raise ConfigurationError(f"{name} gives {given!r}, which Python takes for True: {hint}")
+    return bool(given)
+
+
 def integer_range(name: str, value: object) -> tuple[int, int]:
     """(least, largest) of an argument that is a positive integer, or a pair of them to draw between.
 

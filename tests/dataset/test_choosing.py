@@ -28,6 +28,10 @@ class TestFields:
         assert DATA.paths[-1] == "v9.mp4"
         assert repr(DATA[:2].paths) == "['v0.mp4', 'v1.mp4']"
 
+    def test_labels_cannot_be_written_to(self) -> None:
+        with pytest.raises(ValueError, match="read-only"):
+            DATA.labels[:] = 0
+
     def test_a_row_without_a_label_has_that_of_batches(self) -> None:
         assert VideoDataset.from_paths(["a", "b"], [None, 4]).labels.tolist() == [-1, 4]
         assert VideoDataset.from_paths(["a", "b"], [-1, 4])[0].label is None
@@ -89,8 +93,18 @@ class TestIndexing:
 
     @pytest.mark.parametrize("index", [[], np.zeros(10, np.bool_), slice(0)])
     def test_no_rows_are_no_data_set(self, index: Any) -> None:
-        with pytest.raises(ConfigurationError, match="none of the 10 rows is left"):
+        with pytest.raises(ConfigurationError, match=r"none of the 10 rows is left.*; labels are numbers, 0 for 'a'$"):
             DATA[index]
+
+
+class TestFilter:
+    def test_keeps_the_rows_of_which_a_function_says_so(self) -> None:
+        assert rows_of(DATA.filter(lambda entry: entry.columns["take"] > 7)) == [8, 9]
+
+    @pytest.mark.parametrize("no", ["0", "False", " no "])
+    def test_a_text_that_says_no_is_not_taken_for_true(self, no: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"keep gives '{no}', which Python takes for True: columns of CSV"):
+            DATA.filter(lambda entry: no)
 
 
 class TestSplit:

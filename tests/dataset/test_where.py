@@ -53,7 +53,7 @@ def expected(folder: Path, fulfils: Callable[[VideoIndex], bool]) -> set[str]:
     ("conditions", "fulfils"),
     [
         ({"codec": "h264"}, lambda index: index.stream.codec == "h264"),
-        ({"codec": ["vp9", "av1"]}, lambda index: index.stream.codec == "vp9"),
+        ({"codec": ["VP9", "av1"]}, lambda index: index.stream.codec == "vp9"),
         ({"fps": 25}, lambda index: round(index.average_fps, 3) == 25),
         ({"fps": (25.01, 99)}, lambda index: 25.01 <= index.average_fps <= 99),
         ({"min_height": 129}, lambda index: index.stream.rotation == 90),
@@ -112,8 +112,11 @@ def test_frames_are_counted_in_the_rows_part_of_the_video(folder: Path) -> None:
 
 def test_errors_say_what_to_do(folder: Path, sample: Callable[[str], Path]) -> None:
     data, store = VideoDataset.from_folder(folder), folder / "index.db"
-    with pytest.raises(ConfigurationError, match="none of the 5 rows is left"):
+    there = "the videos have codec h264, vp9; frames [0-9]+ to [0-9]+, fps .* to .*, height 128 to 200$"
+    with pytest.raises(ConfigurationError, match=f"none of the 5 rows is left, .*; {there}"):
         data.where("frames > 1000000", store=store)
+    with pytest.raises(ConfigurationError, match=r"the only row is not left, .*; no video can be read$"):
+        VideoDataset.from_paths([str(folder / "text.mp4")]).where(store=store)
     facts = r"no such column: breadth\); these are .*duration_s, frames"
     with pytest.raises(ConfigurationError, match=rf"^condition 'breadth > 10' is no SQL over the facts .*{facts}"):
         data.where("breadth > 10", store=store, codec="h264")
@@ -131,6 +134,7 @@ def test_errors_say_what_to_do(folder: Path, sample: Callable[[str], Path]) -> N
         ({"codec": 264}, "codec must be a name, as 'h264', or a list of names, got 264"),
         ({"fps": "30"}, "fps must be a number or a pair .*, got '30'"),
         ({"fps": (1, 2, 3)}, r"fps must be a number or a pair .*, got \(1, 2, 3\)"),
+        ({"fps": (31, 23)}, r"fps must be \(lowest, highest\), got \(31, 23\): write \(23, 31\)"),
         ({"store": 5}, "store must be an IndexStore or the path of one, got 5"),
     ],
 )

@@ -68,6 +68,8 @@ def test_a_predicate_decides_by_the_clip() -> None:
     assert [type(each) for each in transform.draw(rng, CLIP)] == [Table]
     assert [type(each) for each in transform.draw(rng, CLIP._replace(height=5))] == [StatisticTable, HueShift]
     assert When(lambda clip: clip.label == 4, B).draw(rng, CLIP) == []
+    with pytest.raises(ConfigurationError, match="When's predicate gives '0', which Python takes for True"):
+        When(lambda clip: clip.columns["night"], B).draw(rng, CLIP._replace(columns={"night": "0"}))
 
 
 class Halve(PixelTransform):

@@ -16,6 +16,7 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.labels import in_common_classes, names_in_order
+from videoloader.dataset.left_out import none_left
 from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to
 from videoloader.dataset.stores import Store
@@ -23,7 +24,7 @@ from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError, is_true
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
 from videoloader.sampling import FrameMode
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
 class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.
 
-    Rows are made when asked for, so a million of them take little more memory than their paths. ``data[3]`` is a
-    row; ``data[10:20]``, ``data[[0, 3]]`` and a mask, ``data[data.labels == 2]``, are data sets of these rows.
-    ``a + b`` has the rows of both: labels go by class name, names of ``b`` that ``a`` lacks come after its own;
-    where neither has names, numbers stay as they are.
+    Rows are made when asked for, so a million of them take little more memory than their paths, and what is written
+    to a row's columns is lost. ``data[3]`` is a row; ``data[10:20]``, ``data[[0, 3]]`` and a mask,
+    ``data[data.labels == 2]``, are data sets of these rows. ``a + b`` has the rows of both: labels go by class name,
+    names of ``b`` that ``a`` lacks come after its own; where neither has names, numbers stay as they are.
 
     Args:
         entries: the rows, at least one.
@@ -90,8 +91,14 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
 
     @property
     def labels(self) -> npt.NDArray[np.int64]:
-        """int64[N]: the label of each row, -1 where it has none, as in batches."""
-        return np.where(self.table.label == NONE, -1, self.table.label)
+        """int64[N]: the label of each row, -1 where it has none, as in batches. It cannot be written to.
+
+        Example:
+            ``VideoDataset([replace(entry, label=0) for entry in data])`` has other labels, by ``dataclasses.replace``.
+        """
+        labels = np.where(self.table.label == NONE, -1, self.table.label)
+        labels.flags.writeable = False
+        return labels
 
     @property
     def num_classes(self) -> int:
@@ -135,8 +142,9 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
 
     def _take(self, rows: npt.NDArray[np.int64], left_out: Iterable[tuple[str, str]] = ()) -> VideoDataset:
         if not len(rows):
-            none = "the only row is not" if len(self) == 1 else f"none of the {len(self)} rows is"
-            raise ConfigurationError(f"{none} left, and a data set has at least one: ask for less")
+            raise none_left(
+                len(self), f"; labels are numbers, 0 for {self.class_names[0]!r}" if self.class_names else ""
+            )
         return VideoDataset(self.table.take(rows), self.class_names, (*self.left_out, *left_out))
 
     def where(
@@ -164,7 +172,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
                 highest. Default: None, any.
 
         Raises:
-            ConfigurationError: the condition is no SQL, or no row is left.
+            ConfigurationError: the condition is no SQL, or no row is left; then it says what the videos have.
             NotIndexedError: a video is not in the store.
             SourceError, IndexingError: the store cannot be read.
 
@@ -193,8 +201,12 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     def filter(self, keep: Callable[[VideoEntry], object]) -> VideoDataset:
         """The rows of which ``keep`` says so.
 
+        Args:
+            keep: function of a row. Columns of CSV are text: ``entry.columns["night"] == "1"``.
+
         Raises:
-            ConfigurationError: none is left.
+            ConfigurationError: none is left, or ``keep`` gives a text that says no (``"0"``), which Python takes for
+                True.
 
         Example:
             ``data.filter(lambda entry: entry.columns["split"] == "val")``
@@ -202,7 +214,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         kept: list[bool] = []
         for row, entry in enumerate(self):
             with note("in filter, for row {}: {}", row, entry):
-                kept.append(bool(keep(entry)))
+                kept.append(is_true("keep", keep(entry)))
         return self._take(np.flatnonzero(kept))
 
     def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:

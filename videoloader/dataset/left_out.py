@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from videoloader.errors import warn_user
+from videoloader.errors import ConfigurationError, warn_user
 
 _TOLD = 5
+
+
+def none_left(total: int, hint: str = "") -> ConfigurationError:
+    """The error for conditions that none of ``total`` rows fulfils."""
+    none = "the only row is not" if total == 1 else f"none of the {total} rows is"
+    return ConfigurationError(f"{none} left, and a data set has at least one: ask for less{hint}")
 
 
 def tell_left_out(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset.left_out import tell_left_out
+from videoloader.dataset.left_out import none_left, tell_left_out
 from videoloader.dataset.ranges import entry_ranges
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import EntryTable
@@ -17,6 +17,7 @@ from videoloader.indexing.store.cache import IndexCache
 
 # Half of what lies between 29.97 and 30.
 _SAME_RATE = 0.0005
+_SPANS = ("frames", "fps", "height")
 
 
 def rows_where(
@@ -57,6 +58,8 @@ def rows_where(
                     "beyond the video" if place in errors else f"with fewer than min_frames={min_frames} frames"
                 )
             rows = rows[~short]
+        if not len(rows):
+            raise none_left(len(table), _what_there_is(opened, table.path))
     tell_left_out("where", kinds, len(table))
     return rows, left_out
 
@@ -75,7 +78,7 @@ def conditions_in_sql(
         conditions.append(f"{DISPLAYED_HEIGHT} >= ?")
         parameters.append(min_height)
     if codec is not None:
-        codecs = [codec] if isinstance(codec, str) else list(codec)
+        codecs = [name.lower() for name in ([codec] if isinstance(codec, str) else codec)]
         conditions.append(f"codec IN ({','.join('?' * len(codecs))})")
         parameters += codecs
     if fps is not None:
@@ -96,6 +99,19 @@ def _check(condition: object, min_height: object, codec: object, fps: object) ->
     rates = fps if isinstance(fps, list | tuple) and len(fps) == 2 else (fps,)
     if fps is not None and not all(isinstance(rate, int | float) and not isinstance(rate, bool) for rate in rates):
         raise ConfigurationError(f"fps must be a number or a pair (lowest, highest), got {fps!r}")
+    if len(rates) == 2 and rates[0] > rates[1]:
+        raise ConfigurationError(f"fps must be (lowest, highest), got {fps!r}: write {(rates[1], rates[0])}")
+
+
+def _what_there_is(store: IndexStore, paths: Sequence[str]) -> str:
+    """What the conditions may ask for, so that a slip in them is seen."""
+    facts = facts_of_rows(store, paths, ["codec", "frames", "fps", DISPLAYED_HEIGHT], ())
+    readable = [row for row in facts if row[0] is not None]
+    if not readable:
+        return "; no video can be read"
+    codecs, *numbers = zip(*readable, strict=True)
+    spans = [f"{name} {min(values):g} to {max(values):g}" for name, values in zip(_SPANS, numbers, strict=True)]
+    return f"; the videos have codec {', '.join(sorted(set(codecs)))}; {', '.join(spans)}"
 
 
 def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> None:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from videoloader.error_notes import note
-from videoloader.errors import ConfigurationError, check_probability
+from videoloader.errors import ConfigurationError, check_probability, is_true
 from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, Operation, PixelTransform, Warp
 from videoloader.transforms.planning.composing import group_geometric
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step
@@ -169,18 +169,20 @@ class When(_Drawn):
 
     Args:
         predicate: a plain function of the clip's ``ClipInfo``: length, height, width, label, and columns, the other
-            columns of the data set. It should depend on nothing else, so that clips can be drawn again. One that is
-            defined in a module can be pickled.
+            columns of the data set (those of CSV are text). It should depend on nothing else, so that clips can be
+            drawn again. One that is defined in a module can be pickled.
         transforms: one, or several in their order, where it is true.
         otherwise: the same, where it is not. Default: none.
 
     Raises:
-        ConfigurationError: the predicate cannot be called, or something is no transform of pixels.
+        ConfigurationError: the predicate cannot be called, or something is no transform of pixels; later, the
+            predicate gives a text that says no (``"0"``), which Python takes for True.
 
     Example:
         ::
 
-            >>> transforms = [When(lambda clip: clip.columns["night"], Gamma(0.6), otherwise=Contrast((0.8, 1.2)))]
+            >>> dark = lambda clip: clip.columns["night"] == "1"
+            >>> transforms = [When(dark, Gamma(0.6), otherwise=Contrast((0.8, 1.2)))]
     """
 
     predicate: Callable[[ClipInfo], bool]
@@ -201,7 +203,8 @@ class When(_Drawn):
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
         """The transforms of the clip's case."""
-        return _steps(self.transforms if self.predicate(clip) else self.otherwise, "When")
+        chosen = is_true("When's predicate", self.predicate(clip))
+        return _steps(self.transforms if chosen else self.otherwise, "When")
 
 
 def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
