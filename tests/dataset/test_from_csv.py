@@ -178,6 +178,7 @@ class TestFromCsv:
             ("verb_class,noun_class", {"label": "verb_class"}),
             ("first_frame,last_frame", {"start": "first_frame", "stop": "last_frame"}),
             ("from,to", {"start_seconds": "from", "stop_seconds": "to"}),
+            ("start_idx,end_idx", {"start": "start_idx", "stop": "end_idx"}),
             ("begin_frame,finish_frame", {"start": "begin_frame", "stop": "finish_frame"}),
             *((name, {"label": name}) for name in ("activity", "gt", "tag", "y")),
         ],
@@ -190,6 +191,18 @@ class TestFromCsv:
         message = f"not taken for a label or a time: {', '.join(unused.values())}; if they are, give columns={unused}"
         assert str(warning.message) == f"{file}: {message}"
         assert warning.filename == __file__
+
+    @pytest.mark.parametrize(
+        ("header", "known"),
+        [("start_ms,end_ms", ""), ("class_id,start_ms,endMs", "if they are, give columns={'label': 'class_id'}; ")],
+    )
+    def test_milliseconds_are_not_told_to_be_seconds(self, tmp_path, header, known):
+        file = table(tmp_path, f"path,{header}\na.mp4{',1' * (header.count(',') + 1)}\n")
+        with pytest.warns(UserWarning, match="not taken for a label or a time") as warned:
+            VideoDataset.from_csv(file)
+        start, end = header.split(",")[-2:]
+        told = f"{known}{start}, {end} in milliseconds: write columns start and end in seconds"
+        assert str(warned[0].message).endswith(f": {header.replace(',', ', ')}; {told}")
 
     @pytest.mark.filterwarnings("error")
     @pytest.mark.parametrize(
@@ -228,7 +241,8 @@ class TestFromCsv:
             ("a.mp4 run\nb.mp4 walk\n", {"header": ["path", "label"], "separator": " "}),
             ("  a.mp4  run\n\nb.mp4\twalk", {"header": ("path", "label", "start", "end"), "separator": " "}),
             ("video class\na.mp4 run\nb.mp4 walk\n", {"separator": " "}),
-            ("path|label\na.mp4|run\nb.mp4|walk\n", {"separator": "|"}),
+            ("path|label\na.mp4|run\nb.mp4|walk\n", {}),
+            ("path:label\na.mp4:run\nb.mp4:walk\n", {"separator": ":"}),
             ("run;a.mp4\nwalk;b.mp4\n", {"header": ["verb", "video"], "columns": {"label": "verb"}}),
         ],
     )

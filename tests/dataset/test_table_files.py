@@ -46,7 +46,7 @@ class Writer:
         return self.write(self.path, rows)
 
 
-@pytest.fixture(params=["rows.jsonl", "rows.ndjson", "rows.parquet", "rows.PQ"])
+@pytest.fixture(params=["rows.jsonl", "rows.ndjson", "rows.json", "rows.parquet", "rows.PQ"])
 def written(request: pytest.FixtureRequest, tmp_path: Path) -> Writer:
     """Tables of every kind."""
     is_json = "json" in request.param
@@ -119,6 +119,7 @@ def test_a_json_line_may_lack_what_others_have(tmp_path: Path) -> None:
         ('{"path": "a"}\n\n[1]\n', "line 3 is no JSON object but list"),
         ('{"path": "a"}\n{"path": \n', "line 2 is not JSON"),
         ("[" * 100_000, "line 1 is not JSON"),
+        ('[{"path": "a"}]', "line 1 is no JSON object but list: a table of JSON has an object in each line"),
         ('{"path": "a", "start_frame": 1e400}\n', "line 1: start inf is no whole number"),
         ('{"path": "a", "start_frame": ' + "9" * 30 + "}\n", "line 1: start 9+ is no whole number of 64 bits"),
         ('{"path": "a", "label": ' + "9" * 30 + '}\n{"path": "b", "label": -' + "9" * 30 + "}\n", None),

@@ -35,6 +35,7 @@ _LOOKS_LIKE = {
     "start": re.compile(rf"(?<![a-z])(start|begin|onset|t_?0){_AFTER}|^first{_UNIT}$|^from{_UNIT}?$"),
     "stop": re.compile(rf"(?<![a-z])(end|stop|finish|offset|t_?1){_AFTER}|^last{_UNIT}$|^to{_UNIT}?$"),
 }
+_IN_FRAMES, _IN_MILLISECONDS = re.compile(r"frame|i?dx"), re.compile(r"_ms$|millis")
 # Lengths are no columns of rows; beside a start, and where there is no end, a length most likely is meant to be used.
 _LENGTH = re.compile(r"(?<![a-z])(duration|dur|length|num_?frames|n_frames)(?![a-z])")
 _LONGEST_SHOWN = 80
@@ -117,11 +118,16 @@ def _tell_unused(header: list[str], name_of: Mapping[str, str], source: str) -> 
             if small == "y" and "x" in small_names.values():  # a place in the picture
                 continue
             if name not in (*name_of.values(), *unused.values()) and looks.search(small):
-                unused[column if column == "label" or "frame" in small else f"{column}_seconds"] = name
+                unused[column if column == "label" or _IN_FRAMES.search(small) else f"{column}_seconds"] = name
                 break
     if unused:
         names = ", ".join(unused.values())
-        warn_user(f"{source}: not taken for a label or a time: {names}; if they are, give columns={unused}")
+        thousandths = [name for name in unused.values() if _IN_MILLISECONDS.search(small_names[name])]
+        known = {column: name for column, name in unused.items() if name not in thousandths}
+        told = [f"if they are, give columns={known}"] * bool(known)
+        if thousandths:
+            told.append(f"{', '.join(thousandths)} in milliseconds: write columns start and end in seconds")
+        warn_user(f"{source}: not taken for a label or a time: {names}; {'; '.join(told)}")
     found = {*name_of, *unused}
     lengths = [name for name, small in small_names.items() if _LENGTH.search(small) and name not in name_of.values()]
     if lengths and found & {"start", "start_seconds"} and not found & {"stop", "stop_seconds"}:

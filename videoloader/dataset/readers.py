@@ -147,9 +147,9 @@ class DatasetReaders:
     ) -> Self:
         """One entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
 
-        Files whose names end with ``.jsonl`` or ``.ndjson``, and ``.parquet`` or ``.pq``, are read as such, all others
-        as CSV; its separator is the comma, tab or semicolon, whichever is most in the header. Columns are found by
-        name, in any case, the first that is there::
+        Files whose names end with ``.jsonl``, ``.ndjson`` or ``.json`` (an object in each line), and ``.parquet`` or
+        ``.pq``, are read as such, all others as CSV; its separator is the comma, tab, semicolon or bar, whichever is
+        most in the header. Columns are found by name, in any case, the first that is there::
 
             path            path, video, filename, file, video_path, file_path, filepath, file_name
             label           label, class, label_name, class_name         numbers in every row, or names
@@ -162,7 +162,7 @@ class DatasetReaders:
         ``columns={"start": "start", "stop": "stop"}`` takes them for frames. Seconds count from the file's start, as
         in players; see ``with_times``. They are looked at where there are no
         frame columns. An empty start or stop is that of the video. Other columns travel in ``VideoEntry.columns``: as
-        text from CSV, else with the types that they have in the file.
+        text from CSV (``"0"`` is true: compare with ``== "1"``), else with the types that they have in the file.
         A warning names those of them that look like a label or an end (``class_id``, ``t_start``) where the table has
         no column above for it, and a length (``duration``) beside a start without a stop, which it is not taken for.
 
@@ -170,7 +170,8 @@ class DatasetReaders:
             path: of the table.
             columns: the file's names for columns above, e.g. ``{"path": "clip", "start_seconds": "t0"}``.
             root: folder that relative paths start from; the table's own unless given.
-            class_names: as for ``from_paths``.
+            class_names: as for ``from_paths``. Names are numbered as they occur in this table, so that a second one,
+                which may lack a class, is read with those of the first: ``class_names=train.class_names``.
             missing: ``"raise"`` or ``"skip"`` (into ``left_out``) where local files are not there; ``"unchecked"``
                 does not look, and indexing finds out.
             header: names of the columns of a text table without a header: its first line then is a row.

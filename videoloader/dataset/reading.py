@@ -9,7 +9,7 @@ from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.text_tables import read_delimited, read_json_lines
 from videoloader.errors import ConfigurationError
 
-_JSON_LINES, _PARQUET = (".jsonl", ".ndjson"), (".parquet", ".pq")
+_JSON_LINES, _PARQUET = (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
 TABLE_ENDINGS = (".csv", ".tsv", *_JSON_LINES, *_PARQUET)
 
 

@@ -16,7 +16,8 @@ from videoloader.errors import ConfigurationError
 if TYPE_CHECKING:
     from _csv import Reader
 
-_SEPARATORS = ",\t;"
+_SEPARATORS = ",\t;|"
+_ONE_A_LINE = 'a table of JSON has an object in each line, such as {"path": "a.mp4", "label": 0}'
 
 
 def read_delimited(source: str, given: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
@@ -25,9 +26,9 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
     Args:
         source: path of the file.
         given: names of the columns, of a file without a header.
-        separator: between values; the one of comma, tab and semicolon that is most in the first line unless given. A
-            space stands for any number of spaces and tabs, quotes are part of values, and values at the end of a line
-            may be missing.
+        separator: between values; the one of comma, tab, semicolon and bar that is most in the first line unless
+            given. A space stands for any number of spaces and tabs, quotes are part of values, and values at the end
+            of a line may be missing.
 
     Raises:
         SourceError: the file cannot be read.
@@ -119,8 +120,8 @@ def _objects(texts: Iterator[str], line_of: array[int], source: str) -> Iterator
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ConfigurationError(f"line {number} is not JSON ({error})", source) from None
+            raise ConfigurationError(f"line {number} is not JSON ({error}): {_ONE_A_LINE}", source) from None
         if not isinstance(row, dict):
-            raise ConfigurationError(f"line {number} is no JSON object but {type(row).__name__}", source)
+            raise ConfigurationError(f"line {number} is no JSON object but {type(row).__name__}: {_ONE_A_LINE}", source)
         line_of.append(number)
         yield row
