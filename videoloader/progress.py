@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
-from videoloader.errors import needs
+from videoloader.errors import ArgumentError, needs
 from videoloader.loader import VideoLoader
 
 
@@ -19,13 +20,20 @@ def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator
         description: what stands before the bar. Default: ``"batches"``.
 
     Raises:
-        ConfigurationError: Rich is not installed (``pip install videoloader[cli]``).
+        ConfigurationError: it is no loader, or Rich is not installed (``pip install videoloader[cli]``).
 
     Example:
         >>> for batch in show_progress(loader, "epoch 3"):
         ...     train(batch.frames, batch.labels)
         epoch 3 ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ 80/80 74.3 clips/s, waited 1% 0:00:00
     """
+    if not callable(getattr(loader, "stats", None)):
+        wanted = "a VideoLoader, as VideoLoader(data, mode, batch_size=8)"
+        raise ArgumentError(f"show_progress takes {wanted}, got {reprlib.repr(loader)}")
+    return _shown(loader, description)
+
+
+def _shown(loader: VideoLoader, description: str) -> Iterator[Batch]:
     with needs("a progress bar needs Rich: pip install 'videoloader[cli]'"):
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     columns = (

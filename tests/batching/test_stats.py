@@ -171,6 +171,12 @@ def test_a_bar_ends_with_a_loop_that_is_left(data: vl.VideoDataset, terminal: io
     assert len(list(show_progress(loader))) == 5
 
 
+def test_a_bar_is_for_a_loader(data: vl.VideoDataset) -> None:
+    for given in (data, [1, 2]):
+        with pytest.raises(vl.ConfigurationError, match=r"^show_progress takes a VideoLoader, .* got (Video|\[1, 2\])"):
+            show_progress(given)  # type: ignore[arg-type]
+
+
 def test_without_rich_there_is_a_message_how_to_get_it(data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "rich"]:
         monkeypatch.setitem(sys.modules, name, None)
