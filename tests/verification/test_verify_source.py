@@ -37,6 +37,12 @@ def test_a_sound_file_is_in_order(name: str, sample: Sample) -> None:
     assert str(file).endswith(f"ok: 60 frames, {file.keyframes} keyframes, {file.codec} in {file.container}")
 
 
+@pytest.mark.parametrize("nothing", [[], (), set()])
+def test_nothing_is_not_in_order(nothing: object) -> None:
+    with pytest.raises(vl.ConfigurationError, match="source must be at least one video, got .*: nothing would be"):
+        verify(nothing)
+
+
 def test_what_is_flagged_wrongly_is_told_and_does_no_harm(sample: Sample, tmp_path: Path) -> None:
     path = tmp_path / "all_key.mp4"
     path.write_bytes(LIES["stss_all"].tell(sample("h264_mp4").read_bytes(), 0))

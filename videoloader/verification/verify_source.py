@@ -11,7 +11,7 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import check_positive_or_none
+from videoloader.errors import ConfigurationError, check_positive_or_none
 from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
@@ -67,7 +67,7 @@ def verify(
         A report for each video, unreadable ones included; ``ok`` if nothing is wrong with any.
 
     Raises:
-        ConfigurationError: a number is not positive, or there is no such device.
+        ConfigurationError: there are no videos, a number is not positive, or there is no such device.
         SourceError: the folder cannot be read.
 
     Example:
@@ -77,6 +77,8 @@ def verify(
     on = resolve_device(device)
     check_positive_or_none(workers=workers, threads=threads)
     sources = _sources_of(source)
+    if not sources:
+        raise ConfigurationError(f"source must be at least one video, got {source!r}: nothing would be verified")
     count = min(workers or (min(available_cores(), 4) if on.type == "cuda" else available_cores()), len(sources))
     paths = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in sources]
     if count > 1 and all(path is not None for path in paths):
