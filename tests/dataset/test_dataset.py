@@ -88,7 +88,12 @@ class TestEntries:
             ({"start": -1}, "got start=-1"),
             ({"stop": 0}, "got stop=0"),
             ({"start": 5, "stop": 5}, "got start=5, stop=5"),
-            ({"start_seconds": 2.0, "stop_seconds": 1.0}, "got .*start_seconds=2.0, stop_seconds=1.0"),
+            ({"start_seconds": 2.0, "stop_seconds": 1.0}, "got .*start_seconds=2.0, stop_seconds=1.0$"),
+            (
+                {"start_seconds": 2.0, "stop_seconds": -1.0},
+                "stop_seconds=-1.0; no number counts from the end.*stop out",
+            ),
+            ({"start": 2, "stop": -1}, "stop=-1; no number counts from the end.*leave stop out"),
         ],
     )
     def test_a_bad_entry_is_refused_when_made(self, arguments, message):

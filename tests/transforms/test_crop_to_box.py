@@ -94,6 +94,12 @@ def test_a_row_without_a_box_is_refused(columns: dict[str, Any], says: str) -> N
         crop(vl.CropToBox(margin=0.5), columns)
 
 
+def test_pixels_that_were_called_shares_are_shown_as_given() -> None:
+    says = r"the box \(9.0, 2.0, 40.0, 30.0\) of column 'box' \(x0, y0, x1, y1 in shares of its sides, 0 to 1, as rel"
+    with pytest.raises(vl.ConfigurationError, match=says):
+        crop(vl.CropToBox(relative=True), {"box": [9, 2, 40, 30]})
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -14,6 +14,7 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
+FROM_END = "; no number counts from the end, as DALI's do: leave stop out to go there"
 ENDS = ("start", "stop", "start_seconds", "stop_seconds")
 # Labels travel as int64, and tables keep the lowest of these for "no label".
 _LARGEST = 2**63 - 1
@@ -92,14 +93,15 @@ class VideoEntry:
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
             raise ConfigurationError(f"an end must be given in frames or in seconds, got {self._ends()}", self.path)
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds
+        last = end if self.stop is None else self.stop
+        hint = FROM_END if last is not None and last < 0 else ""
         no_frames = first < 0 or (self.stop is not None and self.stop <= first)
         if no_frames:
-            negative = self.stop is not None and self.stop < 0
-            hint = "; no number counts from the end, as DALI's do: leave stop out to go there" if negative else ""
             wanted = "start must be at least 0 and less than stop"
             raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
         if begin is not None and end is not None and begin >= end:
-            raise ConfigurationError(f"start_seconds must be less than stop_seconds, got {self._ends()}", self.path)
+            wanted = "start_seconds must be less than stop_seconds"
+            raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
         if self.times not in _TIMES:
             check_choice("times", self.times, _TIMES)
 

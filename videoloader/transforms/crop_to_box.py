@@ -66,11 +66,14 @@ class CropToBox(GeometryStep):
 
     def plan_clip(self, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
         """The geometry with this step added."""
-        left, top, right, bottom = self._box(clip)
+        given = self._box(clip)
+        sides = (clip.width, clip.height, clip.width, clip.height) if self.relative else (1, 1, 1, 1)
+        left, top, right, bottom = (edge * side for edge, side in zip(given, sides, strict=True))
         spans = (top, bottom, clip.height), (left, right, clip.width)
         if not all(start < stop and start < length and stop > 0 for start, stop, length in spans):
+            unit = "shares of its sides, 0 to 1, as relative=True says" if self.relative else "pixels"
             raise ConfigurationError(
-                f"the box {(left, top, right, bottom)} of column {self.column!r} (x0, y0, x1, y1 in pixels) shows "
+                f"the box {given} of column {self.column!r} (x0, y0, x1, y1 in {unit}) shows "
                 f"nothing of a picture that is {clip.width} wide and {clip.height} high"
             )
         wide = [(start - self.margin * (stop - start), stop + self.margin * (stop - start)) for start, stop, _ in spans]
@@ -84,7 +87,7 @@ class CropToBox(GeometryStep):
         return cut(geometry, y, x, height, width)
 
     def _box(self, clip: ClipInfo) -> tuple[float, float, float, float]:
-        """(x0, y0, x1, y1) of a clip's row, pixels."""
+        """(x0, y0, x1, y1) of a clip's row, as given."""
         names = (self.column,) if isinstance(self.column, str) else self.column
         missing = [name for name in names if _is_missing(clip.columns.get(name))]
         if missing:
@@ -98,8 +101,7 @@ class CropToBox(GeometryStep):
             x0 = y0 = x1 = y1 = math.nan
         if not all(map(math.isfinite, (x0, y0, x1, y1))):
             raise ConfigurationError(f"column {self.column!r} must be four numbers, x0, y0, x1 and y1, got {given!r}")
-        width, height = (clip.width, clip.height) if self.relative else (1, 1)
-        return x0 * width, y0 * height, x1 * width, y1 * height
+        return x0, y0, x1, y1
 
 
 def check_boxes_first(transforms: Sequence[Step | ViewStep], first: bool = True) -> None:
