@@ -166,10 +166,16 @@ class TestEntryRange:
 
     @pytest.mark.parametrize(
         "ends",
-        [{"start": 100}, {"stop": 101}, {"start_seconds": 4.0}, {"start_seconds": 1.1, "stop_seconds": 1.11}],
+        [
+            {"start": 100},
+            {"stop": 101},
+            {"start_seconds": 4.0},
+            {"stop_seconds": -1.0},
+            {"start_seconds": 1.1, "stop_seconds": 1.11},
+        ],
     )
     def test_missing_frames_are_an_error_that_names_video_and_entry(self, ends):
-        message = r"^talk.mp4: no frames for .*; the video lasts 0–4 s, 100 frames(: stop is beyond them)?$"
+        message = r"^talk.mp4: no frames for .*; the video lasts 0–4 s, 100 frames(: stop is beyond them|; no number counts .*)?$"
         with pytest.raises(FrameRangeError, match=message) as error:
             entry_range(VideoEntry("a.mp4", **ends), index_of(range(100)))
         assert all(f"{name}={value}" in str(error.value) for name, value in ends.items())

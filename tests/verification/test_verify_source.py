@@ -39,7 +39,7 @@ def test_a_sound_file_is_in_order(name: str, sample: Sample) -> None:
 
 @pytest.mark.parametrize("nothing", [[], (), set()])
 def test_nothing_is_not_in_order(nothing: object) -> None:
-    with pytest.raises(vl.ConfigurationError, match="source must be at least one video, got .*: nothing would be"):
+    with pytest.raises(vl.ConfigurationError, match=r"source must be at least one video, got .*: nothing would be"):
         verify(nothing)
 
 
