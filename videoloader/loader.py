@@ -85,8 +85,9 @@ class VideoLoader:
         color: str. ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
             Default: ``"rgb"``.
         shuffle: bool, order or ``Sampler``. True draws another random order every epoch; ``ShuffleBlocks`` and
-            ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` of clip numbers for one process is dealt to the
-            ranks here, so that a ``DistributedSampler`` is not needed; see ``SampledClips``. Default: False.
+            ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` of clip numbers, which are row numbers only
+            where each row gives one clip, for one process is dealt to the ranks here, so that a ``DistributedSampler``
+            is not needed; see ``SampledClips``. Default: False.
         seed: int. Seed of that order and of all random frames and transforms. Default: 0.
         last_batch: str. Treatment of clips that do not fill a batch of all ranks. ``"partial"`` deals them as evenly
             as possible, ``"drop"`` leaves them out, ``"fill"`` fills batches up with clips that come once more, which

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch.utils.data import DistributedSampler, RandomSampler, WeightedRandomSampler
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, WeightedRandomSampler
 
 import videoloader as vl
 from videoloader.order.by_column import ByColumn
@@ -74,6 +74,22 @@ def test_a_sampled_epoch_goes_on_on_other_ranks(data: vl.VideoDataset) -> None:
 def test_a_sampler_for_several_ranks_is_refused(data: vl.VideoDataset) -> None:
     with pytest.raises(vl.ConfigurationError, match="2 ranks"):
         make(data, shuffle=DistributedSampler(range(20), num_replicas=2, rank=0))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "says"),
+    [
+        (RandomSampler, r"from 5 numbers, .* there are 20 clips: write RandomSampler\(range\(20\), …\)"),
+        (SequentialSampler, "from 5 numbers"),
+        (lambda data: DistributedSampler(data, num_replicas=1, rank=0), "from 5 numbers"),
+        (lambda data: WeightedRandomSampler([1.0] * 5, 20), r"from 5 numbers, .* one weight for each clip; .*weighted"),
+    ],
+)
+def test_a_sampler_of_rows_is_refused(data: vl.VideoDataset, sampler: Any, says: str) -> None:
+    with pytest.raises(vl.ConfigurationError, match=says):
+        make(data, shuffle=sampler(data))
+    loader = vl.VideoLoader(data, [0], shuffle=sampler(data), batch_size=3, device="cpu")
+    assert max(clips_of(loader)) < 5, "where each row gives one clip, a row number is a clip number"
 
 
 @pytest.mark.parametrize("sharding", ["strided", "contiguous", "stick_to_shard", ByColumn("node")])

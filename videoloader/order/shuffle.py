@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, WeightedRandomSampler
 
 from videoloader.errors import ConfigurationError, check_positive
 from videoloader.permutation import Integers, permute, permute_within
+
+# Where PyTorch's own samplers keep what they draw the numbers of. Elsewhere these names may mean something else.
+_DRAWS_FROM: Mapping[type, str] = {
+    WeightedRandomSampler: "weights",
+    RandomSampler: "data_source",
+    SequentialSampler: "data_source",
+    DistributedSampler: "dataset",
+}
 
 OrderOfEpoch = Callable[[Integers], Integers]
 
@@ -189,7 +198,8 @@ class SampledClips:
             the same random frames and transforms, which go by clip and epoch).
 
     Raises:
-        ConfigurationError: the sampler deals to ranks by itself: give one for a single process.
+        ConfigurationError: the sampler deals to ranks by itself: give one for a single process. Or it is one of
+            PyTorch's own over another number than that of the clips, such as that of the rows of a data set.
     """
 
     def __init__(self, sampler: Sampler) -> None:
@@ -203,8 +213,22 @@ class SampledClips:
         self._made: tuple[tuple[int, int, int], Integers] | None = None
 
     def positions(self, clips: int) -> int:
-        """See ``Order``."""
-        return len(self._sampler)
+        """See ``Order``.
+
+        Raises:
+            ConfigurationError: one of PyTorch's own samplers draws from another number than that of the clips.
+        """
+        sampler = self._sampler
+        sizes = [len(getattr(sampler, name)) for kind, name in _DRAWS_FROM.items() if isinstance(sampler, kind)]
+        if sizes and sizes[0] != clips:
+            instead = f"write {type(sampler).__name__}(range({clips}), …), or a SubsetRandomSampler for some clips only"
+            if isinstance(sampler, WeightedRandomSampler):
+                instead = "give one weight for each clip; or give data.weighted(…) or data.balanced(…), which go by row"
+            raise ConfigurationError(
+                f"the sampler draws from {sizes[0]} numbers, but a loader's sampler gives numbers of clips, not of "
+                f"rows, and there are {clips} clips: {instead}"
+            )
+        return len(sampler)
 
     def of_epoch(self, clips: int, videos: Callable[[], Integers], seed: int, epoch: int) -> OrderOfEpoch:
         """See ``Order``.
