@@ -69,7 +69,8 @@ class VideoLoader:
 
     Args:
         dataset: VideoDataset. The videos.
-        mode: frame mode, or list of int. Rule that chooses the frames; a list of numbers is a ``FrameList``.
+        mode: frame mode, or list of int. Rule that chooses the frames; a list of numbers is a ``FrameList``. Rows that
+            it gives no clip of are counted by a warning.
         batch_size: int. Clips in a batch. Each fills one row of it, or as many as ``transforms`` make views of it,
             times ``repeats``.
         device: str or torch.device. Place of the batches: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; see

@@ -129,6 +129,21 @@ def test_a_warning_tells_of_seconds_that_end_long_after_their_video(store: vl.In
         assert ranges(0.5, 60, 70) == [60, 60, 60]
 
 
+@pytest.mark.parametrize("mode", [vl.EveryWindow(50), vl.RandomWindow(50, pad="none"), vl.Triplets(25)])
+def test_a_warning_counts_the_rows_that_are_too_short(mode: FrameMode, store: vl.IndexStore, tmp_path: Path) -> None:
+    data = data_of(tmp_path)
+    says = (
+        r"gives no clip of 6 of the data set's 7 rows; the longest of them has 30 frames \(pad='edge' makes up those "
+        r"that are missing\); the first is row 1, .*video3.mp4"
+    )
+    with pytest.warns(UserWarning, match=says) as told:
+        table_of(data, mode, store)
+    assert len(told) == 1
+    with warnings.catch_warnings(action="error"):
+        table_of(data[[0]], mode, store)
+        table_of(data, vl.EveryWindow(50, pad="edge"), store)
+
+
 def test_fingerprints_tell_tables_and_settings_apart(store: vl.IndexStore, tmp_path: Path) -> None:
     mode = vl.EveryWindow(4)
     names = {

@@ -28,6 +28,7 @@ from videoloader.errors import (
     UnsupportedError,
     VideoLoaderError,
     counted,
+    warn_user,
 )
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.images import tell_of_frame_times
@@ -189,6 +190,8 @@ def build_clip_table(
 ) -> ClipTable:
     """Index all videos of a data set, or take them from a store, and number their clips.
 
+    A warning counts the rows that give no clip.
+
     Args:
         dataset: the entries.
         mode: says how many clips each has.
@@ -216,6 +219,12 @@ def build_clip_table(
         clips = np.fromiter((_count(mode, video) for video in videos), np.int64, len(ranges.rows))
     if not clips.any():
         raise ConfigurationError(_why_no_clip(dataset, mode, ranges))
+    if without := len(clips) - np.count_nonzero(clips):
+        lengths, first = (ranges.stop - ranges.first)[clips == 0], int(ranges.rows[int(np.argmin(clips))])
+        warn_user(
+            f"{mode} gives no clip of {without} of the data set's {counted(len(dataset), 'row')}; the longest of them "
+            f"has {_frames_and_hint(mode, int(lengths.max()))}; the first is row {first}, {dataset.table.path[first]}"
+        )
     return ClipTable(dataset, ranges, np.cumsum(clips, dtype=np.int64))
 
 
@@ -223,10 +232,13 @@ def _why_no_clip(dataset: VideoDataset, mode: FrameMode, ranges: FrameRanges) ->
     unreadable = ranges.unreadable
     why = [f"{len(unreadable)} cannot be read: {unreadable[0][1]}"] if unreadable else []
     if len(ranges.rows):
-        why.insert(0, f"the longest has {counted(int((ranges.stop - ranges.first).max()), 'frame')}")
-        if getattr(mode, "pad", None) == "none":
-            why[0] += " (pad='edge' makes up those that are missing)"
+        why.insert(0, f"the longest has {_frames_and_hint(mode, int((ranges.stop - ranges.first).max()))}")
     return f"{mode} gives no clip of the data set's {counted(len(dataset), 'row')}; {'; '.join(why)}"
+
+
+def _frames_and_hint(mode: FrameMode, frames: int) -> str:
+    hint = " (pad='edge' makes up those that are missing)" if getattr(mode, "pad", None) == "none" else ""
+    return counted(frames, "frame") + hint
 
 
 def _count(mode: FrameMode, video: EntryFrames) -> int:
