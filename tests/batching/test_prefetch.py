@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from videoloader.batching.prefetch import batches_ahead
+from videoloader.batching.account import LoaderAccount
+from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.errors import ConfigurationError
-from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.cancellation import CancelToken, ReadCancelled
 
 
 class Work:
@@ -72,3 +73,19 @@ def test_a_fork_gives_nothing_up_that_is_its_parents(monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigurationError, match="before the process was forked"):
         next(queues)
     assert not work.given_up
+
+
+@pytest.mark.parametrize("exits", [False, True])
+def test_a_loop_that_waits_while_another_begins_in_another_thread_says_so(
+    exits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = CancelToken()
+    monkeypatch.setattr(token, "_interpreter_exits", exits)
+
+    def finish(queue: deque[int]) -> list[int]:
+        token.cancel()
+        raise ReadCancelled
+
+    loop = give_out(Work(3).ahead(2, token), finish, LoaderAccount(), token)
+    with pytest.raises(ReadCancelled if exits else ConfigurationError, match=None if exits else "make one for each"):
+        next(loop)

@@ -10,8 +10,7 @@ from typing import TypeVar
 
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.stats import LoaderStats
-from videoloader.errors import ConfigurationError
-from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.cancellation import CancelToken, ReadCancelled
 
 T = TypeVar("T")
 Given = TypeVar("Given")
@@ -78,7 +77,12 @@ def give_out(
     since = asked = time.perf_counter()
     with account, closing(ahead) as queue:
         for pending in queue:
-            finished = finish(pending)
+            try:
+                finished = finish(pending)
+            except ReadCancelled:
+                # The loop that began meanwhile did so in another thread, which let this one wait for its batch.
+                token.raise_if_replaced()
+                raise
             now = time.perf_counter()
             account.add(LoaderStats(seconds=now - since, waiting=now - asked))
             since = now
@@ -86,5 +90,4 @@ def give_out(
                 # Popped as it is yielded, so that this frame keeps no reference to the batch.
                 yield finished.pop()
             asked = time.perf_counter()
-            if token.cancelled and not token.threads_gone:
-                raise ConfigurationError("another loop over this loader has begun: a loader has one at a time")
+            token.raise_if_replaced()

@@ -41,6 +41,13 @@ class CancelToken:
         if self._process != os.getpid():
             raise ConfigurationError("this loop was begun before the process was forked: begin another one here")
 
+    def raise_if_replaced(self) -> None:
+        """Raise ConfigurationError if the work was that of a loop, and another loop has ended it."""
+        if self.cancelled and not self.threads_gone:
+            raise ConfigurationError(
+                "another loop over this loader has begun: a loader has one at a time, so make one for each loop"
+            )
+
     def cancel(self) -> None:
         """Cancel the work."""
         self.cancelled = True
