@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ import torch
 
 import videoloader as vl
 from videoloader.errors import ArgumentError
+from videoloader.interop.torch import DecodingLoader
 
 Sample = Callable[[str], Path]
 SMALL = vl.Resize((16, 24))
@@ -159,6 +162,13 @@ def test_a_loader_is_iterated_and_nothing_else(data: vl.VideoDataset) -> None:
     for wrong in (lambda: next(loader), lambda: loader[0]):
         with pytest.raises(ArgumentError, match=r"next\(iter\(loader\)\)"):
             wrong()
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_loader_stays_in_its_process(data: vl.VideoDataset, copied: Callable[[object], object]) -> None:
+    for loader in (make(data), DecodingLoader([], device="cpu")):
+        with pytest.raises(ArgumentError, match=r"neither copied nor pickled: make one in .*state_dict\(\)"):
+            copied(loader)
 
 
 def test_a_batch_has_a_length_and_attributes(data: vl.VideoDataset) -> None:

@@ -93,6 +93,12 @@ def no_method(instance: object, method: str) -> ConfigurationError:
     return ConfigurationError(f"{type(instance).__name__} lacks a method: write {method}")
 
 
+def no_copy(loader: object) -> ArgumentError:
+    """The error for a loader that is copied, pickled, or given to another process."""
+    what = f"a {type(loader).__name__} has threads, so it can be neither copied nor pickled"
+    return ArgumentError(f"{what}: make one in the process that uses it, and load_state_dict this one's state_dict()")
+
+
 @contextmanager
 def needs(what: str, source: str | None = None) -> Iterator[None]:
     """Turn an ImportError in the block into a ConfigurationError that says how to install an optional package.

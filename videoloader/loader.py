@@ -32,6 +32,7 @@ from videoloader.errors import (
     check_integer,
     check_positive,
     check_positive_or_none,
+    no_copy,
 )
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
@@ -272,6 +273,9 @@ class VideoLoader:
                 "batches have no numbers, and no DataLoader can be made of a loader: "
                 "write for batch in loader, or next(iter(loader))"
             )
+
+        def __reduce__(self) -> NoReturn:
+            raise no_copy(self)
 
     @property
     def num_clips(self) -> int:

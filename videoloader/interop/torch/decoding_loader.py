@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, NoReturn, get_args
 
 import torch
 
@@ -35,6 +35,7 @@ from videoloader.errors import (
     check_choice,
     check_integer,
     check_positive_or_none,
+    no_copy,
 )
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
@@ -223,6 +224,9 @@ class DecodingLoader:
     def __len__(self) -> int:
         """Batches of an epoch: the torch loader's."""
         return len(self._loader)  # type: ignore[arg-type]
+
+    def __reduce__(self) -> NoReturn:
+        raise no_copy(self)
 
     @property
     def sampler(self) -> Any:
