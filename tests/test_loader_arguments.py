@@ -171,6 +171,12 @@ def test_a_loader_stays_in_its_process(data: vl.VideoDataset, copied: Callable[[
             copied(loader)
 
 
+def test_batches_that_would_all_be_dropped_are_an_error(data: vl.VideoDataset) -> None:
+    settings: dict[str, Any] = {"batch_size": 4, "last_batch": "drop", "num_shards": 3, "shard_id": 0}
+    with pytest.raises(vl.ConfigurationError, match=r"'drop' leaves no batch: 2 clips for 3 ranks with batch_size=4"):
+        make(data, **settings)
+
+
 def test_a_batch_has_a_length_and_attributes(data: vl.VideoDataset) -> None:
     batch: Any = next(iter(make(data)))
     assert len(batch) == 2

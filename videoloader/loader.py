@@ -32,6 +32,7 @@ from videoloader.errors import (
     check_integer,
     check_positive,
     check_positive_or_none,
+    counted,
     no_copy,
 )
 from videoloader.indexing import IndexStore
@@ -249,6 +250,11 @@ class VideoLoader:
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._planner = ClipPlanner(table, mode, plan, seed, repeats)
         self._epoch, self._given = self._epochs.epoch(0), 0
+        if last_batch == "drop" and not self._epoch.rounds:
+            raise ConfigurationError(
+                f"last_batch='drop' leaves no batch: {counted(self.num_clips, 'clip')} for {counted(ranks, 'rank')} "
+                f"with batch_size={batch_size}; take a smaller batch_size, or last_batch='partial'"
+            )
         self._resumed, self._unwaited = False, 0
         self._token = CancelToken()
 
