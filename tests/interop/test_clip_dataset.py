@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import videoloader as vl
-from videoloader.interop.torch import BatchStream, ClipDataset, clip_dataset, list_clips, stack_clips
+from videoloader.interop.torch import BatchStream, ClipDataset, batch_stream, clip_dataset, list_clips, stack_clips
 from videoloader.reading.clip_reader import ClipsReport
 
 Sample = Callable[[str], Path]
@@ -193,6 +193,33 @@ def test_a_stream_resumes_inside_a_stateful_loader(data: vl.VideoDataset, worker
     assert same(list(islice(interrupted, taken)), whole[:taken])
     resumed.load_state_dict(pickle.loads(pickle.dumps(interrupted.state_dict())))
     assert same(list(resumed), whole[taken:])
+
+
+@pytest.mark.parametrize(
+    ("settings", "told", "warned"),
+    [
+        ({"shuffle": True}, False, 1),
+        ({"transforms": [vl.RandomCrop(64)]}, False, 1),
+        ({"transforms": [vl.CenterCrop(64)]}, False, 0),
+        ({"shuffle": True}, True, 0),
+        ({"shuffle": True, "persistent_workers": True}, False, 0),
+    ],
+)
+def test_a_stream_whose_new_workers_begin_again_warns_once(
+    data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], told: bool, warned: int
+) -> None:
+    warnings_of_workers = torch.zeros((), dtype=torch.int64).share_memory_()
+    monkeypatch.setattr(batch_stream, "warn_user", lambda message: warnings_of_workers.add_(1))
+    stays = settings.pop("persistent_workers", False)
+    make = partial(vl.VideoLoader, data, [0, 1], batch_size=1, num_workers=1, last_batch="uneven", **settings)
+    stream = BatchStream(make, shard_id=0, num_shards=1)
+    workers: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": "fork", "persistent_workers": stays}
+    torch_loader = DataLoader(stream, batch_size=None, **workers)
+    for epoch in range(3):
+        if told:
+            stream.set_epoch(epoch)
+        assert len(list(torch_loader)) == 3
+    assert int(warnings_of_workers) == warned
 
 
 def test_half_a_shard_is_refused(data: vl.VideoDataset) -> None:

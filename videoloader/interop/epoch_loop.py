@@ -7,6 +7,7 @@ from typing import Any
 
 from videoloader.batching.batch import Batch
 from videoloader.loader import VideoLoader
+from videoloader.order.shuffle import InOrder
 
 
 class EpochLoop:
@@ -32,6 +33,11 @@ class EpochLoop:
     def ended(self) -> bool:
         """Whether the last batch of the epoch under way was given out."""
         return self._under_way not in (None, self._epoch())
+
+    @property
+    def is_random(self) -> bool:
+        """Whether epochs differ: in their order, or in what is drawn for the first clip of the data set."""
+        return self._loader._epochs.order != InOrder() or self._loader._planner.is_random(0)
 
     def _epoch(self) -> int:
         return int(self._loader.state_dict()["epoch"])

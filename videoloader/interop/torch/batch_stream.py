@@ -11,6 +11,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
+from videoloader.errors import warn_user
 from videoloader.interop.epoch_loop import EpochLoop
 from videoloader.loader import VideoLoader
 from videoloader.order.ranks import shard_of
@@ -23,6 +24,9 @@ class BatchStream(IterableDataset[Batch]):
     To be used with ``batch_size=None``, since its items are batches already. Without worker processes they lie where
     the loader puts them, also on a GPU. With N of them each is a shard that decodes on the CPU: batches come from the
     workers in turn. It has the state that ``StatefulDataLoader`` saves and resumes exactly, with as many workers.
+
+    New worker processes know of no epoch before: give the DataLoader ``persistent_workers=True``, or call ``set_epoch``
+    before each loop over it. A loop that begins with the same random epoch again is warned of once, in a worker.
 
     Args:
         make: makes the loader, called as ``make(shard_id=…, num_shards=…)`` in each process when it is first wanted,
@@ -38,7 +42,8 @@ class BatchStream(IterableDataset[Batch]):
         >>> from functools import partial
         >>> from torchdata.stateful_dataloader import StatefulDataLoader
         >>> make = partial(VideoLoader, data, RandomWindow(16), batch_size=8, num_workers=1)
-        >>> loader = StatefulDataLoader(BatchStream(make), batch_size=None, num_workers=8)
+        >>> stream = BatchStream(make)
+        >>> loader = StatefulDataLoader(stream, batch_size=None, num_workers=8, persistent_workers=True)
     """
 
     def __init__(
@@ -51,6 +56,9 @@ class BatchStream(IterableDataset[Batch]):
         self._loaded = self._nothing_left = False
         # Shared, so that worker processes hear of it. Negative: each loader goes on from epoch to epoch by itself.
         self._epoch = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        # The same for loops that new processes have begun: 0, 1, or 2 once all is told.
+        self._begun = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._begun_in: int | None = None  # the process that has begun a loop with this object
 
     def __repr__(self) -> str:
         shard, shards = self._shard
@@ -76,12 +84,25 @@ class BatchStream(IterableDataset[Batch]):
     def __iter__(self) -> Iterator[Batch]:
         """The batches of one epoch, or of what is left of it after ``load_state_dict``, which may be none."""
         loop, epoch, loaded = self._own_loop(), int(self._epoch), self._loaded
-        self._loaded = False
+        is_new, self._loaded, self._begun_in = self._begun_in != os.getpid(), False, os.getpid()
         if loaded and self._nothing_left:
             return
         if not loaded and epoch >= 0:
             loop.set_epoch(epoch)
+        elif not loaded and is_new:
+            self._warn_of_same_epoch(loop)
         yield from loop
+
+    def _warn_of_same_epoch(self, loop: EpochLoop) -> None:
+        worker = get_worker_info()
+        if worker is None or worker.id:  # one tells it for all
+            return
+        if int(self._begun) == 1 and loop.is_random:
+            warn_user(
+                "BatchStream: new worker processes begin with the same epoch as those before: give the DataLoader "
+                "persistent_workers=True, or call set_epoch(epoch) on the stream before each loop over it"
+            )
+        self._begun += 1
 
     def _own_loop(self) -> EpochLoop:
         if self._loop is None or self._process != os.getpid():  # threads do not survive a fork
