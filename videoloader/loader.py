@@ -39,7 +39,7 @@ from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table
 from videoloader.order.epoch import Dealing, EpochPlan, Epochs
-from videoloader.order.ranks import shard_of
+from videoloader.order.ranks import shard_of, tell_of_later_ranks
 from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import InOrder, Order, Sampler, ShuffleVideos, order_of
 from videoloader.reading.cancellation import CancelToken
@@ -100,7 +100,7 @@ class VideoLoader:
             nothing in the loop may wait for other ranks: call the ``module`` of a ``DistributedDataParallel`` model,
             and gather results after the loop. See ``sharding.num_batches``. Default: ``"partial"``.
         shard_id, num_shards: int. This process's part, and the number of parts. Default: as the launcher or framework
-            says, see ``shard_of_environment``.
+            says when the loader is made, see ``shard_of_environment``.
         sharding: str or ``ByColumn``. Way to deal an epoch to the shards. ``"strided"``: they take turns, clip by clip.
             ``"contiguous"``: each takes a range of the epoch's order. ``"stick_to_shard"``: each takes a range of the
             data set, the same in every epoch, and the order is within it, so that caches stay warm. ``ByColumn``: each
@@ -217,6 +217,7 @@ class VideoLoader:
         self._seed, self._collate = seed, collate
         order = order_of(shuffle)
         rank, ranks = shard_of(shard_id, num_shards)
+        self._shard_found = shard_id is None
         # Kept from epoch to epoch, since its threads own open decoders.
         self._workers = DecodeWorkers(
             self.device,
@@ -330,6 +331,8 @@ class VideoLoader:
         """
         if self._given:
             self.set_epoch(self._epoch.number + 1)
+        if self._shard_found:
+            tell_of_later_ranks(self._epochs.ranks)
         self._token.cancel()
         plan, self._unwaited = self._epoch, 0
         token = self._token = CancelToken()

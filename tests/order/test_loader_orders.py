@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,18 @@ def test_shards_share_out_each_epoch(data: vl.VideoDataset, sharding: Any) -> No
         assert sorted(parts[0] + parts[1]) == list(range(20))
         homes.append([set(part) for part in parts])
     assert (homes[0] == homes[1]) == (sharding in ("stick_to_shard", ByColumn("node")))
+
+
+def test_ranks_that_come_after_the_loader_are_warned_of(data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, given = make(data), make(data, shard_id=0, num_shards=1)
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.distributed.get_rank", lambda: 1)
+    monkeypatch.setattr("torch.distributed.get_world_size", lambda: 2)
+    with pytest.warns(UserWarning, match="made for 1 rank, but torch.distributed has 2 by now.*init_process_group"):
+        next(iter(found))
+    with warnings.catch_warnings(action="error"):
+        next(iter(given))
+        next(iter(make(data)))
 
 
 def test_an_epoch_of_which_too_little_is_left_ends(data: vl.VideoDataset) -> None:

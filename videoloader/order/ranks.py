@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch.distributed
 
-from videoloader.errors import ConfigurationError, check_integer
+from videoloader.errors import ConfigurationError, check_integer, counted, warn_user
 
 
 class _Launcher(NamedTuple):
@@ -79,6 +79,17 @@ def shard_of(shard_id: int | None, num_shards: int | None) -> tuple[int, int]:
     check_integer("shard_id", shard_id, 0)
     check_integer("num_shards", num_shards)
     return shard_id, num_shards
+
+
+def tell_of_later_ranks(num_shards: int) -> None:
+    """Warn if PyTorch's process group has more ranks than there were when a loader asked for its shard."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        ranks = torch.distributed.get_world_size()
+        if ranks > num_shards:
+            warn_user(
+                f"the loader was made for {counted(num_shards, 'rank')}, but torch.distributed has {ranks} by now, so "
+                "they get the same clips: make it after init_process_group, or give shard_id and num_shards"
+            )
 
 
 def local_rank() -> int | None:
