@@ -91,7 +91,10 @@ class VideoLoader:
             ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` of clip numbers, which are row numbers only
             where each row gives one clip, for one process is dealt to the ranks here, so that a ``DistributedSampler``
             is not needed; see ``SampledClips``. Default: False.
-        seed: int. Seed of that order and of all random frames and transforms. Default: 0.
+        seed: int. Seed of that order and of all random frames and transforms, the same on all ranks: with seeds of
+            their own they would deal different orders, so that clips repeat and others are missing. It alone counts,
+            not ``torch.manual_seed``. So a new loader gives the epochs of the last one again: keep one for all epochs,
+            or call ``set_epoch``. Default: 0.
         last_batch: str. Treatment of clips that do not fill a batch of all ranks. ``"partial"`` deals them as evenly
             as possible, ``"drop"`` leaves them out, ``"fill"`` fills batches up with clips that come once more, which
             ``batch.repeated`` marks: all ranks get the same number of batches. ``"uneven"``, for validation, deals
