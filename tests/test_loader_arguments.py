@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,6 +163,16 @@ def test_a_loader_is_iterated_and_nothing_else(data: vl.VideoDataset) -> None:
     for wrong in (lambda: next(loader), lambda: loader[0]):
         with pytest.raises(ArgumentError, match=r"next\(iter\(loader\)\)"):
             wrong()
+
+
+def test_what_only_nvdec_uses_is_warned_of_on_the_cpu(data: vl.VideoDataset) -> None:
+    for settings, names in (({"gop_cache": 1}, "gop_cache"), ({"gop_cache": 1, "cpu_workers": 2}, "gop_cache and cpu")):
+        with pytest.warns(UserWarning, match=f"{names}.* changes nothing with device 'cpu': it is for NVDEC"):
+            make(data, **settings)
+        with pytest.warns(UserWarning, match=f"{names}.* changes nothing"):
+            DecodingLoader([], device="cpu", **settings)
+    with warnings.catch_warnings(action="error"):
+        make(data, gop_cache=0, cpu_workers=0)
 
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])

@@ -17,7 +17,7 @@ from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
-from videoloader.batching.options import check_dataset, plan_transforms
+from videoloader.batching.options import check_dataset, plan_transforms, tell_of_unused
 from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
@@ -232,6 +232,7 @@ class VideoLoader:
         threads = self._workers.num_workers + self._workers.cpu_workers
         self._prefetch, self._planned_at_once = _how_far_ahead(threads, batch_size, order, prefetch)
         check_integer("gop_cache", gop_cache, 0)
+        tell_of_unused(self.device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
         self._maker = BatchMaker(
             self._workers,
             plan,

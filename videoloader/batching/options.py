@@ -11,7 +11,8 @@ import torch
 
 from videoloader.convert import Color, fill_color
 from videoloader.dataset import VideoDataset
-from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.decoding import Decode
+from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.sampling import FrameMode
 from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose
@@ -49,6 +50,14 @@ def plan_transforms(
     if roles_of(mode) is not None:
         check_roles_kept(mode, plan.time)
     return plan
+
+
+def tell_of_unused(device: torch.device, decode: Decode, **for_nvdec: int | None) -> None:
+    """Warn of arguments that are given, but matter only where NVDEC decodes."""
+    given = [name for name, value in for_nvdec.items() if value]
+    if given and (device.type != "cuda" or decode == "cpu"):
+        here = f"decode={decode!r}" if device.type == "cuda" else f"device {str(device)!r}"
+        warn_user(f"{' and '.join(given)} changes nothing with {here}: it is for NVDEC, which does not decode there")
 
 
 def check_dataset(dataset: object) -> None:

@@ -17,7 +17,7 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
-from videoloader.batching.options import RaiseOrSkip, plan_transforms
+from videoloader.batching.options import RaiseOrSkip, plan_transforms, tell_of_unused
 from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
@@ -188,6 +188,7 @@ class DecodingLoader:
         check_choice("collate", collate, get_args(Collate))
         check_positive_or_none(prefetch=prefetch)
         check_integer("gop_cache", gop_cache, 0)
+        tell_of_unused(self.device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
         self._loader, self._collate = torch_loader, collate
         plan = plan_transforms(transforms, dtype, color, fill_value).one_view()
         self._seed, self._on_error, self._on_corrupt, self._replace_with = seed, on_error, on_corrupt, replace_with
