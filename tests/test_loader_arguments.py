@@ -175,6 +175,12 @@ def test_what_only_nvdec_uses_is_warned_of_on_the_cpu(data: vl.VideoDataset) -> 
         make(data, gop_cache=0, cpu_workers=0)
 
 
+def test_ycbcr_is_not_normalised_as_rgb(data: vl.VideoDataset) -> None:
+    with pytest.raises(vl.ConfigurationError, match=r"Normalize\(\) has mean and std of RGB, but color is 'ycbcr'"):
+        make(data, transforms=[vl.Normalize()], color="ycbcr")
+    make(data, transforms=[vl.Normalize((0.5, 0.5, 0.5), (0.2, 0.2, 0.2))], color="ycbcr")
+
+
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_a_loader_stays_in_its_process(data: vl.VideoDataset, copied: Callable[[object], object]) -> None:
     for loader in (make(data), DecodingLoader([], device="cpu")):

@@ -188,7 +188,8 @@ def arrange_transforms(
     Raises:
         ConfigurationError: something is no transform; there is more than one Normalize, one with uint8 output, or one
             before transforms of pixels that are no modules; a CropToBox after others; mixing is not the last, or twice
-            there; a dtype or color that there is not; pixels are transformed that are not RGB.
+            there; a dtype or color that there is not; pixels are transformed, or normalised by the statistics of
+            ImageNet, that are not RGB.
     """
     time: list[TimeTransform] = []
     mixing: Mixing | None = None
@@ -233,6 +234,10 @@ def arrange_transforms(
     if pixels and color != "rgb":
         raise ConfigurationError(f"{type(rest[0]).__name__} changes RGB pixels, but color is {color!r}")
     to_float = to_floats[0] if to_floats else None
+    if to_float == Normalize() and color != "rgb":
+        raise ConfigurationError(
+            f"Normalize() has mean and std of RGB, but color is {color!r}: give it those of {color}"
+        )
     mean, std = (to_float.mean, to_float.std) if isinstance(to_float, Normalize) else (None, None)
     output = OutputSpec(output_dtype(dtype, to_float), mean, std, color, fill_value)
     decoded = OutputSpec(fill_value=fill_value) if pixels else output
