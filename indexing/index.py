@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Literal, get_args
+from functools import cached_property, wraps
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,19 @@ DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES = 0, 1, 2
 # What seconds count from: the file's start, or zero of its own timestamps.
 Times = Literal["start", "pts"]
 _LARGEST_ZERO = 2**62
+_Array = TypeVar("_Array", bound=npt.NDArray[Any])
+
+
+def _cached_array(make: Callable[[Any], _Array]) -> cached_property[_Array]:
+    """A cached property whose array cannot be written to, as all arrays of an index."""
+
+    @wraps(make)
+    def read_only(index: Any) -> _Array:
+        array = make(index)
+        array.setflags(write=False)
+        return array
+
+    return cached_property(read_only)
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,7 @@ _ARRAYS = (
 
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
-    """Where every packet and every frame of a video is. Immutable, plain numpy arrays.
+    """Where every packet and every frame of a video is. Immutable: plain numpy arrays that cannot be written to.
 
     Packets stand in decode order, frames in display order. A *frame* is what a correct player shows:
     edit lists are applied, packets that show nothing have no frame, and one packet may be shown twice.
@@ -174,7 +188,7 @@ class VideoIndex:
         """Number of frames."""
         return len(self.frame_packet)
 
-    @cached_property
+    @_cached_array
     def timestamps(self) -> npt.NDArray[np.float64]:
         """float64[N]: when each frame is shown, in seconds from the file's start, by ``clock``: they never fall.
 
@@ -194,7 +208,7 @@ class VideoIndex:
         near = abs(first - units) * self.stream.time_base * 1_000_000 < 1
         return first if near else min(max(round(units), -_LARGEST_ZERO), _LARGEST_ZERO)
 
-    @cached_property
+    @_cached_array
     def clock(self) -> npt.NDArray[np.int64]:
         """int64[N]: pts that never fall, in ``stream.time_base`` units; what frames are looked up by.
 
@@ -280,7 +294,7 @@ class VideoIndex:
         """A number that other videos of the same name hardly have: a checksum of the packets' sizes."""
         return zlib.crc32(self.packet_size.tobytes())
 
-    @cached_property
+    @_cached_array
     def packet_rank(self) -> npt.NDArray[np.int64]:
         """int64[P]: each packet's place in the order of ``packet_pts``."""
         rank = np.empty(len(self.packet_pts), np.int64)
@@ -292,14 +306,14 @@ class VideoIndex:
         """For packets that decoding started at, up to which packet ``packet_rank`` was seen to be a decoder's order."""
         return {}
 
-    @cached_property
+    @_cached_array
     def packet_has_frame(self) -> npt.NDArray[np.bool_]:
         """bool[P]: whether a packet's own frame is shown."""
         shown = np.zeros(len(self.packet_pts), np.bool_)
         shown[self.frame_packet] = True
         return shown
 
-    @cached_property
+    @_cached_array
     def config_section(self) -> npt.NDArray[np.int64]:
         """int64[P]: how often the configuration record has changed up to each packet."""
         return np.cumsum(np.diff(self.packet_config, prepend=self.packet_config[:1]) != 0)
@@ -310,7 +324,7 @@ class VideoIndex:
         keys = self._key_packets
         return int(keys[0]) if len(keys) else len(self.packet_key)
 
-    @cached_property
+    @_cached_array
     def _key_packets(self) -> npt.NDArray[np.int64]:
         return self.packet_key.nonzero()[0]
 
@@ -327,7 +341,7 @@ class VideoIndex:
         gops: npt.NDArray[np.int64] = np.searchsorted(self._key_packets, packets, "right")
         return gops
 
-    @cached_property
+    @_cached_array
     def packet_start(self) -> npt.NDArray[np.int64]:
         """int64[P]: the packet that decoding must start at for each packet's picture.
 

@@ -148,7 +148,7 @@ class Video:
 
     @property
     def timestamps(self) -> npt.NDArray[np.float64]:
-        """float64[N]: when each frame is shown, in seconds from the file's start (``times``), edit list applied."""
+        """float64[N], read-only: when each frame is shown, in seconds from the file's start (``times``)."""
         return self.index.timestamps
 
     @property

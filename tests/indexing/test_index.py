@@ -1,6 +1,7 @@
 """What an index answers: where decoding starts, which frame is on screen, how fast frames come."""
 
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from synthetic_index import indexes_and_frames, make_index
 
 from videoloader.errors import FrameRangeError
+from videoloader.indexing.index import VideoIndex
 
 steps = st.lists(st.integers(2, 3000), min_size=1, max_size=30)
 bases = st.sampled_from([Fraction(1, 1000), Fraction(1, 12800), Fraction(1, 90000), Fraction(1001, 30000)])
@@ -108,3 +110,13 @@ def test_average_fps_of_a_single_frame_is_the_nominal_rate():
 )
 def test_is_vfr_overlooks_what_rounding_explains(pts, scale, vfr):
     assert timed(pts, Fraction(1, scale)).is_vfr is vfr
+
+
+def test_no_array_of_an_index_can_be_written_to():
+    index = make_index([0, 4, 2], {0}, time_base=Fraction(1, 25)).without_keyframe(0)
+    names = [name for name in dir(VideoIndex) if isinstance(getattr(VideoIndex, name), cached_property)]
+    arrays = {name: made for name in [*names, *vars(index)] if isinstance(made := getattr(index, name), np.ndarray)}
+    assert {"timestamps", "clock", "packet_start", "frame_pts"} <= arrays.keys()
+    assert [name for name, array in arrays.items() if array.flags.writeable] == []
+    with pytest.raises(ValueError, match="read-only"):
+        index.timestamps[:] -= 1
