@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 import torch
 
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, fill_pixel, full_geometry, hdr_transfer
+from videoloader.convert import (
+    ColorSpec,
+    Geometry,
+    OutputSpec,
+    color_spec,
+    fill_color,
+    fill_pixel,
+    full_geometry,
+    hdr_transfer,
+)
 from videoloader.convert.spec import source_view
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing import build_index
@@ -138,3 +147,9 @@ def test_bad_specs() -> None:
         ColorSpec("bt708", False)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="chroma_site"):
         ColorSpec("bt709", False, "middle")  # type: ignore[arg-type]
+
+
+def test_a_fill_that_is_kept_is_taken_again() -> None:
+    kept = fill_color(1)
+    assert kept == fill_color(kept) == (1.0, 1.0, 1.0)
+    assert fill_color((0.5, 2, 0)) == (0.5, 2.0, 0.0)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Curve, Linear, RandomWalk, Range, Uniform, check_range, draw_range
+from videoloader.transforms.noise import GaussianNoise
+from videoloader.transforms.tone import Solarize
 
 numbers = st.floats(-1e6, 1e6)
 bounds = st.tuples(numbers, numbers).map(sorted)
@@ -97,6 +99,20 @@ def test_values_outside_are_refused_by_name_and_range(value: Any) -> None:
 @pytest.mark.parametrize("value", [0, 2, 1.5, (0, 2), [0.5, 0.5], Linear(0, 2)])
 def test_values_inside_pass(value: Range) -> None:
     check_range("Gamma's gamma", value, 0, 2)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: GaussianNoise(std=0.1), lambda: GaussianNoise(std=(0, 0.1)), lambda: Solarize(0.5)]
+)
+def test_pixel_values_that_look_like_shares_of_1_are_warned_of(make: Any) -> None:
+    with pytest.warns(UserWarning, match=r"(std|threshold) is in pixel values of 0 … 255, got .*: multiply it by 255"):
+        make()
+
+
+@pytest.mark.parametrize("make", [lambda: GaussianNoise(std=1), lambda: GaussianNoise(std=1.5), lambda: Solarize(0)])
+@pytest.mark.filterwarnings("error")
+def test_whole_and_larger_pixel_values_are_not(make: Any) -> None:
+    make()
 
 
 @pytest.mark.parametrize(

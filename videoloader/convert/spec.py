@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import av
@@ -249,13 +250,17 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
         name: the argument's name, for the message: ``"Pad's fill"``.
 
     Raises:
-        ConfigurationError: it is neither, or outside [0, 255].
+        ConfigurationError: it is neither, is outside [0, 255], or looks like a share of 1.
     """
     try:
         values = [float(each) for each in value] if isinstance(value, Iterable) else [float(value)] * 3
         red, green, blue = OutputSpec(fill_value=tuple(values)).fill_value  # type: ignore[arg-type]
     except (ConfigurationError, TypeError, ValueError):
         raise ConfigurationError(f"{name} must be one or three numbers in [0, 255], got {value!r}") from None
+    # A number of 1.0 by itself means white. Three of them are also what is kept of the integer 1.
+    looks_whole = isinstance(value, Iterable | Integral) and all(each % 1 == 0 for each in values)
+    if 0 < max(values) <= 1 and not looks_whole:
+        raise ConfigurationError(f"{name} is of values in 0 … 255, got {value!r}: multiply it by 255")
     return red, green, blue
 
 

@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, warn_user
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
@@ -148,6 +148,14 @@ def check_range(name: str, value: Range, low: float = -math.inf, high: float = m
         (True, True): f"in [{low:g}, {high:g}]",
     }[math.isfinite(low), math.isfinite(high)]
     raise ConfigurationError(f"{name} must be {between}, or a range (low, high) or a curve of such, got {value!r}")
+
+
+def check_pixel_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:
+    """``check_range`` of a parameter in pixel values of 0 … 255, with a warning where it looks like a share of 1."""
+    check_range(name, value, low, high)
+    ends = _bounds(value)
+    if max(map(abs, ends)) <= 1 and any(end % 1 for end in ends):
+        warn_user(f"{name} is in pixel values of 0 … 255, got {value!r}: multiply it by 255 if it is a share of 1")
 
 
 def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
+from videoloader.transforms.curves import Range, check_pixel_range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
@@ -37,8 +37,8 @@ class GaussianNoise(PixelTransform):
         >>> transforms = [GaussianNoise(std=(0, 25))]
     """
 
-    mean: Range = field(default=0.0, metadata=checked(check_range))
-    std: Range = field(default=(0.0, 25.0), metadata=checked(check_range, 0))
+    mean: Range = field(default=0.0, metadata=checked(check_pixel_range))
+    std: Range = field(default=(0.0, 25.0), metadata=checked(check_pixel_range, 0))
     per_frame: bool = field(default=True, kw_only=True)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from videoloader.transforms import color_operations as to
 from videoloader.transforms.color import ByFactor
-from videoloader.transforms.curves import Range, Uniform, check_range, draw_range
+from videoloader.transforms.curves import Range, Uniform, check_pixel_range, check_range, draw_range
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked
 
 
@@ -104,7 +104,7 @@ class Solarize(PixelTransform):
             >>> transforms = [RandomApply(Solarize(128), p=0.2)]
     """
 
-    threshold: Range = field(default=128, metadata=checked(check_range, 0, 256))
+    threshold: Range = field(default=128, metadata=checked(check_pixel_range, 0, 256))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One table."""
@@ -128,9 +128,9 @@ class SolarizeAdd(PixelTransform):
             >>> transforms = [SolarizeAdd((0, 110))]
     """
 
-    addend: Range = field(metadata=checked(check_range, -255, 255))
+    addend: Range = field(metadata=checked(check_pixel_range, -255, 255))
     _: KW_ONLY
-    threshold: Range = field(default=128, metadata=checked(check_range, 0, 256))
+    threshold: Range = field(default=128, metadata=checked(check_pixel_range, 0, 256))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """One table."""
