@@ -54,6 +54,7 @@ def test_a_box_may_have_four_columns_and_be_relative() -> None:
     [
         ({}, (-5, 40, 30, 99), (40, 0, 20, 30)),
         ({}, (0, 0, 90, 60), (0, 0, 60, 90)),
+        ({}, (0, 0, 1, 1), (0, 0, 1, 1)),
         ({}, (10.1, 10.1, 10.2, 10.2), (10, 10, 1, 1)),
         ({}, (89.6, 59.7, 95, 95), (59, 89, 1, 1)),
         ({"margin": 0.5}, (40, 20, 60, 30), (15, 30, 20, 40)),
@@ -75,7 +76,10 @@ def test_what_lies_outside_is_cut_off_and_a_square_is_moved(options: Any, box: A
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({}, "the row has no box in column 'box'; its columns are none"),
+        ({}, r"the row has no box in column 'box'; its columns are none \(rows of a .* and Compose has columns=\)"),
+        ({"box": [0.1, 0.1, 0.9, 0.9]}, r"'box' is in pixels, got \[0.1, .*: write CropToBox\(…, relative=True\) if"),
+        ({"box": "0 0 1 1"}, r"'box' is in pixels, got '0 0 1 1': write CropToBox\(…, relative=True\)"),
+        ({"box": [0.0, 0.0, 1.0, 1.0]}, r"'box' is in pixels, got .*: write CropToBox\(…, relative=True\)"),
         ({"face": 1}, "the row has no box in column 'box'; its columns are 'face'"),
         ({"box": None}, "the row has no box in column 'box'"),
         ({"box": " "}, "the row has no box in column 'box'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ class CropToBox(GeometryStep):
 
     Raises:
         ConfigurationError: an argument of another kind; when planned, a place in the list other than the first; when
-            used, a row without a box, with one that is empty or wholly outside of the picture. It names row and file.
+            used, a row without a box, with one that is empty or wholly outside of the picture, or one of shares without
+            ``relative``. It names row and file.
 
     Example:
         >>> entry = VideoEntry("a.mp4", columns={"box": [40, 10, 200, 160]})
@@ -91,7 +93,9 @@ class CropToBox(GeometryStep):
         names = (self.column,) if isinstance(self.column, str) else self.column
         missing = [name for name in names if _is_missing(clip.columns.get(name))]
         if missing:
-            known = ", ".join(map(repr, clip.columns)) or "none"
+            known = (
+                ", ".join(map(repr, clip.columns)) or "none (rows of a data set have columns, and Compose has columns=)"
+            )
             raise ConfigurationError(f"the row has no box in column {missing[0]!r}; its columns are {known}")
         values = [clip.columns[name] for name in names]
         given = values[0] if len(values) == 1 else values
@@ -101,6 +105,10 @@ class CropToBox(GeometryStep):
             x0 = y0 = x1 = y1 = math.nan
         if not all(map(math.isfinite, (x0, y0, x1, y1))):
             raise ConfigurationError(f"column {self.column!r} must be four numbers, x0, y0, x1 and y1, got {given!r}")
+        whole = not isinstance(given, str) and all(isinstance(each, Integral) for each in given)
+        if not self.relative and not whole and 0 < max(x0, y0, x1, y1) <= 1:
+            told = f"column {self.column!r} is in pixels, got {given!r}"
+            raise ConfigurationError(f"{told}: write CropToBox(…, relative=True) if these are shares of the picture")
         return x0, y0, x1, y1
 
 
