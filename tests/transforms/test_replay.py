@@ -274,6 +274,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (replay_points, torch.zeros(LENGTH, 3), "points must be"),
         (replay_points, torch.zeros(2), "frames are warped one by one"),
         (replay_boxes, torch.zeros(LENGTH, 2), "boxes must be"),
+        (replay_boxes, torch.tensor([[0, 0, 9, 9], [30, 5, 10, 9]]), r"x1 <= x2 and y1 <= y2, got \[30, 5, 10, 9\]"),
         (replay_boxes, torch.zeros(LENGTH + 1, 4), "points must be"),
     ):
         with pytest.raises(ConfigurationError, match=message):

@@ -152,10 +152,14 @@ def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations
         [..., 4] in the same way, cut off where the picture ends; and bool[...], whether anything is left.
 
     Raises:
-        ConfigurationError: the boxes have another shape, or an operation moves pixels by no matrix.
+        ConfigurationError: the boxes have another shape, a box ends before it starts, or an operation moves pixels by
+            no matrix.
     """
     if boxes.ndim < 1 or boxes.shape[-1] != 4:
         raise ConfigurationError(f"boxes must be [..., 4], got {list(boxes.shape)}")
+    if len(backwards := boxes[(boxes[..., 2:] < boxes[..., :2]).any(-1)]):
+        told = f"got {backwards[0].tolist()}: sort the corners, and turn (x, y, width, height) into them"
+        raise ConfigurationError(f"boxes must be (x1, y1, x2, y2) with x1 <= x2 and y1 <= y2, {told}")
     shown = torch.ones(boxes.shape[:-1], dtype=torch.bool, device=boxes.device)
     for matrix, (top, left, height, width) in _forward(geometry, operations):
         boxes = _mapped(boxes, matrix)
