@@ -25,8 +25,10 @@ size: crop_size height image_size img_size input_size; size: resize shape short_
 path: annotation_file name video_path; split: random_split train_test_split; start_seconds: start_time; stop: end;
 stop_seconds: end_sec end_time; stride: dilation frame_interval frame_step sampling_rate step;
 table: column_names columns; timestamps: fps pts; transforms: augmentations pipeline;
-Resize: RandomShortSideScale RandomShortestSize ShortSideScale; PythonFunction: Lambda;
-RandomHorizontalFlip: RandomFlip; Rotate: RandomRotation; ToFloat: ConvertImageDtype ToTensor;
+ColorJitter: ColorAugment RandomBrightnessContrast; Normalize: NormalizeVideo; Perspective: RandomPerspective;
+PythonFunction: Lambda; RandomHorizontalFlip: Flip RandomFlip; RandomResizedCrop: MultiScaleCrop ScaleJitter;
+Resize: Rescale Scale ShortSideScale; Segments: UniformSample;
+ToFloat: ConvertImageDtype ConvertUint8ToFloat Div255 ToTensor ToTensorVideo;
 Video: EncodedVideo VideoDecoder VideoReader; VideoDataset: VideoClips; VideoLoader: DataLoader"""
 # What to write where no other name will do: in a function that has the argument which comes first, for objects of the
 # class, or for modules ("import").
@@ -75,8 +77,23 @@ VideoLoader: dataset = write loader.num_clips for the clips in an epoch; the dat
 VideoLoader: epoch_size num_batches size = write len(loader) for batches, write loader.num_clips for clips
 VideoLoader: next reset run = write for batch in loader: every loop is an epoch
 import: ClipDataset ClipRequest DecodingLoader = write videoloader.interop.torch.{}
-import: RandomClip = write RandomWindow, a frame mode
-import: UniformTemporalSubsample = write UniformFrames, a frame mode
+import: ApplyTransformToKey Collect FormatShape PermuteDims RemoveKey = leave it out (see VideoLoader's layout)
+import: AugMix ElasticTransform RandomPhotometricDistort = write torchvision.transforms.v2.{}(), in the list
+import: RandomAdjustSharpness = write RandomApply(Sharpness(2), p=0.5)
+import: RandomAffine = write Affine((-10, 10), translate=(0.1, 0.1), scale=(0.8, 1.2))
+import: RandomAutocontrast = write RandomApply(AutoContrast(), p=0.5)
+import: RandomBrightness RandomContrast RandomHue RandomSaturation = write ColorJitter(0.4, 0.4, 0.4, 0.1)
+import: RandomClip RandomClipSampler RandomTemporalCrop TemporalRandomCrop = write RandomWindow, a frame mode
+import: RandomEqualize = write RandomApply(Equalize(), p=0.5)
+import: RandomGamma = write Gamma((0.7, 1.5))
+import: RandomInvert = write RandomApply(Invert(), p=0.5)
+import: RandomPosterize = write RandomApply(Posterize(4), p=0.5)
+import: RandomRescale RandomShortSideScale RandomShortestSize = write RandomChoice([Resize(256), Resize(320)])
+import: RandomRotation = write Rotate((-10, 10))
+import: RandomSolarize = write RandomApply(Solarize(128), p=0.5)
+import: DenseSampleFrames SampleFrames make_clip_sampler = write a frame mode, as RandomWindow(16) or Segments(8)
+import: TemporalCenterCrop UniformClipSampler = write EvenWindows, a frame mode
+import: UniformSampleFrames UniformTemporalSubsample = write UniformFrames, a frame mode
 import: cpu gpu = write device="cpu" or device="cuda"
 import: interop = write from videoloader.interop.torch import ClipDataset (or lightning, huggingface, arrays, ray)
 import: k400 ssv2 = write layouts.kinetics or layouts.something_something

@@ -34,7 +34,8 @@ class Brightness(ByFactor):
     """Multiply all values (Pillow's ``ImageEnhance.Brightness``).
 
     Args:
-        factor: at least 0: 0 is black, 1 changes nothing.
+        factor: at least 0: 0 is black, 1 changes nothing. A number is every clip's factor; of (low, high) each clip
+            draws one. See ``ColorJitter`` for what torchvision means by 0.4.
 
     Raises:
         ConfigurationError: a factor below 0.

@@ -30,7 +30,9 @@ class Rotate(WarpStep):
     """Turn frames about a point, in frames of the same size.
 
     Args:
-        degrees: counter-clockwise, as torchvision's ``rotate``: a number, (low, high), or a curve; see ``curves``.
+        degrees: counter-clockwise, as torchvision's ``rotate``: a number, by exactly which every clip is turned, (low,
+            high), from which one is drawn for each clip, or a curve; see ``curves``. torchvision's
+            ``RandomRotation(10)`` is ``Rotate((-10, 10))``.
         center: (x, y) that stays where it is, pixels from the top left corner. Default: the middle.
         interpolation: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``. Default: ``"bilinear"``.
         fill: red, green and blue of what comes into sight from outside, or one number for all, 0 … 255. Default: 0.
@@ -64,8 +66,8 @@ class Affine(WarpStep):
     """Shear, scale, turn and move frames, in that order, as torchvision's ``affine`` does.
 
     Args:
-        degrees: float, (low, high) or curve. The turn, clockwise, as torchvision has it here; see ``curves``. Default:
-            0.0.
+        degrees: float, (low, high) or curve. The turn, clockwise, as torchvision has it here: every clip is turned by
+            exactly a number, and by one drawn from a range; see ``curves``. Default: 0.0.
         translate: two of float or curve. (to the right, down): each the largest share of width or height that the
             picture moves either way, drawn evenly and rounded to whole pixels, as torchvision's ``RandomAffine`` has
             it; or a curve of such shares, which is not rounded. Default: (0.0, 0.0).
