@@ -249,6 +249,10 @@ MISTAKES |= {
         lambda: vl.PythonFunction(lambda frames: frames),
         "PythonFunction calls function(frames, rng), rng … takes (frames)",
     ),
+    "a function of frames that come second": (
+        lambda: vl.PythonFunction(lambda rng, frames: frames),
+        "PythonFunction calls function(frames, rng), rng … takes (rng, frames)",
+    ),
     "no num_clips": (lambda: NO_METHOD().num_clips(None), "Mine lacks a method: write num_clips(self, video)"),
     "no frame_numbers": (
         lambda: NO_METHOD().frame_numbers(None, 0, None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,9 @@ import torch
 from transforms.applying import info, painted, together
 
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.compose import Compose
 from videoloader.transforms.modules import Module, PythonFunction
-from videoloader.transforms.normalize import ToFloat
+from videoloader.transforms.normalize import Normalize, ToFloat
 from videoloader.transforms.planning.pipeline import arrange_transforms
 
 Frames = npt.NDArray[np.uint8]
@@ -147,6 +149,26 @@ def test_no_gradients_are_recorded() -> None:
 def test_a_module_that_gives_something_else_is_refused(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         run(Module(function), painted())
+
+
+def test_a_module_that_gives_other_channels_is_sent_to_the_batch() -> None:
+    compose = Compose([Normalize(), torch.nn.Conv2d(3, 8, 3, padding=1)])
+    with pytest.raises(
+        ConfigurationError, match=r"Conv2d made \[1, 2, 8, .*: frames keep their three channels, so call"
+    ):
+        compose(painted()[0, :2])
+
+
+@pytest.mark.parametrize(("function", "warned"), [(lambda x: x.clamp(0, 1), 1), (lambda x: x * 0, 0), (lambda x: x, 0)])
+def test_pixels_that_are_clamped_to_0_and_1_are_warned_of_once(function: Callable[..., Any], warned: int) -> None:
+    module = Module(function)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            run(module, painted())
+    told = [str(each.message) for each in found]
+    assert len(told) == warned
+    assert all("made uint8 of 0 and 1 only out of uint8 of 0 … 255" in each for each in told)
 
 
 def normalised(frames: torch.Tensor) -> torch.Tensor:

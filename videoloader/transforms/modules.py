@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.error_notes import note_rows
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice
+from videoloader.errors import ArgumentError, ConfigurationError, check_choice, warn_user
 from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
@@ -37,8 +37,8 @@ class Module(PixelTransform):
     A module that stands in the list of transforms by itself is taken as ``Module(module)`` takes it. Before
     ``Normalize`` it gets uint8 of 0 … 255, or floats in [0, 1] that are rounded again, and the frames keep their size.
     It gives the same again: it is an error if floats come out of uint8, or other ones than in [0, 1] out of the first
-    calls. After ``Normalize`` or ``ToFloat`` it gets the floats as they are, and may change their scale and the frames'
-    size.
+    calls, and a warning if these make uint8 of 0 and 1 alone. After ``Normalize`` or ``ToFloat`` it gets the floats as
+    they are, and may change their scale and the frames' size.
 
     What is random in it must come from PyTorch's global generators. They are seeded for each call with what the clips'
     own generators drew, and are put back afterwards, so that the frames depend on the loader's seed alone. That is why
@@ -114,12 +114,18 @@ class Module(PixelTransform):
             result = self._in_view(given, params["seed"])
         kept = 5 if pixels else 3
         if result.ndim != 5 or result.shape[:kept] != frames.shape[:kept]:
-            raise ConfigurationError(
-                f"{self._name} made {list(result.shape)} of frames {list(frames.shape)}, which are clips of TCHW: to "
-                "change their size use vl.CenterCrop or vl.Resize, or put it after vl.Normalize or vl.ToFloat; for "
+            instead = (
+                "to change their size use vl.CenterCrop or vl.Resize, or put it after vl.Normalize or vl.ToFloat; for "
                 'another order of dimensions give layout, such as layout="CTHW"'
             )
+            if result.ndim == 5 and result.shape[:2] == frames.shape[:2] and result.shape[3:] == frames.shape[3:]:
+                instead = "frames keep their three channels, so call it on batch.frames instead"
+            raise ConfigurationError(
+                f"{self._name} made {list(result.shape)} of frames {list(frames.shape)}, which are clips of TCHW: "
+                f"{instead}"
+            )
         if pixels and result.dtype == torch.uint8:
+            self._warn_of_ones(result, frames)
             return result
         if not result.is_floating_point():
             raise ConfigurationError(f"{self._name} made {result.dtype} of {given.dtype}")
@@ -127,6 +133,15 @@ class Module(PixelTransform):
             return result.to(frames.dtype)
         self._check_scale(result, given)
         return to_pixels(result.float() * 255)
+
+    def _warn_of_ones(self, result: torch.Tensor, frames: torch.Tensor) -> None:
+        """Warn where a module that expects floats in [0, 1], and clamps to that, has made pixels of uint8 black."""
+        if self._checks_left and result.numel():
+            object.__setattr__(self, "_checks_left", self._checks_left - 1)
+            if int(result.max()) == 1 < int(frames.max()):
+                object.__setattr__(self, "_checks_left", 0)
+                told = 'of 0 … 255, so the frames are black: write Module(…, values="float") if it expects [0, 1]'
+                warn_user(f"{self._name} made uint8 of 0 and 1 only out of uint8 {told}")
 
     def _check_scale(self, result: torch.Tensor, given: torch.Tensor) -> None:
         """Raise ConfigurationError if floats that are to become pixels are of another scale than what was given."""
@@ -218,6 +233,8 @@ class PythonFunction(PixelTransform):
             return
         try:
             takes.bind(None, None)
+            if next(iter(takes.parameters)) == "rng":
+                raise TypeError
         except TypeError:
             raise ArgumentError(
                 f"PythonFunction calls function(frames, rng), rng the clip's numpy generator: {self.function!r} takes "
