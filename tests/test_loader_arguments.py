@@ -149,7 +149,7 @@ def test_values_of_transforms_that_cannot_be_meant(call: Callable[[], object], s
         ({"transforms": 3}, "transforms must be a list of transforms, got 3"),
         ({"transforms": vl.Resize}, "transforms must be a list of transforms, got <class"),
         ({"transforms": [vl.HorizontalFlip]}, r"number 0 of the transforms is .*: write HorizontalFlip\(…\)"),
-        ({"transforms": [lambda x: x]}, "number 0 of the transforms is .*: a function needs a PythonFunction"),
+        ({"transforms": [lambda x: x]}, r"number 0 of the transforms is .*: write Module\(f\) for a function"),
         ({"shuffle": "yes"}, "shuffle must be True, False, an order .*, got 'yes'"),
     ],
 )

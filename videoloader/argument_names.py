@@ -83,8 +83,9 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
     if extra := args[len(by_place) :]:
         by_name = [each for each in parameters if each not in by_place and each not in arguments]
         shown = f"{name} takes {' and '.join(by_place) or 'nothing'} by position and all else by name"
-        # What fits everything is a type that is not known.
-        if len(by_place) == 1 and fits(args, hint := hints[by_place[0]]) and not fits(object(), hint):
+        # What fits everything is a type that is not known, and lists are not meant to be put into one.
+        apart = not any(isinstance(each, list | tuple) for each in args)
+        if apart and len(by_place) == 1 and fits(args, hint := hints[by_place[0]]) and not fits(object(), hint):
             return f"{shown}: write {name}(({', '.join(map(reprlib.repr, args))}))"
         if not by_name:
             return f"{name} takes {len(by_place)} arguments, got {len(args)}: {reprlib.repr(extra[0])} is too many"

@@ -90,18 +90,18 @@ MISTAKES: Mistakes = {
     ),
     "Normalize twice": (lambda: loader(transforms=[vl.Normalize(), vl.Normalize()]), "there is more than one"),
     "the class of a transform": (lambda: loader(transforms=[vl.RandomHorizontalFlip]), "number 0 of the … write"),
-    "a lambda": (lambda: loader(transforms=[lambda frames: frames]), "number 0 of the … a function needs"),
-    "None among transforms": (lambda: loader(transforms=[None]), "number 0 of the transforms … a function needs a"),
+    "a lambda": (lambda: loader(transforms=[lambda frames: frames]), "number 0 of the … write Module(f)"),
+    "None among transforms": (lambda: loader(transforms=[None]), "number 0 of the transforms … leave it out"),
     "a Compose in a list": (
         lambda: loader(transforms=[vl.Compose([vl.Resize(32)])]),
-        "number 0 of the transforms is … a function needs a",
+        "number 0 of the transforms is … stands alone, so write *compose.transforms in its place",
     ),
     "a transform by name": (lambda: loader(transforms="resize"), "transforms must be a list of … got 'resize'"),
     "MMAction2's dict for a transform": (
         lambda: loader(transforms={"type": "Resize"}),
         "transforms must be a list of transforms, got {'type': 'Resize'}",
     ),
-    "a list in a list": (lambda: loader(transforms=[[vl.Resize(32)]]), "number 0 of the … a function needs"),
+    "a list in a list": (lambda: loader(transforms=[[vl.Resize(32)]]), "number 0 of the … write one list"),
     "mixing before the last": (
         lambda: loader(transforms=[vl.MixUp(0.8, num_classes=2), vl.Normalize()]),
         "mixing must be the last of the transforms, and only once there … see MixChoice",

@@ -160,7 +160,12 @@ MISTAKES: Mistakes = {
     "classes in quotes": (lambda: vl.MixUp(0.8, num_classes="10"), "MixUp's num_classes must be a … got '10'"),
     "transforms one by one": (lambda: vl.Compose(vl.Resize(32), vl.Normalize()), "Compose takes … write"),
     "no transforms": (lambda: vl.Compose(), "Compose needs the argument transforms"),
-    "transforms by name": (lambda: vl.Compose(["resize"]), "number 0 of the transforms is … a function needs a"),
+    "transforms by name": (lambda: vl.Compose(["resize"]), "number 0 of the transforms is … write the transform it"),
+    "both kinds of floats": (lambda: vl.Compose([vl.ToFloat(), vl.Normalize()]), "there is more … drop the ToFloat"),
+    "weights by position": (
+        lambda: vl.RandomChoice([vl.Invert(), vl.Grayscale()], [0.5, 0.5]),
+        "RandomChoice takes transforms by position … write p=[0.5, 0.5]",
+    ),
     "a transform that is called": (lambda: vl.Resize(32)(torch.zeros(3, 8, 8)), "a Resize is no function … write"),
     "a probability of 3": (lambda: vl.RandomApply([vl.Invert()], p=3), "RandomApply's p must be a … got 3"),
     "a choice of none": (lambda: vl.RandomChoice([]), "RandomChoice's transforms must be a list of … got ()"),
@@ -239,7 +244,15 @@ MISTAKES |= {
     ),
     "a list to apply to": (
         lambda: vl.Compose([])(FRAMES, apply_to=[1]),
-        "apply_to must be a dict of tensors … got [1]",
+        "apply_to must be a dict of tensors … got a list",
+    ),
+    "a kind in the plural": (
+        lambda: vl.Compose([])(FRAMES, apply_to={"masks": FRAMES[:, 0]}),
+        "the keys of apply_to must be one of frames, mask, flow … got 'masks'",
+    ),
+    "masks by name": (
+        lambda: vl.Compose([])(FRAMES, apply_to={"mask": {"person": FRAMES[:, 0]}}),
+        "mask of apply_to must be a tensor, got a dict",
     ),
     "a set of transforms": (
         lambda: vl.Compose({vl.Invert(), vl.Resize(4)}),

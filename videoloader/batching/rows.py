@@ -119,8 +119,8 @@ def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch
     shapes = {clip.shape for clip in clips}
     if len({shape[1:] for shape in shapes}) > 1:
         raise ConfigurationError(
-            f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): add a Resize, CenterCrop, "
-            'RandomResizedCrop, Letterbox or Pad, or take collate="list"'
+            f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): add a Resize((height, "
+            'width)), CenterCrop, RandomResizedCrop, Letterbox or Pad, or take collate="list"'
         )
     if len(shapes) > 1:
         raise ConfigurationError(

@@ -15,7 +15,7 @@ from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry, round_to
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import DrawnView, Transforms, arrange_transforms, list_transforms
-from videoloader.transforms.replay import Kind, replay
+from videoloader.transforms.replay import Coordinates, Kind, Picture, replay
 
 
 class Compose:
@@ -108,7 +108,12 @@ class Compose:
                 out in several sizes, or labels or columns are not one for each clip.
         """
         if not isinstance(apply_to, Mapping | None):
-            raise ArgumentError(f'apply_to must be a dict of tensors, such as {{"mask": masks}}, got {apply_to!r}')
+            told = 'apply_to must be a dict of tensors, such as {"mask": masks}'
+            raise ArgumentError(f"{told}, got a {type(apply_to).__name__}")
+        for kind, given in (apply_to or {}).items():
+            check_choice("the keys of apply_to", kind, get_args(Picture) + get_args(Coordinates))
+            if not isinstance(given, torch.Tensor | Sequence):
+                raise ArgumentError(f"{kind} of apply_to must be a tensor, got a {type(given).__name__}")
         pixels, output = self._checked(frames)
         single = frames.ndim == 4
         seed = int(torch.randint(1 << 62, ())) if seed is None else seed
@@ -124,7 +129,9 @@ class Compose:
             drawn += self._plan.draw((height, width), length, rng, label=label, columns=all_columns[clip])
         sizes = {view.geometry.output_size for view in drawn}
         if len(sizes) > 1:
-            raise ConfigurationError(f"the clips come out as (height, width) {sorted(sizes)}: add a Resize to one size")
+            raise ConfigurationError(
+                f"the clips come out as (height, width) {sorted(sizes)}: add a Resize((height, width)) or a crop"
+            )
         moved = torch.stack(
             [
                 apply_geometry(each[at.to(each.device)], view.geometry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -166,8 +167,24 @@ def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]
     if isinstance(transforms, Set):
         raise ArgumentError(f"transforms must be a list, got a {type(transforms).__name__}, which has no order")
     if transforms is not None and not is_list:
-        raise ArgumentError(f"transforms must be a list of transforms, got {transforms!r}")
+        told = f"transforms must be a list of transforms, got {reprlib.repr(transforms)}"
+        raise ArgumentError(f"{told}: {_instead_of(transforms)}")
     return list(transforms or ())
+
+
+def _instead_of(given: object) -> str:
+    """What to write in place of something that is no transform."""
+    if given is None:
+        return "leave it out"
+    if isinstance(given, type):
+        return f"write {given.__name__}(…)"
+    if isinstance(given, list | tuple):
+        return "write one list, with a * before each list in it"
+    if hasattr(given, "transforms"):
+        return f"a {type(given).__name__} stands alone, so write *compose.transforms in its place"
+    if callable(given):
+        return "write Module(f) for a function of tensors, PythonFunction(f) for one of arrays"
+    return "write the transform itself, such as Resize(224)"
 
 
 def arrange_transforms(
@@ -205,15 +222,13 @@ def arrange_transforms(
         elif isinstance(step, PixelTransform | GeometryStep | ViewStep | Normalize | ToFloat):
             steps.append(step)
         else:
-            instead = (
-                f"write {step.__name__}(…)"
-                if isinstance(step, type)
-                else "a function needs a PythonFunction, a Compose stands alone"
-            )
-            raise ArgumentError(f"number {number} of the transforms is {step!r}, which is no transform: {instead}")
+            told = f"number {number} of the transforms is {reprlib.repr(step)}, which is no transform"
+            raise ArgumentError(f"{told}: {_instead_of(step)}")
     to_floats = [step for step in steps if isinstance(step, Normalize | ToFloat)]
     if len(to_floats) > 1:
-        raise ConfigurationError("there is more than one Normalize or ToFloat among the transforms")
+        names = [type(step).__name__ for step in to_floats]
+        keep = "drop the ToFloat, since Normalize makes floats itself" if len(set(names)) > 1 else "keep one of them"
+        raise ConfigurationError(f"there is more than one Normalize or ToFloat among the transforms: {keep}")
     modules: list[Module] = []
     while to_floats and isinstance(last := steps[-1], Module):
         modules.insert(0, last)
