@@ -74,7 +74,7 @@ def test_frames_by_time(video: vl.Video) -> None:
     assert video.between(0.4, 0.8, fps=8).frame_numbers.tolist() == [10, 13, 16, 19]
     assert video.between(0, video.duration, fps=50).frame_numbers.tolist() == np.repeat(np.arange(60), 2).tolist()
     for read in (lambda: video.at(2.4), lambda: video.between(2, 3), lambda: video.between(2, 3, fps=8)):
-        with pytest.raises(vl.FrameRangeError, match=r"asked .*; the video lasts 0–2.4 s$"):
+        with pytest.raises(vl.FrameRangeError, match=r"asked .*; the video lasts 0–2.4 s(: its end shows no frame)?$"):
             read()
 
 

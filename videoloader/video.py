@@ -259,11 +259,11 @@ class Video:
         """The frame on screen at a time, uint8[3, H, W]: the last whose time is not after it.
 
         Args:
-            seconds: a time as ``timestamps`` tells it, compared exactly; see ``Timestamps``.
+            seconds: a time as ``timestamps`` tells it, in units as ``Timestamps`` says. The video's end is none.
 
         Raises:
             ConfigurationError: it is no finite number.
-            FrameRangeError: no frame is on screen then.
+            FrameRangeError: no frame is on screen then: before the first frame, or from the end of the last one on.
             DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
         Example:
@@ -276,7 +276,7 @@ class Video:
         """The frames whose times lie in ``[start, stop)``, or at a constant rate the frames on screen in that time.
 
         Args:
-            start, stop: times as ``timestamps`` tells them, compared exactly; see ``Timestamps``. The start may be any
+            start, stop: times as ``timestamps`` tells them, in units as ``Timestamps`` says. The start may be any
                 since the file's start: where its sound begins before the first frame, that one stands for the times
                 before it at a constant rate, with ``mask`` False.
             fps: output frames a second; see ``AtRate``. Frame k is the one on screen at ``start + k / fps``. Default:

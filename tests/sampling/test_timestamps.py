@@ -1,6 +1,7 @@
 """Frames at given times, against definitions in plain Python over fractions."""
 
 from fractions import Fraction
+from math import floor
 
 import numpy as np
 import pytest
@@ -32,6 +33,12 @@ def after(times, time):
 DEFINITIONS = {"nearest": nearest, "before": before, "after": after}
 
 
+def rounded(time, base):
+    """The nearest whole unit, halves up, where that is half a millisecond away at most."""
+    unit = (time / base + Fraction(1, 2)) // 1 * base
+    return unit if abs(unit - time) <= Fraction(1, 2000) else time
+
+
 @st.composite
 def videos_and_times(draw):
     """A part of a video with any timestamps; and times on them, halfway between two, or anywhere."""
@@ -50,10 +57,11 @@ def videos_and_times(draw):
 def test_exact_times_find_the_frames_of_the_definition(at, given_video):
     of, times = given_video
     base = of.index.stream.time_base
+    meant = [rounded(time, base) for time in times]
     stamps = {frame: int(of.index.frame_pts[frame]) * base for frame in range(of.first, of.stop)}
     start, end = (edge * base for edge in screen_time(of))
     slack = (end - start) / (of.stop - of.first)
-    expected = [DEFINITIONS[at](stamps, time) if start - slack <= time <= end else CONSTANT_FRAME for time in times]
+    expected = [DEFINITIONS[at](stamps, time) if start - slack <= time <= end else CONSTANT_FRAME for time in meant]
     found = only_clip(Timestamps(times, at=at, pad="constant"), of)
     if at == "nearest":
         # Of frames with the same timestamp any one will do.
@@ -88,6 +96,22 @@ def test_every_frame_is_found_by_its_own_timestamp(at, pts, base):
     of = video(len(pts), pts=pts, time_base=base)
     frames = range(len(pts))
     assert only_clip(Timestamps(of.index.timestamps, at=at), of) == list(frames)
+
+
+@pytest.mark.parametrize("at", DEFINITIONS)
+@pytest.mark.parametrize("fps", [24, 25, 30, 50, 60, Fraction(30000, 1001)])
+def test_times_that_a_container_rounds_to_milliseconds_are_found(at, fps):
+    pts = [floor(Fraction(frame * 1000, fps) + Fraction(1, 2)) for frame in range(300)]
+    of = video(300, pts=pts, time_base=Fraction(1, 1000))
+    assert only_clip(Timestamps([frame / float(fps) for frame in range(300)], at=at), of) == list(range(300))
+
+
+@pytest.mark.parametrize("at", DEFINITIONS)
+@pytest.mark.parametrize("base", [Fraction(1, 25), Fraction(1, 1000), Fraction(1, 12800)])
+def test_single_precision_finds_its_frames(at, base):
+    of = video(1000, pts=[int(frame / base / 25) for frame in range(1000)], time_base=base)
+    times = np.arange(1000, dtype=np.float32) * np.float32(0.04)
+    assert only_clip(Timestamps(times, at=at), of) == list(range(1000))
 
 
 def test_halfway_is_nearer_to_the_earlier_frame():

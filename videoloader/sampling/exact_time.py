@@ -17,6 +17,8 @@ from videoloader.indexing.index import VideoIndex
 Time: TypeAlias = int | float | Fraction
 
 _INT64 = np.iinfo(np.int64)
+# Seconds: half of what people and most containers round times to.
+_ROUNDING = Fraction(1, 2000)
 
 
 def as_times(name: str, values: Any) -> tuple[Time, ...]:
@@ -60,8 +62,15 @@ def in_units(time: Time, base: Fraction) -> Fraction:
 
 
 def on_clock(index: VideoIndex, time: Time) -> Fraction:
-    """Where ``VideoIndex.clock`` is at a time that counts as the index counts seconds, exactly; see ``in_units``."""
-    return in_units(time, index.stream.time_base) + index.zero
+    """Where ``VideoIndex.clock`` is at a time that counts as the index counts seconds; see ``in_units``.
+
+    Containers round the times of frames to their units, and floats are rounded, too: 2 / 30 s is 66.67 units of a
+    millisecond, and its frame has 67. So a time means the nearest whole unit, if that is half a millisecond away at
+    most. All others stay where they are, exactly.
+    """
+    units = in_units(time, index.stream.time_base) + index.zero
+    nearest = floor(units + Fraction(1, 2))
+    return Fraction(nearest) if abs(units - nearest) * index.stream.time_base <= _ROUNDING else units
 
 
 def last_at_or_before(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:

@@ -27,8 +27,10 @@ class Timestamps(OneClip):
 
     Times are those that ``Video.timestamps`` tells, which count from the file's start, also where a data set's row
     means a part of the video. (With ``times="pts"`` they are its raw timestamps; where a stream starts anew these go on
-    from the frame before, as ``VideoIndex.clock`` has them.) They are compared exactly, as integers in the video's own
-    units. A float means the decimal it prints as (0.12 is 3/25), or the frame's timestamp that is this very float.
+    from the frame before, as ``VideoIndex.clock`` has them.) They are compared in the video's own units, to which
+    containers round the times of frames: a time means the nearest whole unit, if that is half a millisecond away at
+    most, so ``n / fps`` finds frame n also where times are milliseconds. All other times are compared exactly, a float
+    as the decimal it prints as (0.12 is 3/25).
 
     Args:
         seconds: the times, as floats, integers or fractions. Or the name of a column of the data set where each row
