@@ -156,10 +156,10 @@ class HostMemory:
         """Uninitialised memory."""
         needed = math.prod(size) * dtype.itemsize
         try:
-            block = self._free.pop()
+            block: MemoryBlock | None = self._free.pop()
         except IndexError:
-            block = self._new(needed)
-        if not needed <= len(block.memory) <= 2 * needed:
+            block = None
+        if block is None or not needed <= len(block.memory) <= 2 * needed:
             block = self._new(needed)
         # All tensors in this memory refer to the array, and none to the block.
         memory = block.memory[:needed]

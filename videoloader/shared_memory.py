@@ -80,11 +80,16 @@ def own_block(size: int) -> MemoryBlock:
     return MemoryBlock(torch.empty(size, dtype=torch.uint8).numpy())
 
 
-def new_block(size: int) -> SharedBlock:
-    """A block of at least so many bytes, whose tensors ``block_of`` finds."""
+def new_block(size: int) -> MemoryBlock:
+    """A block of at least so many bytes: a shared one, whose tensors ``block_of`` finds, unless there are many."""
+    return own_block(size) if len(_blocks) >= _MOST_BLOCKS else new_shared_block(size)
+
+
+def new_shared_block(size: int) -> SharedBlock:
+    """A shared block of at least so many bytes."""
     descriptor = os.memfd_create("videoloader")
     try:
-        os.ftruncate(descriptor, -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE)
+        os.ftruncate(descriptor, -(-max(size, 1) // _LARGEST_ITEM) * _LARGEST_ITEM)
         memory = map_block(descriptor)
     except BaseException:
         os.close(descriptor)
@@ -102,18 +107,27 @@ def map_block(descriptor: int) -> npt.NDArray[np.uint8]:
 
 def numbers_in_use() -> set[int]:
     """The numbers of the blocks that exist."""
-    return {block.number for block in list(_blocks.values())}
+    return {block.number for block in _existing()}
 
 
 def block_of(tensor: torch.Tensor) -> tuple[SharedBlock, Place] | None:
     """The block that a tensor lies in, and its place there; None for memory that is not shared."""
     address = tensor.data_ptr()
-    for start, block in list(_blocks.items()):
-        if start <= address < start + len(block.memory):
-            offset = (address - start) // tensor.element_size()
+    for block in _existing():
+        if block.start <= address < block.start + len(block.memory):
+            offset = (address - block.start) // tensor.element_size()
             return block, Place(tensor.dtype, offset, tuple(tensor.shape), tensor.stride())
     return None
 
 
+def _existing() -> list[SharedBlock]:
+    # Not by ``values``, which other threads that make blocks would break.
+    return [block for reference in _blocks.valuerefs() if (block := reference()) is not None]
+
+
+# Bytes. The memory can be seen as a tensor of any type.
+_LARGEST_ITEM = 16
+# Each takes a descriptor, of which a process may have a few hundred.
+_MOST_BLOCKS = 128
 # Those that exist, by address.
 _blocks: weakref.WeakValueDictionary[int, SharedBlock] = weakref.WeakValueDictionary()

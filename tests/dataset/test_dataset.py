@@ -175,7 +175,8 @@ class TestEntryRange:
         ],
     )
     def test_missing_frames_are_an_error_that_names_video_and_entry(self, ends):
-        message = r"^talk.mp4: no frames for .*; the video lasts 0–4 s, 100 frames(: stop is beyond them|; no number counts .*)?$"
+        lasts = "the video lasts 0–4 s, 100 frames"
+        message = rf"^talk.mp4: no frames for .*; {lasts}(: stop is beyond them|; no number counts .*)?$"
         with pytest.raises(FrameRangeError, match=message) as error:
             entry_range(VideoEntry("a.mp4", **ends), index_of(range(100)))
         assert all(f"{name}={value}" in str(error.value) for name, value in ends.items())

@@ -19,6 +19,7 @@ from waiting import becomes
 
 import videoloader as vl
 import videoloader.reading.workers
+from videoloader import shared_memory
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.device import HostMemory
 from videoloader.errors import DecodeError, SourceError, StaleIndexError, VideoLoaderError
@@ -208,6 +209,26 @@ def test_sources_of_this_process_are_read_in_it(sample: Sample, processes: Reade
     clip = slots_for(index, [4])
     ProcessReader(ClipReader(CPU), processes).read(source, index, [clip], OutputSpec())
     assert torch.equal(clip.slots[0], vl.Video(path, device="cpu")[4])
+
+
+def test_relative_paths_lead_from_where_the_program_is_now(
+    sample: Sample, tmp_path: Path, only_there: ProcessReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sample("h264_mp4")
+    expected = read(ClipReader(CPU), path, [6])
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"{name}.mp4").write_bytes(path.read_bytes())
+        monkeypatch.chdir(folder)
+        assert torch.equal(read(only_there, Path(f"{name}.mp4"), [6]), expected)
+
+
+def test_many_pieces_of_memory_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_memory, "_MOST_BLOCKS", len(shared_memory._blocks) + 2)
+    memory = HostMemory(shared=True)
+    pieces = [memory.allocate((5,), torch.uint8) for _ in range(4)]
+    assert [shared_memory.block_of(piece) is not None for piece in pieces] == [True, True, False, False]
 
 
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Sample) -> None:

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
-from os import close
+from os import chdir, close, getcwd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,7 @@ class Order(NamedTuple):
 
     Attributes:
         forget_indexes, forget_blocks: numbers of what is not needed any more.
+        folder: the working directory, from which relative paths lead.
         path: that leads to the video.
         number: of the index.
         new_index: the index; None where it was told before.
@@ -57,6 +58,7 @@ class Order(NamedTuple):
 
     forget_indexes: list[int]
     forget_blocks: list[int]
+    folder: str
     path: str
     number: int
     new_index: VideoIndex | None
@@ -134,6 +136,7 @@ class _Maker:
         self._connection = connection
         self._token = _SharedToken(self._take_block())
         self._reader = ClipReader(torch.device("cpu"))
+        self._folder = getcwd()
         self._indexes: dict[int, VideoIndex] = {}
         self._blocks: dict[int, npt.NDArray[np.uint8]] = {}
 
@@ -151,6 +154,9 @@ class _Maker:
             del self._blocks[number]
         for number in order.new_blocks:
             self._blocks[number] = self._take_block()
+        if order.folder != self._folder:
+            chdir(order.folder)
+            self._folder = order.folder
         if order.new_index is not None:
             self._indexes[order.number] = order.new_index
         index = self._indexes[order.number]

@@ -32,7 +32,7 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.reading.reader_process import Answer, Order, Told, WantedClip, serve
-from videoloader.shared_memory import Place, SharedBlock, block_of, new_block, numbers_in_use
+from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Seconds between two looks at whether an order has been cancelled.
 _LOOK_UP = 0.05
@@ -62,7 +62,7 @@ class _Process:
         # The numbers of what it knows; of indexes those used last.
         self._indexes: OrderedDict[int, None] = OrderedDict()
         self._blocks: set[int] = set()
-        self._cancelled = new_block(1)
+        self._cancelled = new_shared_block(1)
         self._send_block(self._cancelled)
 
     def is_ready(self) -> bool:
@@ -106,7 +106,8 @@ class _Process:
             for clip, block, place in clips
         ]
         self._cancelled.memory[0] = 0
-        self._connection.send(Order(forgotten, gone, path, number, told, list(new), wanted, output, state, plan))
+        order = Order(forgotten, gone, os.getcwd(), path, number, told, list(new), wanted, output, state, plan)
+        self._connection.send(order)
         for block in new.values():
             self._send_block(block)
         while not self._connection.poll(_LOOK_UP):
