@@ -78,6 +78,7 @@ class Truth:
         error: what ended the decode early.
         undefined: frames that hold what was in memory before, of which libav says nothing.
         made_up: whether the first frame is one that libav's decoder made up for a picture that is not there.
+        hidden: whether libav calls pictures damaged that an edit list leaves out, and that others may refer to.
     """
 
     shown: list[bytes]
@@ -86,10 +87,11 @@ class Truth:
     error: str
     undefined: frozenset[int]
     made_up: bool
+    hidden: bool
 
     @property
     def sound(self) -> bool:
-        return not self.error and not any(self.corrupt) and not self.undefined and not self.made_up
+        return not self.error and not any(self.corrupt) and not self.undefined and not (self.made_up or self.hidden)
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,12 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
     geometry = Geometry((0, 0, *index.stream.display_size), index.stream.display_size)
     most = min(_MOST_PIXELS // (index.stream.width * index.stream.height) + 1, _MOST_FRAMES)
     shown, pts, corrupt, error = [], [], [], ""
-    starts = False
+    starts = leaves_out = False
     try:
         with open_video(FileSource(path)) as (container, stream):
             frame = None
             for packet in container.demux(stream):
+                leaves_out = leaves_out or packet.is_discard
                 if not packet.size and packet.pts is not None:
                     # To libavcodec it is the end of the stream; to Theora the same picture once more.
                     again = stream.codec_context.name == "theora" and frame is not None
@@ -143,7 +146,24 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
         error = f"{type(raised).__name__}: {raised}"
     # It has the time of the first picture that refers to it.
     made_up = not starts and pts.count(pts[0]) > 1 if pts else False
-    return Truth(shown, pts, corrupt, error, _undefined_frames(path), made_up)
+    return Truth(shown, pts, corrupt, error, _undefined_frames(path), made_up, leaves_out and _hides_damage(path))
+
+
+def _hides_damage(path: Path) -> bool:
+    """Whether pictures come out damaged where all that are decoded come out."""
+    try:
+        with open_video(FileSource(path)) as (container, stream):
+            for packet in container.demux(stream):
+                plain = av.Packet(packet.size)  # without the mark by which it is left out
+                plain.update(bytes(packet))
+                if packet.has_sidedata("new_extradata"):
+                    plain.set_sidedata(packet.get_sidedata("new_extradata"))
+                frames = stream.codec_context.decode(plain if packet.size else None)
+                if any(frame.is_corrupt for frame in frames):
+                    return True
+    except av.error.FFmpegError:
+        return True
+    return False
 
 
 def _undefined_frames(path: Path) -> frozenset[int]:
