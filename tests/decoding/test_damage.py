@@ -13,6 +13,7 @@ from corpus_files import CORPUS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lies.remuxed import demuxed, muxed
+from sample_videos import Recipe, write_video
 from truth import full_decode, hash_of
 
 import videoloader as vl
@@ -277,6 +278,18 @@ def test_damage_that_was_not_marked_once(name):
         assert clip.corrupt.tolist() == everything.corrupt[frames].tolist()
         for frame in np.array(frames)[~clip.corrupt].tolist():
             assert torch.equal(truth[frame], everything.frames[frame])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_jpeg_pictures_that_are_concealed_without_a_mark_are_corrupt(tmp_path, threads, monkeypatch):
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    path = write_video(tmp_path / "whole.avi", Recipe("avi", "mjpeg", pix_fmt="yuvj420p", frames=20))
+    data = with_damaged(path, build_index(path), [5, 6])
+    video = vl.Video(MemorySource(data), device="cpu")
+    assert np.flatnonzero(video.read(range(20)).corrupt).tolist() == [5, 6]
+    assert video.read([6, 4]).corrupt.tolist() == [True, False]
+    (tmp_path / "5.jpg").write_bytes(b"".join(bytes(each.data) for each in demuxed(data).packets[5:6]) + b"\xff\xd9")
+    assert vl.Video(tmp_path / "5.jpg", device="cpu").read([0]).corrupt.all()
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])

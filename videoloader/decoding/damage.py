@@ -20,6 +20,10 @@ from videoloader.packets.decode_plan import PacketBytes, Run, plan_frames, with_
 
 Read = Callable[[Run], Iterable[PacketBytes]]
 
+# libavcodec marks no picture that it conceals. Of its pictures none refers to another, so one that does not decode is
+# damaged itself. (TIFF's strict decoder refuses sound files, too.)
+_WITHOUT_MARKS = ("mjpeg",)
+
 
 def lost_frame(index: VideoIndex, packet: int) -> DecodeError:
     """The error of a wanted packet whose picture did not come."""
@@ -74,6 +78,8 @@ class _DamagedGop:
 
     def __init__(self, decoder: CpuDecoder, index: VideoIndex, start: int, read: Read, sink: Sink) -> None:
         self._decoder, self._index, self._start, self._read, self._sink = decoder, index, start, read, sink
+        # Packets that a strict decoder refuses only because they are damaged, and another conceals without a mark.
+        self._surely: set[int] = set()
         self.fed = 0
         self.corrupt: set[int] = set()
 
@@ -91,6 +97,8 @@ class _DamagedGop:
                 self._index, self._read(self._plan(wanted)), self._sink, strict=True, fresh=True
             )
             self.fed += outcome.fed
+            if self._index.stream.codec in _WITHOUT_MARKS:
+                self._surely |= outcome.refused.keys()
             for sign in sorted(outcome.signs):
                 # Signs after it may come of it: without it, they would not be.
                 if reached := reach.of(sign) & wanted:
@@ -115,7 +123,7 @@ class _DamagedGop:
 
         outcome = self._decoder.decode(index, self._read(run), put, fresh=True)
         self.fed += outcome.fed
-        for sign in sorted(outcome.concealed | outcome.refused.keys()):
+        for sign in sorted(outcome.concealed | outcome.refused.keys() | self._surely):
             reached = reach.of(sign) & wanted if sign >= self._start else set()
             if reached and sign in outcome.refused:
                 raise DecodeError(f"packet {sign} does not decode: {outcome.refused[sign]}", index.source, sign)
