@@ -14,7 +14,7 @@ import numpy.typing as npt
 from videoloader.errors import ConfigurationError, SourceError, warn_user
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import FolderSource
-from videoloader.indexing.sources.folder import number_parts
+from videoloader.indexing.sources.folder import number_parts, split_times
 
 # Unit of listed times: seconds since 1970 fit 64 bits in it.
 _LISTED_BASE = Fraction(1, 1_000_000_000)
@@ -48,23 +48,31 @@ def times_of_files(source: FolderSource) -> FrameTimes:
     return FrameTimes(numbers, 1 / source.fps, source.fps)
 
 
-def tell_of_frame_times(indexes: Iterable[VideoIndex]) -> None:
+def tell_of_frame_times(indexes: Iterable[VideoIndex], in_seconds: bool = False) -> None:
     """Warn once of numbers that are missing among image files, and once of names that do not count frames.
 
-    Numbers that are equally far apart count as complete.
+    Numbers that are equally far apart count as complete. Where frames are asked for in seconds, a warning tells once of
+    folders that nobody gave a rate for.
     """
     missing: dict[str, int] = {}
     files = 0
-    uncounted: list[str] = []
+    uncounted, unrated = list[str](), list[str]()
     for index in indexes:
         if index.container != "images" or len(index) < 2 or index.stream.time_base == _LISTED_BASE:
             continue
+        if in_seconds and index.stream.time_base == 1 and not split_times(index.source)[1]:
+            unrated.append(index.source)
         steps = np.diff(index.frame_pts)
         if gaps := int((steps // np.gcd.reduce(steps) - 1).sum()):
             missing[index.source] = gaps
             files += len(index)
         elif not index.stream.frame_rate:
             uncounted.append(index.source)
+    if unrated:
+        warn_user(
+            f"{_named(unrated)}: image files are shown one a second where no rate is given, and frames are asked for "
+            "in seconds: give from_frame_folders fps=25, or end the path with ::fps=25"
+        )
     if missing:
         warn_user(
             f"{_named([*missing])}: {sum(missing.values())} of the numbers in between are missing among {files} image "

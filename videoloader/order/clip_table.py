@@ -34,7 +34,7 @@ from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index
 from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
-from videoloader.sampling import CountsByLength, FrameMode
+from videoloader.sampling import AtRate, CountsByLength, FrameMode, Timestamps
 from videoloader.sampling.mode import IN_MODE, count_clips
 from videoloader.threads import executor_of
 
@@ -207,7 +207,7 @@ def build_clip_table(
         NotIndexedError: a video is not in the store.
     """
     if store is None:
-        ranges, errors = _index_all(dataset, workers, skip_unreadable, on_indexed)
+        ranges, errors = _index_all(dataset, mode, workers, skip_unreadable, on_indexed)
     else:
         opened = store if isinstance(store, IndexStore) else IndexStore(store)
         ranges, errors = _look_up_all(dataset, opened, skip_unreadable, on_indexed)
@@ -253,7 +253,7 @@ def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> Entr
 
 
 def _index_all(
-    dataset: VideoDataset, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]
+    dataset: VideoDataset, mode: FrameMode, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]
 ) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
     indexes = BuiltIndexes()
 
@@ -273,7 +273,8 @@ def _index_all(
 
     with executor_of(workers, "videoloader-index") as pool:
         made = list(pool.map(row, dataset))
-    tell_of_frame_times(indexes.values())
+    ends = np.stack([dataset.table.start_seconds, dataset.table.stop_seconds])
+    tell_of_frame_times(indexes.values(), isinstance(mode, AtRate | Timestamps) or not np.isnan(ends).all())
     if not np.isnan(dataset.table.stop_seconds).all():
         usable = ((dataset[row], each[1]) for row, each in enumerate(made) if not isinstance(each, VideoLoaderError))
         late = [told for entry, stop in usable for told in late_end(entry, indexes[entry.path], stop)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -196,3 +199,23 @@ def test_damaged_clips_are_replaced_and_named(tmp_path):
     (path, error), *_ = loader.unreadable
     assert path == str(tmp_path / "2")
     assert error.startswith(f"{broken}: packet 1")
+
+
+@pytest.mark.parametrize(
+    ("mode", "ends", "fps", "is_told"),
+    [
+        (vl.AtRate(2, 2), {}, None, True),
+        (vl.Timestamps([0.5]), {}, None, True),
+        ([0], {"stop_seconds": 2.5}, None, True),
+        ([0], {"stop": 2}, None, False),
+        (vl.AtRate(2, 2), {}, 1, False),
+        (vl.AtRate(2, 2), {}, 25, False),
+    ],
+)
+def test_a_warning_tells_where_seconds_meet_files_without_a_rate(reds, mode, ends, fps, is_told):
+    rows = [replace(entry, **ends) for entry in vl.VideoDataset.from_frame_folders(reds, fps=fps)]
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        vl.VideoLoader(vl.VideoDataset(rows), mode, batch_size=1, device="cpu")
+    told = [str(each.message) for each in warned if "one a second" in str(each.message)]
+    assert len(told) == is_told
+    assert all(text.startswith(f"{rows[0].path} and {len(rows) - 1} more: ") and "::fps=25" in text for text in told)
