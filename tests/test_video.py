@@ -91,13 +91,14 @@ def test_a_closed_video_tells_what_it_knows_and_reads_no_more(sample: Sample) ->
     with vl.Video(sample("h264_mp4"), device="cpu") as video:
         assert video[3].shape == (3, 128, 160)
         begun = video.stream()
-        next(begun)
+        backwards = video.stream(slice(None, None, -1))
+        next(begun), next(backwards)
     video.close()
     assert (len(video), video.fps) == (60, 25.0)
-    for read in (lambda: video[0], lambda: video.read([0]), lambda: video.at(0), lambda: list(video)):
+    began = (lambda: next(begun), lambda: next(backwards))
+    for read in (lambda: video[0], lambda: video.read([0]), lambda: video.at(0), lambda: list(video), *began):
         with pytest.raises(vl.ConfigurationError, match=r"mp4: is closed: make a new Video"):
             read()
-    begun.close()
 
 
 def test_a_video_that_is_not_closed_gives_no_warning(sample: Sample) -> None:

@@ -53,7 +53,6 @@ class VideoReader:
         self._device, self._decode = device, decode
         self._output, self._on_corrupt = output, on_corrupt
 
-    @property
     def _source(self) -> ByteSource:
         if self._opened is None:
             raise ConfigurationError("is closed: make a new Video to read more of it", self.index.source)
@@ -121,7 +120,7 @@ class VideoReader:
         threads: int = 1,
     ) -> ClipsReport:
         return reader.read(
-            self._source, job.index, job.parts, output, decode=decode, token=token, threads=threads, plan=job.plan
+            self._source(), job.index, job.parts, output, decode=decode, token=token, threads=threads, plan=job.plan
         )
 
     def _accept(self, reports: Sequence[ClipsReport], clips: Sequence[ClipSlots]) -> None:
@@ -147,10 +146,11 @@ class VideoReader:
                 with share_of_cores() as threads:
                     ahead = min(max(2 * threads, least), most)
                     for frame in stream_in_threads(
-                        self._source, self.index, numbers, runs, self._output, threads, ahead
+                        self._source(), self.index, numbers, runs, self._output, threads, ahead
                     ):
                         yield frame
                         given += 1
+                        self._source()
                 return
             except WrongIndexError as found:
                 self.index, numbers = found.index, numbers[given:]
@@ -191,6 +191,7 @@ class VideoReader:
                 if number in damaged:
                     tell_of_corrupt(self.index.source, np.array(sorted(damaged)), self._on_corrupt)
                 yield made.pop(number)
+                self._source()
         finally:
             token.cancel()
             if not token.threads_gone:
