@@ -120,6 +120,8 @@ class Video:
     def close(self) -> None:
         """Let go of the source. What is known of the video stays; reading more of it is a ConfigurationError.
 
+        Iterators that were begun before give no more frames either: the next is that error.
+
         Videos that are no longer used close by themselves, and any number of local files may be open.
 
         Example:
@@ -229,12 +231,14 @@ class Video:
         """A clip of the frames that a mode chooses, transformed and converted as by a loader.
 
         Its pixels are those of clip number ``clip`` of a ``VideoLoader`` over this video alone, with the same seed, in
-        its first epoch, on the same device.
+        its first epoch, on the same device. So two calls draw the same window, crop and colours, unless they are given
+        different seeds: ``seed=step``, or ``seed=int(torch.randint(1 << 62, ()))``, makes each draw its own.
 
         Args:
             mode: a frame mode, or a list, range, array or tensor of frame numbers (negative ones count from the end).
             clip: number of the clip, for modes that make several of one video. Default: 0.
-            seed: of random modes and transforms; the same seed and clip give the same frames and pixels. Default: 0.
+            seed: of random modes and transforms; the same seed and clip give the same frames and pixels, in every call.
+                Default: 0, so nothing changes from call to call.
             transforms, dtype: as of ``VideoLoader``: uint8 of 0 … 255 without transforms. None that makes several views
                 of a clip, or mixes clips. Default: as there.
             layout: of the frames: ``"TCHW"`` gives [T, C, H, W], ``"CTHW"`` [C, T, H, W], ``"THWC"`` [T, H, W, C].

@@ -58,7 +58,7 @@ class Batch(FramesByRole):
         source_matrix: float64[B, 3, 3], where the frames' points lie in the video; float64[B, T, 3, 3] where a clip's
             frames are warped each in its own way. The point (x, y) lies at ``matrix @ (x, y, 1)``, divided by its third
             number. Points are counted from the corner of the top left pixel, whose centre is at (0.5, 0.5); the
-            video's, in frames as a player shows them.
+            video's, in frames that are turned if the file says so, but not stretched where pixels are not square.
         drawn: for each row all that was drawn for its pixels, for ``replay``. None where clips came from the processes
             of a torch DataLoader.
         layout: the order of a clip's dimensions in ``frames``.

@@ -22,8 +22,8 @@ class Clip(FramesByRole):
     """Frames of one video.
 
     Attributes:
-        frames: uint8[T, 3, H, W], RGB, as a player shows them (rotated where the file says so), unless other layouts,
-            types or transforms were asked for.
+        frames: uint8[T, 3, H, W], RGB, turned where the file says so, but with the pixels that are coded: players
+            stretch those that are not square. Unless other layouts, types or transforms were asked for.
         frame_numbers: int64[T]; -1 for a frame of constant padding.
         timestamps: float64[T], presentation times in seconds from the file's start (``times`` of ``Video``); NaN for
             a frame of constant padding.

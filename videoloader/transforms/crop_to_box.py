@@ -30,10 +30,10 @@ def _check_column(name: str, column: Any) -> None:
 class CropToBox(GeometryStep):
     """Keep the box of the frames that stands in the clip's row of the data set, the same for the whole clip.
 
-    It is the first of the transforms, since boxes count in the pixels of the video as a player shows it: turned, if the
-    file says so. x runs to the right and y down, from the corner of the top left pixel; x1 and y1 are where the box
-    ends. Edges are rounded to whole pixels. What lies outside of the picture is cut off. Crops have many sizes, so a
-    ``Resize`` or a ``Letterbox`` follows.
+    It is the first of the transforms, since boxes count in the pixels of the video's frames: turned, if the file says
+    so, but not stretched where pixels are not square. x runs to the right and y down, from the corner of the top left
+    pixel; x1 and y1 are where the box ends. Edges are rounded to whole pixels. What lies outside of the picture is cut
+    off. Crops have many sizes, so a ``Resize`` or a ``Letterbox`` follows.
 
     Args:
         column: str, or list of four. The column of (x0, y0, x1, y1): a list, or text such as ``10 20 300 400``. Or the

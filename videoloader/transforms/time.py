@@ -204,7 +204,8 @@ class SpeedChange(TimeTransform):
     """Play a clip faster or slower from its first frame on: position i shows frame ``floor(factor · i + 1/2)``.
 
     A clip gets no frames that the frame mode has not chosen. So one that is played faster ends early, and ``beyond``
-    says what its last positions show.
+    says what its last positions show. These are frames of the video, so ``mask`` is True there: it tells of padding
+    alone.
 
     Args:
         factor: above 0: 2 is twice as fast, 0.5 shows each frame twice. A range (low, high) is drawn from evenly in
