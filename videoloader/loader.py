@@ -217,6 +217,9 @@ class VideoLoader:
         check_positive(batch_size=batch_size, repeats=repeats)
         if plan.mixing is not None and collate == "list":
             raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
+        if plan.mixing is not None and dataset.labels.max() >= plan.mixing.num_classes:
+            told = f"the data set's labels reach {dataset.labels.max()}, but num_classes is {plan.mixing.num_classes}"
+            raise ConfigurationError(f"{told}: give {type(plan.mixing).__name__} num_classes=data.num_classes")
         self._seed, self._collate = seed, collate
         order = order_of(shuffle)
         rank, ranks = shard_of(shard_id, num_shards)

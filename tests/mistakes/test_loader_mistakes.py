@@ -119,8 +119,8 @@ MISTAKES: Mistakes = {
         "clip 0 of the batch has no label, but mixing clips mixes their labels",
     ),
     "too few classes": (
-        lambda: first(transforms=[vl.Resize((16, 24)), vl.MixUp(0.8, num_classes=1)]),
-        "a label is 1, but num_classes is 1 … labels must be below it",
+        lambda: loader(transforms=[vl.Resize((16, 24)), vl.MixUp(0.8, num_classes=1)]),
+        "the data set's labels reach 1, but num_classes is 1: give MixUp num_classes=data.num_classes",
     ),
     "a module that gives no tensor": (
         lambda: first(transforms=[vl.Resize((16, 24)), Gives3()]),
