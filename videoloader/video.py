@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -354,6 +355,9 @@ class Video:
             ...     show(frame)
         """
         check_positive_or_none(memory=memory)
+        if not isinstance(frames, slice):
+            told = f"Video.stream's frames must be a slice, such as slice(10, 40), got {reprlib.repr(frames)}"
+            raise ArgumentError(f"{told}: video[…] takes listed frames")
         numbers = np.arange(*frames.indices(len(self)), dtype=np.int64)
         height, width = self.index.stream.display_size
         if memory is None:
