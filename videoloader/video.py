@@ -241,7 +241,7 @@ class Video:
             seed: of random modes and transforms; the same seed and clip give the same frames and pixels, in every call.
                 Default: 0, so nothing changes from call to call.
             transforms, dtype: as of ``VideoLoader``: uint8 of 0 … 255 without transforms. None that makes several views
-                of a clip, or mixes clips. Default: as there.
+                of a clip, or mixes clips. They see a clip of no label (None) and no columns. Default: as there.
             layout: of the frames: ``"TCHW"`` gives [T, C, H, W], ``"CTHW"`` [C, T, H, W], ``"THWC"`` [T, H, W, C].
                 Default: ``"TCHW"``.
 

@@ -169,8 +169,9 @@ class When(_Drawn):
 
     Args:
         predicate: a plain function of the clip's ``ClipInfo``: length, height, width, label, and columns, the other
-            columns of the data set (those of CSV are text). It should depend on nothing else, so that clips can be
-            drawn again. One that is defined in a module can be pickled.
+            columns of the data set (those of CSV are text). The label is None in ``Video.read``, and in a ``Compose``
+            that is given none, so that nothing equals it. It should depend on nothing else, so that clips can be drawn
+            again. One that is defined in a module can be pickled.
         transforms: one, or several in their order, where it is true.
         otherwise: the same, where it is not. Default: none.
 

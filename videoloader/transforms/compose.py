@@ -94,7 +94,7 @@ class Compose:
             seed: integer of at least 0, None: of the draws; clip b is drawn with ``clip_rng(seed, 0, b)``, as clip b of
                 a loader's first epoch is. None draws a seed from PyTorch's generator: ``torch.manual_seed`` repeats it,
                 and each worker of a DataLoader has its own.
-            labels: of the B clips, or of the one, for ``When``; -1 and None are no label.
+            labels: of the B clips, or of the one, for ``When``; -1 and None are no label, which it sees as None.
             columns: what a data set's rows would hold beside, of the B clips, or of the one, for ``CropToBox``.
             apply_to: what is to be moved along: for each kind of ``Batch.replay`` the tensors of all clips, [B, ...],
                 or of the one clip.
