@@ -18,7 +18,7 @@ from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.options import check_dataset, plan_transforms, tell_of_unused
-from videoloader.batching.prefetch import batches_ahead, give_out
+from videoloader.batching.prefetch import batches_ahead, give_out, how_far_ahead
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
@@ -31,7 +31,6 @@ from videoloader.errors import (
     check_choice,
     check_integer,
     check_positive,
-    check_positive_or_none,
     counted,
     no_copy,
 )
@@ -41,7 +40,7 @@ from videoloader.order.clip_table import build_clip_table
 from videoloader.order.epoch import Dealing, EpochPlan, Epochs
 from videoloader.order.ranks import shard_of, tell_of_later_ranks
 from videoloader.order.sharding import LastBatch
-from videoloader.order.shuffle import InOrder, Order, Sampler, ShuffleVideos, order_of
+from videoloader.order.shuffle import Order, Sampler, order_of
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
 from videoloader.reading.workers import DecodeWorkers
@@ -53,8 +52,6 @@ from videoloader.transforms.planning.pipeline import Transforms
 
 # At most so many clips are tried in place of one that cannot be made, whether or not they fit into its batch.
 _MOST_STAND_INS = 255
-# Default look-ahead, in clips for each decoding thread.
-_CLIPS_AHEAD = 2
 # The use of a clip's generator that is drawn from for the batch that begins with it; see ``clip_rng``.
 _FOR_BATCH = 1 << 32
 
@@ -233,7 +230,7 @@ class VideoLoader:
             num_processes=num_processes,
         )
         threads = self._workers.num_workers + self._workers.cpu_workers
-        self._prefetch, self._planned_at_once = _how_far_ahead(threads, batch_size, order, prefetch)
+        self._prefetch, self._planned_at_once = how_far_ahead(threads, batch_size, order, prefetch)
         check_integer("gop_cache", gop_cache, 0)
         tell_of_unused(self.device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
         self._maker = BatchMaker(
@@ -398,15 +395,3 @@ class VideoLoader:
             rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
             beside = self._epochs.clip_beside(clip.number, rng)
             yield self._planner.plan(beside, epoch, repeated=True)[clip.view]
-
-
-def _how_far_ahead(threads: int, batch_size: int, order: Order, prefetch: int | None) -> tuple[int, int]:
-    """(batches in the making while one is used, batches planned at once)."""
-    check_positive_or_none(prefetch=prefetch)
-    if not threads:
-        return 0, 1
-    enough = max(2, -(-_CLIPS_AHEAD * threads // batch_size))
-    if not isinstance(order, InOrder | ShuffleVideos):
-        return prefetch or enough, 1
-    ahead = prefetch or 2 * enough - 1
-    return ahead, (ahead + 1) // 2  # while these are planned, the other half is in the making

@@ -10,10 +10,37 @@ from typing import TypeVar
 
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.stats import LoaderStats
+from videoloader.errors import check_positive_or_none
+from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
+
+# Default look-ahead, in clips for each decoding thread.
+_CLIPS_AHEAD = 2
 
 T = TypeVar("T")
 Given = TypeVar("Given")
+
+
+def how_far_ahead(threads: int, batch_size: int, order: Order, prefetch: int | None) -> tuple[int, int]:
+    """(batches in the making while one is used, batches planned at once).
+
+    Args:
+        threads: that decode.
+        batch_size: clips in a batch.
+        order: of the clips. Where neighbours share GOPs, half of the batches are planned at once.
+        prefetch: the first number, where it is given.
+
+    Raises:
+        ConfigurationError: ``prefetch`` is not positive.
+    """
+    check_positive_or_none(prefetch=prefetch)
+    if not threads:
+        return 0, 1
+    enough = max(2, -(-_CLIPS_AHEAD * threads // batch_size))
+    if not isinstance(order, InOrder | ShuffleVideos):
+        return prefetch or enough, 1
+    ahead = prefetch or 2 * enough - 1
+    return ahead, (ahead + 1) // 2  # while these are planned, the other half is in the making
 
 
 def batches_ahead(
