@@ -107,7 +107,7 @@ def _hides_damage(path: Path) -> bool:
                 frames = stream.codec_context.decode(plain if packet.size else None)
                 if any(frame.is_corrupt for frame in frames):
                     return True
-    except av.error.FFmpegError:
+    except (av.error.FFmpegError, VideoLoaderError):
         return True
     return False
 
