@@ -238,12 +238,20 @@ def test_a_record_given_out_anew_ends_what_packets_before_it_brought_along(tmp_p
     assert in_force[0] == in_force[40]
 
 
-@pytest.mark.parametrize("way", ["once", "late"])
-def test_sets_in_packets_before_those_that_an_edit_list_needs_are_not_in_force(tmp_path, way):
-    path = lying(tmp_path / "joined.mp4", "h264_pps", (0, 3, 3, 2), way, ("edits_skip_the_start", 591))
+@pytest.mark.parametrize(
+    ("way", "lie"),
+    [
+        ("once", ("edits_skip_the_start", 591)),
+        ("late", ("edits_skip_the_start", 591)),
+        # Libavformat tells a sample's description by how many samples it has read, not by the sample's number.
+        ("descriptions", ("edits_beyond_the_end", 1)),
+    ],
+)
+def test_sets_of_samples_before_those_that_an_edit_list_needs_are_not_in_force(tmp_path, way, lie):
+    path = lying(tmp_path / "joined.mp4", "h264_pps", (0, 3, 3, 2), way, lie)
     truth = full_decode(path)
     assert not truth.error
-    # Pictures of the second member are decoded by the first one's sets, and concealed.
+    # Pictures of one member are decoded by the sets of another, and concealed.
     found, _ = hashes_of(path, range(len(truth.hashes)), CpuDecoder())
     assert None in found.values()
     assert all(found[frame] in (truth.hashes[frame], None) for frame in found)
