@@ -31,7 +31,7 @@ NAMES = ["mpeg2_mkv", "mpeg4_mkv", "mpeg4_avi", "mpeg4_mp4"]
 
 # The decoders of HEVC and VP8 leave in a picture what stood in memory where its bits end early, and say nothing; so do
 # seldom those of MPEG-2 and of fields in H.264. That of MPEG-4 takes more for sound in its first pictures.
-ALL_SEEN = ["h264_mp4", "h264_mp4_open_gop", "h264_mp4_intra_refresh", "vp9_webm", "av1_mkv", "ffv1_mkv"]
+ALL_SEEN = ["h264_mp4", "h264_mp4_open_gop", "h264_mp4_intra_refresh", "vp9_webm", "av1_mkv"]
 
 
 def with_damaged(path, index, packets):
@@ -278,6 +278,25 @@ def test_damage_that_was_not_marked_once(name):
         assert clip.corrupt.tolist() == everything.corrupt[frames].tolist()
         for frame in np.array(frames)[~clip.corrupt].tolist():
             assert torch.equal(truth[frame], everything.frames[frame])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_pictures_with_a_broken_checksum_are_corrupt_and_all_that_refer_to_them(sample, threads, monkeypatch):
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    index, data = build_index(sample("ffv1_mkv")), bytearray(sample("ffv1_mkv").read_bytes())
+    for packet in (22, 30, 44):
+        offset, size = index.packet_range(packet)
+        data[offset + size // 3] ^= 1
+    video = vl.Video(bytes(data), device="cpu")
+    together = video.read(range(60))
+    assert np.flatnonzero(index.packet_key[:35]).tolist() == [0, 5, 10, 15, 20, 25, 30]
+    assert np.flatnonzero(together.corrupt).tolist() == [22, 23, 24, 30, 31, 32, 33, 34, 44]
+    truth = sequential(bytes(data), video.index.stream)
+    for number in (21, 22, 24, 25, 30, 33, 44, 45):
+        alone = vl.Video(bytes(data), device="cpu").read([number])
+        assert alone.corrupt[0] == together.corrupt[number]
+        assert torch.equal(alone.frames[0], together.frames[number])
+        assert torch.equal(alone.frames[0], truth[number])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
