@@ -29,6 +29,22 @@ def make_lists(data: vl.VideoDataset) -> vl.VideoLoader:
 
 
 @pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("from_list", r"VideoDataset has no from_list: write VideoDataset.from_paths\(paths, labels\)"),
+        ("from_json", r'write VideoDataset.from_csv\("rows.jsonl"\)'),
+        ("from_dataframe", r'write VideoDataset.from_paths\(df\["path"\], df\["label"\]\)'),
+        ("from_folders", "write VideoDataset.from_folder$"),
+        ("zzz", "it has from_csv, from_folder, from_frame_folders, from_paths, from_tars$"),
+    ],
+)
+def test_a_constructor_that_there_is_not_says_which_is_meant(name: str, says: str) -> None:
+    assert not hasattr(vl.VideoDataset, name)
+    with pytest.raises(MissingAttributeError, match=says):
+        getattr(vl.VideoDataset, name)
+
+
+@pytest.mark.parametrize(
     ("name", "attribute", "says"),
     [
         ("video", "get_batch", r"a Video has no attribute get_batch: write video\[\[0, 5, 9\]\]"),

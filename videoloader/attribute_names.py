@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+from abc import ABCMeta
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from videoloader.errors import MissingAttributeError
 from videoloader.names_elsewhere import alike, meant
@@ -29,6 +30,20 @@ def no_such_name(module: str, name: str, known: Collection[str]) -> MissingAttri
     close = alike(name, known)
     told = f"write {close}" if close else f"dir({module}) lists what it has"
     return MissingAttributeError(f"module {module} has no attribute {name}: {meant(name, known, ['import']) or told}")
+
+
+class TellsOfReaders(ABCMeta):
+    """Metaclass of a class with several constructors: one that it lacks raises an error that says which is meant."""
+
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            there = [each for each in dir(cls) if each[0] != "_" and inspect.ismethod(getattr(cls, each))]
+            close = alike(name, there)
+            told = f"write {cls.__name__}.{close}" if close else f"it has {', '.join(there)}"
+            raise MissingAttributeError(f"{cls.__name__} has no {name}: {meant(name, there, [cls.__name__]) or told}")
 
 
 def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:

@@ -70,6 +70,9 @@ Video: next = write for frame in video
 Video: transform transforms = write video.read(mode, transforms=[…])
 VideoDataset: map shuffle transform transforms = write VideoLoader(data, …, shuffle=True, transforms=[…])
 VideoDataset: num_clips = write VideoLoader(data, mode, …).num_clips
+VideoDataset: from_annotations from_file from_json from_jsonl from_table = write VideoDataset.from_csv("rows.jsonl")
+VideoDataset: from_dataframe from_df from_pandas = write VideoDataset.from_paths(df["path"], df["label"])
+VideoDataset: from_dict from_files from_list from_pairs = write VideoDataset.from_paths(paths, labels)
 VideoDataset: samples = write data.paths and data.labels
 VideoDataset: select = write data[[0, 3]]
 VideoLoader: batch_sampler epoch sampler = write loader.set_epoch(epoch); the order is chosen by shuffle=

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
+from videoloader.attribute_names import TellsOfReaders
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class DatasetReaders:
+class DatasetReaders(metaclass=TellsOfReaders):
     """The constructors of ``VideoDataset`` that read its rows from somewhere."""
 
     if TYPE_CHECKING:
