@@ -44,6 +44,14 @@ def test_a_constructor_that_there_is_not_says_which_is_meant(name: str, says: st
         getattr(vl.VideoDataset, name)
 
 
+def test_a_users_class_answers_as_its_base() -> None:
+    class Mine(vl.VideoDataset):
+        pass
+
+    with pytest.raises(MissingAttributeError, match=r"Mine has no from_json: write VideoDataset.from_csv\("):
+        _ = Mine.from_json  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("name", "attribute", "says"),
     [

@@ -43,7 +43,8 @@ class TellsOfReaders(ABCMeta):
             there = [each for each in dir(cls) if each[0] != "_" and inspect.ismethod(getattr(cls, each))]
             close = alike(name, there)
             told = f"write {cls.__name__}.{close}" if close else f"it has {', '.join(there)}"
-            raise MissingAttributeError(f"{cls.__name__} has no {name}: {meant(name, there, [cls.__name__]) or told}")
+            elsewhere = meant(name, there, [base.__name__ for base in cls.__mro__])
+            raise MissingAttributeError(f"{cls.__name__} has no {name}: {elsewhere or told}")
 
 
 def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
