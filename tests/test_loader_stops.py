@@ -251,6 +251,44 @@ def test_threads_end_with_their_loader(data: vl.VideoDataset, end: str) -> None:
     assert becomes(lambda: own_threads() <= before)
 
 
+@pytest.mark.parametrize("taken", [0, 1, 6])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_closed_loader_has_no_threads_and_no_more_batches(data: vl.VideoDataset, taken: int, workers: int) -> None:
+    before = own_threads()
+    with make(data, num_workers=workers) as loader:
+        loop = iter(loader)
+        first = clips_of([next(loop) for _ in range(taken)])
+        state = loader.state_dict()
+    assert becomes(lambda: own_threads() <= before)
+    loader.close()
+    for closed in (loop, iter(loader)):
+        with pytest.raises(vl.ConfigurationError, match="the loader is closed: make another one"):
+            next(closed)
+    assert loader.state_dict() == state
+    with make(data) as other:
+        other.load_state_dict(state)
+        assert first + clips_of(list(other)) == [*range(12)] * (2 if taken == 6 else 1)
+
+
+def test_a_loader_that_another_thread_closes_ends_the_loop_that_waits(
+    data: vl.VideoDataset, gate: threading.Event
+) -> None:
+    loader = make(data)
+    loop = iter(loader)
+    next(loop)
+    gate.clear()
+
+    def close() -> None:
+        threading.Timer(0.2, gate.set).start()
+        loader.close()
+
+    closing = threading.Timer(0.1, close)
+    closing.start()
+    with pytest.raises(vl.ConfigurationError, match="the loader is closed"):
+        list(loop)
+    closing.join()
+
+
 # --- programs of their own ---------------------------------------------------------------------------------------
 
 PREPARE = """

@@ -54,6 +54,7 @@ from videoloader.transforms.planning.pipeline import Transforms
 _MOST_STAND_INS = 255
 # The use of a clip's generator that is drawn from for the batch that begins with it; see ``clip_rng``.
 _FOR_BATCH = 1 << 32
+_CLOSED = "the loader is closed: make another one"
 
 
 @tells_of_arguments
@@ -261,7 +262,7 @@ class VideoLoader:
                 f"with batch_size={batch_size}; take a smaller batch_size, or last_batch='partial'"
             )
         self._resumed, self._unwaited = False, 0
-        self._token = CancelToken()
+        self._token, self._closed = CancelToken(), False
 
     def __repr__(self) -> str:
         epochs, rows = self._epochs, len(self._epochs.table.dataset)
@@ -287,6 +288,25 @@ class VideoLoader:
 
         def __reduce__(self) -> NoReturn:
             raise no_copy(self)
+
+    def __enter__(self) -> VideoLoader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the threads, and a loop under way. To continue it, or to begin another one, is a ConfigurationError.
+
+        A loader that is no longer used closes by itself.
+
+        Example:
+            >>> with VideoLoader(data, RandomWindow(16), batch_size=8) as loader:
+            ...     batch = next(iter(loader))
+        """
+        self._closed = True
+        self._token.cancel(_CLOSED)
+        self._maker.close()
 
     @property
     def num_clips(self) -> int:
@@ -330,9 +350,11 @@ class VideoLoader:
 
         Raises:
             DecodeError, SourceError: a clip cannot be made (with ``on_error="raise"``).
-            ConfigurationError: clips of one batch differ in their size or number of frames, see ``collate``; or
-                another loop over this loader has begun.
+            ConfigurationError: clips of one batch differ in their size or number of frames, see ``collate``;
+                another loop over this loader has begun; or it is closed.
         """
+        if self._closed:
+            raise ConfigurationError(_CLOSED)
         if self._given:
             self.set_epoch(self._epoch.number + 1)
         if self._shard_found:

@@ -179,6 +179,12 @@ class BatchMaker:
             self._threads = threads
         return self._threads
 
+    def close(self) -> None:
+        """End the threads, once their work is done."""
+        for each in self._threads or ():
+            each.shutdown()
+        self._workers.close()
+
     def start(self, plans: Sequence[BatchPlan], token: CancelToken) -> list[BatchInMaking]:
         """Begin to make consecutive batches. Their clips are planned together, so that they can share decoding.
 

@@ -12,7 +12,7 @@ from videoloader.batching.account import LoaderAccount
 from videoloader.batching.stats import LoaderStats
 from videoloader.errors import check_positive_or_none
 from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
-from videoloader.reading.cancellation import CancelToken, ReadCancelled
+from videoloader.reading.cancellation import CancelToken
 
 # Default look-ahead, in clips for each decoding thread.
 _CLIPS_AHEAD = 2
@@ -96,19 +96,19 @@ def give_out(
         finish: takes the oldest batch off the queue and waits for it. It gives the batch in a list, which is empty
             where nothing is left of it.
         account: the loader's, which hears of the time that the loop takes and waits.
-        token: the loop's, which the loader cancels when another loop begins.
+        token: the loop's, which the loader cancels when another loop begins, or when it is closed.
 
     Raises:
-        ConfigurationError: another loop has begun.
+        ConfigurationError: another loop has begun, or the loader is closed.
     """
     since = asked = time.perf_counter()
     with account, closing(ahead) as queue:
         for pending in queue:
             try:
                 finished = finish(pending)
-            except ReadCancelled:
-                # The loop that began meanwhile did so in another thread, which let this one wait for its batch.
-                token.raise_if_replaced()
+            except Exception:
+                # Another thread may have ended the loop while this one waits for a batch, which then fails.
+                token.raise_if_ended()
                 raise
             now = time.perf_counter()
             account.add(LoaderStats(seconds=now - since, waiting=now - asked))
@@ -117,4 +117,4 @@ def give_out(
                 # Popped as it is yielded, so that this frame keeps no reference to the batch.
                 yield finished.pop()
             asked = time.perf_counter()
-            token.raise_if_replaced()
+            token.raise_if_ended()

@@ -13,6 +13,9 @@ from videoloader.errors import ConfigurationError
 T = TypeVar("T")
 
 
+_ANOTHER_LOOP = "another loop over this loader has begun: a loader has one at a time, so make one for each loop"
+
+
 class ReadCancelled(Exception):
     """Raised in a thread whose work was cancelled. Whoever cancelled it does not ask for the result."""
 
@@ -24,6 +27,7 @@ class CancelToken:
     # one object.
     cancelled = False
     _interpreter_exits = False
+    _why = _ANOTHER_LOOP
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -41,16 +45,19 @@ class CancelToken:
         if self._process != os.getpid():
             raise ConfigurationError("this loop was begun before the process was forked: begin another one here")
 
-    def raise_if_replaced(self) -> None:
-        """Raise ConfigurationError if the work was that of a loop, and another loop has ended it."""
+    def raise_if_ended(self) -> None:
+        """Raise ConfigurationError if the work was that of a loop, which was ended from elsewhere."""
         if self.cancelled and not self.threads_gone:
-            raise ConfigurationError(
-                "another loop over this loader has begun: a loader has one at a time, so make one for each loop"
-            )
+            raise ConfigurationError(self._why)
 
-    def cancel(self) -> None:
-        """Cancel the work."""
-        self.cancelled = True
+    def cancel(self, why: str = _ANOTHER_LOOP) -> None:
+        """Cancel the work.
+
+        Args:
+            why: told to a loop that is continued, unless it was cancelled before.
+        """
+        if not self.cancelled:
+            self.cancelled, self._why = True, why
 
     def raise_if_cancelled(self) -> None:
         """Raise ReadCancelled if the work was cancelled."""

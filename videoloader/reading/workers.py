@@ -209,6 +209,12 @@ class DecodeWorkers:
         if not self._in_hurry:
             time.sleep(_FOR_OTHERS)
 
+    def close(self) -> None:
+        """End the threads, once their work is done."""
+        for each in (self._main, self._beside):
+            if each is not None:
+                each.shutdown()
+
     def _work(self) -> None:
         while (job := self._take()) is not None:
             with suppress(RuntimeError):  # at the interpreter's end this thread does what is left
