@@ -177,6 +177,13 @@ class VideoIndex:
         for name in _ARRAYS:
             getattr(self, name).setflags(write=False)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays come out of a pickle as such that can be written to.
+        for made in state.values():
+            if isinstance(made, np.ndarray):
+                made.setflags(write=False)
+        vars(self).update(state)
+
     def __repr__(self) -> str:
         stream, frames = self.stream, f"{len(self)} frames in {len(self.packet_size)} packets"
         return (

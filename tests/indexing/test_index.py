@@ -1,5 +1,6 @@
 """What an index answers: where decoding starts, which frame is on screen, how fast frames come."""
 
+import pickle
 from fractions import Fraction
 from functools import cached_property
 
@@ -118,5 +119,7 @@ def test_no_array_of_an_index_can_be_written_to():
     arrays = {name: made for name in [*names, *vars(index)] if isinstance(made := getattr(index, name), np.ndarray)}
     assert {"timestamps", "clock", "packet_start", "frame_pts"} <= arrays.keys()
     assert [name for name, array in arrays.items() if array.flags.writeable] == []
+    sent = vars(pickle.loads(pickle.dumps(index)))
+    assert [name for name, made in sent.items() if isinstance(made, np.ndarray) and made.flags.writeable] == []
     with pytest.raises(ValueError, match="read-only"):
         index.timestamps[:] -= 1
