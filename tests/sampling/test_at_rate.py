@@ -125,6 +125,17 @@ def test_a_slower_source_shows_frames_several_times_and_a_faster_one_loses_some(
     assert only_clip(AtRate(10, 4, start=0), video(10)) == [0, 2, 5, 7]
 
 
+@pytest.mark.parametrize("fps", [24, 30, 48, 60, 120])
+def test_half_a_millisecond_makes_up_for_times_that_were_rounded_to_milliseconds(fps):
+    of = video(
+        90,
+        pts=[floor(frame * Fraction(1000, fps) + Fraction(1, 2)) for frame in range(90)],
+        time_base=Fraction(1, 1000),
+    )
+    assert only_clip(AtRate(fps, 90, start=0.0005), of) == list(range(90))
+    assert only_clip(AtRate(30, 3, start=0), video(3, pts=[0, 33, 67], time_base=Fraction(1, 1000))) == [0, 1, 1]
+
+
 def test_the_drawn_example():
     of = video(5, pts=[0, 10, 20, 45, 55], time_base=Fraction(1, 100))
     assert only_clip(AtRate(10, 6, start=0), of) == [0, 1, 2, 2, 2, 3]

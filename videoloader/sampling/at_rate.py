@@ -25,6 +25,8 @@ class AtRate:
 
     Output time k is the clip's start and k / fps seconds. A source that is slower shows frames several times, one that
     is faster loses some; clips of all videos span the same time. Nothing is rounded: times are compared as fractions.
+    So at a source's own rate a frame whose time the container has rounded up, as Matroska and WebM do to milliseconds,
+    is not on screen yet at its output time, and the frame before it stands there twice: ``start=0.0005`` avoids that.
 
     A frame is on screen from its time (``VideoIndex.clock``) to that of the next; the video's last one as long as its
     frames are on average. Output times beyond the end are padded, as if frames went on at the average rate of the
