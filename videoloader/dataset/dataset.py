@@ -42,8 +42,8 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
 
     Rows are made when asked for, so a million of them take little more memory than their paths, and what is written
     to the columns of one does not change the data set. ``data[3]`` is a row; ``data[10:20]``, ``data[[0, 3]]`` and a
-    mask, ``data[data.labels == 2]``, are data sets of these rows. ``a + b`` has the rows of both: labels go by class name,
-    names of ``b`` that ``a`` lacks come after its own; where neither has names, numbers stay as they are.
+    mask, ``data[data.labels == 2]``, are data sets of these rows. ``a + b`` has the rows of both: labels go by class
+    name, names of ``b`` that ``a`` lacks come after its own; where neither has names, numbers stay as they are.
 
     Args:
         entries: the rows, at least one.
