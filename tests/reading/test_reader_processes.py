@@ -50,12 +50,17 @@ class Waiting(ReaderProcesses):
         return taken[0]
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[ReaderProcesses]:
-    """One process, which takes a second or two to start."""
+@pytest.fixture(autouse=True, scope="module")
+def _at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
-        yield Waiting(1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def processes() -> ReaderProcesses:
+    """One process, which takes a second or two to start."""
+    return Waiting(1)
 
 
 @pytest.fixture
@@ -92,7 +97,6 @@ def test_frames_are_those_of_a_thread(name: str, sample: Sample, only_there: Pro
 
 
 def test_a_loader_gives_the_same_batches_with_processes(sample: Sample, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
     monkeypatch.setattr(videoloader.reading.workers, "ReaderProcesses", Waiting)
     folder = write_frames(tmp_path / "frames", [f"{number}.png" for number in range(24)])
     data = vl.VideoDataset.from_paths([*(sample(name) for name in ("h264_mp4", "vp9_webm")), folder] * 3)
@@ -105,8 +109,16 @@ def test_a_loader_gives_the_same_batches_with_processes(sample: Sample, tmp_path
     assert len(given) == len(expected) == 3
     assert all(map(torch.equal, given, expected))
     pid = pid_of(loader._workers._processes)
-    del loader
-    assert becomes(lambda: not os.path.exists(f"/proc/{pid}"))  # no process outlives its loader
+    loader.close()
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_processes_end_with_those_who_use_them() -> None:
+    workers = DecodeWorkers(CPU, num_workers=1, num_processes=1)
+    workers._processes = Waiting(1)
+    pid = pid_of(workers._processes)
+    del workers
+    assert becomes(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 def test_memory_that_a_process_wrote_to_is_used_again(sample: Sample, only_there: ProcessReader) -> None:
@@ -232,7 +244,6 @@ def test_many_pieces_of_memory_are_not_shared(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Sample) -> None:
-    monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
     monkeypatch.setattr(reader_processes.sys, "executable", "/bin/false")
     pool = ReaderProcesses(1)
     with pytest.raises(VideoLoaderError, match=r"no process can be started with /bin/false .*num_processes=0"):

@@ -137,12 +137,16 @@ class ReaderProcesses:
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self._owner = most, os.getpid()
+        self._most = most
         self._lock = threading.Lock()
         self._idle: list[_Process] = []
         self._all: list[_Process] = []
         self._orders = 0
-        self._finalize = weakref.finalize(self, _end, self._all, self._owner)
+        self._finalize = weakref.finalize(self, _end, self._all, os.getpid())
+
+    def close(self) -> None:
+        """End them, when no thread waits for any of them."""
+        self._finalize()
 
     def take(self) -> _Process | None:
         """A process that waits for an order; None where the thread has to carry it out itself.

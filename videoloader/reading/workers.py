@@ -210,10 +210,12 @@ class DecodeWorkers:
             time.sleep(_FOR_OTHERS)
 
     def close(self) -> None:
-        """End the threads, once their work is done."""
+        """End the threads, once their work is done, and the processes."""
         for each in (self._main, self._beside):
             if each is not None:
                 each.shutdown()
+        if self._processes is not None:
+            self._processes.close()
 
     def _work(self) -> None:
         while (job := self._take()) is not None:
