@@ -255,6 +255,7 @@ class VideoLoader:
         self.unreadable = self._account.unreadable
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._planner = ClipPlanner(table, mode, plan, seed, repeats)
+        self._planner.tell_of_equal_repeats()
         self._epoch, self._given = self._epochs.epoch(0), 0
         if last_batch == "drop" and not self._epoch.rounds:
             raise ConfigurationError(

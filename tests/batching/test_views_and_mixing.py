@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,17 @@ def test_repeats_have_the_same_frames_and_other_crops(data: vl.VideoDataset) -> 
     cost = vl.VideoLoader(data, vl.RandomWindow(4), batch_size=4, device="cpu", num_workers=1, repeats=3)
     list(cost)
     assert cost.stats().frames == 16, "each is decoded once"
+
+
+def test_repeats_that_would_all_be_equal_are_warned_of(data: vl.VideoDataset) -> None:
+    def warned(*transforms: object, repeats: int = 3) -> int:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            vl.VideoLoader(data, vl.RandomWindow(4), batch_size=4, device="cpu", transforms=transforms, repeats=repeats)
+        return sum("repeats=3 gives equal copies of a clip" in str(each.message) for each in told)
+
+    assert warned() == warned(vl.Resize(64), vl.CenterCrop(32), vl.Normalize()) == 1
+    assert warned(vl.RandomCrop(32)) == warned(MixUp(0.8, num_classes=4)) == warned(repeats=1) == 0
 
 
 def test_views_and_repeats_multiply(data: vl.VideoDataset) -> None:

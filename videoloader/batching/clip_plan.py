@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.error_notes import note
+from videoloader.errors import VideoLoaderError, warn_user
 from videoloader.order.clip_table import ClipTable, EntryFrames
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.sampling import FrameMode, clip_rng
@@ -153,12 +155,24 @@ class ClipPlanner:
         views = plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs)
         return [replace(view, repeated=True) for view in views] if repeated else views
 
-    def is_random(self, clip: int) -> bool:
-        """Whether anything about a clip of the table is drawn, so that it differs from epoch to epoch."""
+    def is_random(self, clip: int, repeat: int = 0) -> bool:
+        """Whether anything about a clip of the table is drawn, so that it differs from epoch to epoch.
+
+        Args:
+            clip: its number.
+            repeat: which of its repeats. The frames of a clip are drawn for the first, and are those of all.
+        """
         video, number = self.table[clip]
-        used, unused = (clip_rng(self.seed, 0, clip) for _ in range(2))
-        plan_views(clip, video, number, self.mode, self.transforms, [used])
-        return used.random() != unused.random()
+        used, unused = ([clip_rng(self.seed, 0, clip, use) for use in range(repeat + 1)] for _ in range(2))
+        plan_views(clip, video, number, self.mode, self.transforms, used)
+        return used[repeat].random() != unused[repeat].random()
+
+    def tell_of_equal_repeats(self) -> None:
+        """Warn if the repeats of the first clip are all the same. What is wrong with it is told when it is made."""
+        if self.repeats > 1 and self.transforms.mixing is None:
+            with suppress(VideoLoaderError):
+                if not self.is_random(0, repeat=1):
+                    warn_user(f"repeats={self.repeats} gives equal copies of a clip: no transform of it is random")
 
 
 @dataclass(eq=False)
