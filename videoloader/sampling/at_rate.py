@@ -14,7 +14,7 @@ from videoloader.errors import ConfigurationError, check_positive
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
-from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before
+from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before, whole_unit
 from videoloader.sampling.sampled_video import SampledVideo
 from videoloader.sampling.screen_time import screen_time
 
@@ -24,9 +24,9 @@ class AtRate:
     """One clip of ``length`` frames at a constant rate: for each output time the frame that is on screen then.
 
     Output time k is the clip's start and k / fps seconds. A source that is slower shows frames several times, one that
-    is faster loses some; clips of all videos span the same time. Nothing is rounded: times are compared as fractions.
-    So at a source's own rate a frame whose time the container has rounded up, as Matroska and WebM do to milliseconds,
-    is not on screen yet at its output time, and the frame before it stands there twice: ``start=0.0005`` avoids that.
+    is faster loses some; clips of all videos span the same time. Times are compared as fractions. One that is at most
+    half a millisecond from a whole unit of the file's time base means that unit, since containers round the times of
+    frames to their units: Matroska and WebM to milliseconds. So each frame comes once at a source's own rate.
 
     A frame is on screen from its time (``VideoIndex.clock``) to that of the next; the video's last one as long as its
     frames are on average. Output times beyond the end are padded, as if frames went on at the average rate of the
@@ -95,7 +95,9 @@ class AtRate:
         whole = lcm(begin.denominator, step.denominator)
         zero, distance = int(begin * whole), int(step * whole)
         times = [zero + number * distance for number in range(self.length)]
-        frames = last_at_or_before(video.index, (time // whole for time in times)).clip(video.first, video.stop - 1)
+        base = video.index.stream.time_base
+        units = (time // whole if (unit := whole_unit(time, whole, base)) is None else unit for time in times)
+        frames = last_at_or_before(video.index, units).clip(video.first, video.stop - 1)
         for number, time in enumerate(times):
             if not start * whole <= time < stop * whole:
                 frames[number] = _continued(video, Fraction(time, whole), start, stop)

@@ -69,8 +69,20 @@ def on_clock(index: VideoIndex, time: Time) -> Fraction:
     most. All others stay where they are, exactly.
     """
     units = in_units(time, index.stream.time_base) + index.zero
-    nearest = floor(units + Fraction(1, 2))
-    return Fraction(nearest) if abs(units - nearest) * index.stream.time_base <= _ROUNDING else units
+    nearest = whole_unit(units.numerator, units.denominator, index.stream.time_base)
+    return units if nearest is None else Fraction(nearest)
+
+
+def whole_unit(numerator: int, denominator: int, time_base: Fraction) -> int | None:
+    """The whole unit that so many units mean, by the rule of ``on_clock``; None where they mean themselves.
+
+    Args:
+        numerator, denominator: the units, as integers, since fractions take ten times as long.
+        time_base: seconds of a unit.
+    """
+    nearest = (2 * numerator + denominator) // (2 * denominator)
+    away = abs(numerator - nearest * denominator) * time_base.numerator
+    return nearest if away * _ROUNDING.denominator <= denominator * time_base.denominator else None
 
 
 def last_at_or_before(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:
