@@ -1,7 +1,7 @@
 """Find where every packet and frame of a video is, from the container's own tables."""
 
 from videoloader.indexing.build import build_index
-from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import (
     IMAGE_EXTENSIONS,
     ByteSource,
@@ -16,6 +16,7 @@ from videoloader.indexing.sources import (
     open_source,
 )
 from videoloader.indexing.store import BuildReport, IndexStore, build_store, torchcodec_frame_mappings
+from videoloader.indexing.stream_info import StreamInfo
 
 __all__ = [
     "IMAGE_EXTENSIONS",

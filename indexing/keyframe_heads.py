@@ -18,8 +18,9 @@ from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.configurations import brings_others, with_configurations
-from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.stream_info import StreamInfo
 
 # Bytes that mostly hold all that comes before a picture, and those tried where they do not.
 _HEAD, _LONG_HEAD = 1 << 10, 16 << 10

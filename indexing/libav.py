@@ -27,11 +27,12 @@ from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_r
 from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.demuxer import open_demuxer
-from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.packet_times import packet_times, presentation_times
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources import ByteSource, StreamSource
+from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.wrong_times import deepest_reordering, times_are_wrong
 
 # Headers between where libavformat says a packet is and its first byte: an Ogg page header is the longest.

@@ -19,7 +19,7 @@ from videoloader.indexing.bitstream.parameter_sets import (
     sets_of_record,
     units_of,
 )
-from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.stream_info import StreamInfo
 
 _MOST = 256  # that an index counts
 

@@ -20,9 +20,10 @@ from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.picture_kinds import is_b_picture
 from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.decoder import make_packet, open_decoder
-from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.stream_info import StreamInfo
 
 # Packets whose slices are looked at where nothing is reordered, of the first and of the smallest; bytes of each.
 _LOOKED_AT, _SLICE_HEAD = 4, 256

@@ -6,11 +6,13 @@ from videoloader.batching.stats import LoaderStats as LoaderStats
 from videoloader.dataset import VideoDataset as VideoDataset, VideoEntry as VideoEntry
 from videoloader.decoding import set_decoder_memory as set_decoder_memory
 from videoloader.errors import (
+    ArgumentError as ArgumentError,
     ConfigurationError as ConfigurationError,
     CorruptFramesError as CorruptFramesError,
     DecodeError as DecodeError,
     FrameRangeError as FrameRangeError,
     IndexingError as IndexingError,
+    MissingAttributeError as MissingAttributeError,
     NotIndexedError as NotIndexedError,
     SourceError as SourceError,
     StaleIndexError as StaleIndexError,

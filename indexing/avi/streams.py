@@ -14,9 +14,9 @@ from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.parameter_sets import first_sequence_set
 from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
-from videoloader.indexing.index import StreamInfo
 from videoloader.indexing.libav import read_stream_info
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.stream_info import StreamInfo
 
 _YUV420 = {"bit_depth": 8, "chroma": "420", "pixel_format": "yuv420p"}
 _H264_CHROMA = ("400", "420", "422", "444")

@@ -12,7 +12,7 @@ from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import SequenceParameters, read_sequence_parameters
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, first_sequence_set
-from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.stream_info import StreamInfo
 
 _CHROMA = ("400", "420", "422", "444")
 

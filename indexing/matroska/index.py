@@ -13,7 +13,7 @@ from videoloader.errors import IndexingError
 from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.picture import PictureFormat, cut_by_container
-from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.libav import checked_by_decoding_head, index_by_decoding
 from videoloader.indexing.matroska.blocks import Packets
@@ -24,6 +24,7 @@ from videoloader.indexing.matroska.picture_order import comes_in_order, with_set
 from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.picture import cut_by_container
-from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions, records_in_force
@@ -24,6 +24,7 @@ from videoloader.indexing.mp4.start import TrackHead, first_composition, track_s
 from videoloader.indexing.reordering import depth_of
 from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
+from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 

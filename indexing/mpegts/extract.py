@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import SourceError
-from videoloader.indexing.index import TransportLayout, VideoIndex
+from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.mpegts.packets import OddStreamError, find_payloads, packet_headers
 from videoloader.indexing.mpegts.pes import read_pes_headers, without_headers
 from videoloader.indexing.mpegts.pieces import count_packets, read_transport
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.stream_info import TransportLayout
 
 # Other packets between two are read along when they take less than this: a read costs more than its bytes.
 _READ_THROUGH = 64 << 10

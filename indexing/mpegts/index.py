@@ -12,7 +12,7 @@ from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.configurations import renews_sequences, with_configurations
-from videoloader.indexing.index import DISPOSABLE_UNKNOWN, DISPOSABLE_YES, StreamInfo, VideoIndex
+from videoloader.indexing.index import DISPOSABLE_UNKNOWN, DISPOSABLE_YES, VideoIndex
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.mpegts.packets import LONGEST_HEAD, OddStreamError, find_packing
@@ -31,6 +31,7 @@ from videoloader.indexing.mpegts.stream import (
 from videoloader.indexing.reordering import depth_of, reorder_depth
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
+from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.wrong_times import deepest_reordering
 
 

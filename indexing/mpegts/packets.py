@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.index import TransportLayout
+from videoloader.indexing.stream_info import TransportLayout
 
 PAT_PID = 0  # of the program association table
 PACKET_SIZE = 188

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import SourceError
-from videoloader.indexing.index import TransportLayout
 from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads, gather, led_by
 from videoloader.indexing.mpegts.pes import PesPackets, read_pes_headers, without_headers
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.stream_info import TransportLayout
 
 _START_CODE_SIZE = 3
 _PREFIX = 0x010000  # 00 00 01, little endian

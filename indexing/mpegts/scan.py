@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.index import TransportLayout
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units, join_units
 from videoloader.indexing.mpegts.packets import OddStreamError, find_payloads, following, packet_headers
@@ -19,6 +18,7 @@ from videoloader.indexing.mpegts.stream import TIME_BASE
 from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, iterate_sections, read_map, read_programs
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart
+from videoloader.indexing.stream_info import TransportLayout
 
 _PIECE = 3 << 20  # bytes read at a time: what fits the processor's caches with all that is made of it
 _LONGEST_ACCESS_UNIT = 32 << 20  # bytes of the file that one may be spread over

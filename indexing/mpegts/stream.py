@@ -13,8 +13,8 @@ import numpy.typing as npt
 from videoloader.indexing.bitstream.mpeg2 import SequenceFormat, read_sequence_header
 from videoloader.indexing.bitstream.parameter_sets import is_sequence_set, is_set
 from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
-from videoloader.indexing.index import StreamInfo
 from videoloader.indexing.mpegts.access_units import AccessUnits
+from videoloader.indexing.stream_info import StreamInfo
 
 TIME_BASE = Fraction(1, 90000)
 # NAL unit types that a configuration must hold.

@@ -25,8 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.index import StreamInfo, TransportLayout, VideoIndex
+from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.store.columns import Integers, pack_column, pack_number, unpack_column, unpack_number
+from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 
 BLOB_VERSION = 2
 _HEAD = 5

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame
 from videoloader.convert.resize import needed_part
 from videoloader.errors import ConfigurationError, UnsupportedError
-from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.stream_info import StreamInfo
 
 # Name, bits, horizontal and vertical chroma subsampling.
 FORMATS = [

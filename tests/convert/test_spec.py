@@ -25,7 +25,7 @@ from videoloader.convert import (
 from videoloader.convert.spec import source_view
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing import build_index
-from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.stream_info import StreamInfo
 
 STREAM = StreamInfo("ffv1", (b"",), Fraction(1, 25), 64, 48, bit_depth=8, chroma="420")
 

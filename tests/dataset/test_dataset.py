@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range
 from videoloader.errors import ConfigurationError, FrameRangeError
-from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.stream_info import StreamInfo
 
 
 def index_of(pts, time_base=Fraction(1, 25)):

@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from videoloader.indexing.index import StreamInfo, TransportLayout, VideoIndex
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 # By type, so that a field added later is drawn too, or has no strategy here and fails.

@@ -16,7 +16,7 @@ import torch
 from videoloader.convert.border import Border
 from videoloader.errors import ConfigurationError, UnsupportedError, check_choice
 from videoloader.indexing.bitstream.picture import picture_format
-from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.stream_info import StreamInfo
 
 Box = tuple[int, int, int, int]
 Samples = npt.NDArray[Any]

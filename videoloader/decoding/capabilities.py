@@ -12,7 +12,8 @@ from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
 from videoloader.decoding.primer import can_begin_whole, may_interlace
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format, picture_format
-from videoloader.indexing.index import StreamInfo, VideoIndex
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.stream_info import StreamInfo
 
 # Names in PyNvVideoCodec's cudaVideoCodec; its cudaVideoChromaFormat has "420" and "444" as here.
 CODEC_NAMES = {

@@ -15,7 +15,7 @@ import torch
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
-from videoloader.indexing.index import StreamInfo
+from videoloader.indexing.stream_info import StreamInfo
 
 # log2 of the luma columns and rows that share a chroma sample.
 _SUBSAMPLING = {"444": (0, 0), "422": (1, 0), "420": (1, 1)}

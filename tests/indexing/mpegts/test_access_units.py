@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from videoloader.indexing.index import TransportLayout
 from videoloader.indexing.mpegts.access_units import cut_access_units
 from videoloader.indexing.mpegts.packets import OddStreamError, packet_headers
 from videoloader.indexing.mpegts.pieces import Piece, make_piece
+from videoloader.indexing.stream_info import TransportLayout
 
 PID = 0x100
 START_CODES = st.sampled_from([b"\0\0\1", b"\0\0\0\1", b"\0\0\0\0\1"])

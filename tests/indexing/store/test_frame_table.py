@@ -16,8 +16,8 @@ from synthetic_index import indexes, make_index
 
 from videoloader.errors import IndexingError, VideoLoaderError
 from videoloader.indexing import build_index
-from videoloader.indexing.index import StreamInfo, TransportLayout
 from videoloader.indexing.store.frame_table import PackedIndex, pack_index, unpack_index
+from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 
 
 def there_and_back(index):

@@ -1,0 +1,81 @@
+"""Facts about a video stream that are the same for all its frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """Facts about the video stream that are the same for all its frames.
+
+    Attributes:
+        codec: libavcodec's decoder name: ``h264``, ``hevc``, ``vp9``, ``av1``, …
+        codec_configs: the decoder configuration records (avcC, hvcC, av1C, …), one for each sample
+            description; an empty record where the codec needs none.
+        time_base: seconds of one timestamp unit.
+        width, height: display size before rotation, pixels.
+        sample_aspect_ratio: width of a pixel over its height.
+        rotation: degrees, clockwise, that a player turns the picture: 0, 90, 180 or 270.
+        mirrored: whether the picture is flipped left to right after that rotation.
+        bit_depth, chroma: of the coded picture, where the container tells; else 0 and ``""``.
+        color_primaries, color_transfer, color_matrix: code points of ITU-T H.273; 2 is "unspecified".
+        color_range: ``"limited"``, ``"full"`` or ``""`` where the container does not tell.
+        frame_rate: nominal frames a second where the container tells, else 0.
+        reorder_depth: frames a decoder must hold back to give them out in display order.
+        size_varies: whether pictures are known to come in several sizes; then width and height are the first's.
+        encrypted: whether packets are encrypted, so that decoders make noise of them.
+        codec_tag, pixel_format, bits_per_coded_sample: what libavcodec needs to open codecs that carry no header of
+            their own.
+        palettes: the palette in force with each record of ``codec_configs``, as libavformat attaches it to packets
+            (1024 bytes), ``b""`` without one; empty where no record has one.
+        container_size: (width, height) that the container states, where libavcodec cuts H.264 pictures to it;
+            else (0, 0).
+        stream_number: libavformat's number of the stream in the file, counted from zero over all kinds of streams.
+    """
+
+    codec: str
+    codec_configs: tuple[bytes, ...] = field(repr=False)
+    time_base: Fraction
+    width: int
+    height: int
+    sample_aspect_ratio: Fraction = Fraction(1)
+    rotation: int = 0
+    mirrored: bool = False
+    bit_depth: int = 0
+    chroma: str = ""
+    color_primaries: int = 2
+    color_transfer: int = 2
+    color_matrix: int = 2
+    color_range: str = ""
+    frame_rate: Fraction = Fraction(0)
+    reorder_depth: int = 0
+    size_varies: bool = False
+    encrypted: bool = False
+    codec_tag: str = ""
+    pixel_format: str = ""
+    bits_per_coded_sample: int = 0
+    palettes: tuple[bytes, ...] = field(default=(), repr=False)
+    container_size: tuple[int, int] = (0, 0)
+    stream_number: int = 0
+
+    @property
+    def display_size(self) -> tuple[int, int]:
+        """(height, width) after rotation, pixels."""
+        return (self.width, self.height) if self.rotation in (90, 270) else (self.height, self.width)
+
+
+@dataclass(frozen=True)
+class TransportLayout:
+    """How the packets of a video lie in an MPEG transport stream (ISO/IEC 13818-1, 2.4.3).
+
+    Attributes:
+        pid: of the transport packets that carry the video.
+        stride: bytes from one transport packet to the next: 188, 192 (m2ts) or 204.
+        first: byte offset of the first transport packet's sync byte.
+    """
+
+    pid: int
+    stride: int
+    first: int
