@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from corpus_files import GOOD_FILES
 from image_files import write_frames
 from waiting import becomes
 
@@ -253,3 +254,23 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Samp
 def test_processes_are_for_the_cpu() -> None:
     with pytest.raises(vl.ConfigurationError, match="num_processes is 2, but processes decode for device 'cpu'"):
         DecodeWorkers(torch.device("cuda", 0), num_workers=2, cpu_workers=0, num_processes=2)
+
+
+@pytest.mark.parametrize("name", GOOD_FILES)
+def test_real_files_come_out_the_same(name: str, corpus: Path, only_there: ProcessReader) -> None:
+    path = corpus / name
+    try:
+        index = build_index(path)
+    except VideoLoaderError:
+        return  # which is not what processes do
+    frames = np.linspace(0, len(index) - 1, 4).astype(int).tolist()
+
+    def outcome(reader: Any) -> tuple[str, list[bool], bytes]:
+        clip, error = slots_for(index, frames), ""
+        try:
+            reader.read(str(path), index, [clip], OutputSpec())
+        except VideoLoaderError as raised:
+            error = repr(raised)
+        return error, clip.corrupt.tolist(), b"" if error else clip.slots.numpy().tobytes()
+
+    assert outcome(only_there) == outcome(ClipReader(CPU))
