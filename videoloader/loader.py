@@ -115,7 +115,7 @@ class VideoLoader:
         cpu_workers: int. Threads that decode beside NVDEC with ``decode="auto"``. Default: half of the cores that this
             process may use, shared with the other processes of the machine (``LOCAL_WORLD_SIZE``).
         num_processes: int. Processes in which these threads have clips decoded on the CPU, at most one for each, so
-            that they do not wait for Python's lock. Each takes some 150 MB. They start one after the other once there
+            that they do not wait for Python's lock. Each takes some 200 MB. They start one after the other once there
             is work for them, need no ``if __name__ == "__main__":``, and run nothing of yours; a clip over which one
             dies is a DecodeError. Remote videos are read by the threads. Default: one for each of more than four
             threads where the device is the CPU of a Linux machine, else 0.
