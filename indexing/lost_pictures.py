@@ -55,7 +55,7 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
         return index  # damaged: what a decode cannot tell stays as the container says
     if not np.array_equal(decoded.packet_size, index.packet_size):
         return decoded
-    if not np.array_equal(np.sort(decoded.frame_packet), np.sort(index.frame_packet)):
+    if not np.array_equal(decoded.frame_packet, index.frame_packet):
         index = with_frames(index, decoded.frame_packet, decoded)
     return with_sets_met(index, decoded, np.arange(len(index.packet_size)))
 
