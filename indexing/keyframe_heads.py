@@ -26,8 +26,8 @@ from videoloader.indexing.stream_info import StreamInfo
 _HEAD, _LONG_HEAD = 1 << 10, 16 << 10
 # Codecs whose keyframes tell by their headers that they are.
 _WITH_KEYFRAME_HEADERS = (*WITH_HEADERS, "vvc", "vp8", "vp9", "av1")
-# Keyframes that are looked at when a video is indexed, where a read costs a system call or where it costs a request.
-# Those of videos with more are looked at when a clip is read, each when decoding starts there.
+# Packets that are looked at when a video is indexed, where a read costs a system call or where it costs a request.
+# Keyframes of videos with more are looked at when a clip is read, each when decoding starts there.
 _MOST_NEAR, _MOST_FAR = 2000, 8
 _NEAR = 64 << 10  # ByteSource.read_through
 _IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
@@ -49,6 +49,11 @@ class Head(NamedTuple):
 _IDR_FIRST = Head(True, [])
 
 
+def most_looked_at(source: ByteSource) -> int:
+    """How many single packets of a video are looked at when it is indexed."""
+    return _MOST_NEAR if source.read_through <= _NEAR else _MOST_FAR
+
+
 def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]]]:
     """What the keyframes themselves say: which of them are some, and the parameter sets from each on.
 
@@ -64,8 +69,7 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     """
     codec, configs = index.stream.codec, index.stream.codec_configs
     keys = index.packet_key.nonzero()[0]
-    most = _MOST_NEAR if source.read_through <= _NEAR else _MOST_FAR
-    if codec not in _WITH_KEYFRAME_HEADERS or index.stream.encrypted or len(keys) > most:
+    if codec not in _WITH_KEYFRAME_HEADERS or index.stream.encrypted or len(keys) > most_looked_at(source):
         return index, {}
     false: list[int] = []
     brought: dict[int, list[bytes]] = {}

@@ -81,6 +81,8 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     in_order = comes_in_order(index, source, packets)
     if in_order is None:
         index = with_sets_told(index, source, packets)
+        in_order = comes_in_order(index, source, packets, at_once=False)
+    if in_order is None:
         in_order = not times_are_wrong(index, source)
     if not in_order:
         index = with_decoded_frames(index, source)

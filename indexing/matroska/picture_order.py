@@ -5,18 +5,21 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.indexing.bitstream.display_order import display_order
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, is_set, sets_of_record, units_of
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.picture_counts import first_slice, places_by_count, places_by_kind, without_slice
 from videoloader.indexing.configurations import with_configurations
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.keyframe_heads import most_looked_at
 from videoloader.indexing.matroska.blocks import Packets
 from videoloader.indexing.matroska.dense_blocks import FRAME_HEAD
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.wrong_times import deepest_reordering
 
 Numbers = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
 _WORD, _LENGTH_SIZE = 8, 4  # of what ``Packets.head`` holds; bytes before each NAL unit, in all files but rare ones
 # The start code of a picture, last bytes of those of headers, and where in the first eight bytes of a picture its kind
@@ -27,24 +30,27 @@ _KINDS = {
     "mpeg2video": _MPEG12,
     "mpeg4": (0x1B6, (*range(0x30), 0xB0, 0xB2, 0xB3, 0xB5), 30, 3, 2),
 }
-# Packets that begin with something else than a slice are read, at most so many, or such a share of all.
-_MOST_READ, _MOST_SHARE = 8, 16
+# Packets that begin with something else than a slice are read if they are few, or at most such a share of all.
+_MOST_SHARE = 16
 _LONG_HEAD = 4 << 10
 
 
-def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets) -> bool | None:
+def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets, *, at_once: bool = True) -> bool | None:
     """Whether decoders give out the pictures in the order of their times; None where their headers do not tell.
 
     Args:
         index: of the packets.
         source: of the same video.
         packets: with their first bytes.
+        at_once: whether all headers are read at once, which asks for parameter sets that stay the same; else one after
+            the other.
     """
     if index.stream.encrypted:
         return None
+    at_a_glance = _places_by_kind if index.stream.codec in _KINDS else _places_by_count
     try:
-        places = (_places_by_kind if index.stream.codec in _KINDS else _places_by_count)(index, source, packets)
-    except ValueError:
+        places = (at_a_glance if at_once else _places_one_by_one)(index, source, packets)
+    except (ValueError, IndexError):
         return None
     in_order = places[index.frame_packet]
     rises = bool((in_order[1:] > in_order[:-1]).all())
@@ -90,18 +96,40 @@ def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) ->
         ValueError: it is another codec, or its packets are of a rarer kind.
     """
     codec, record = index.stream.codec, index.stream.codec_configs[0]
-    if codec not in WITH_PARAMETER_SETS or nal_length_size(codec, record) != _LENGTH_SIZE:
-        raise ValueError("no packets of NAL units")
+    starts, others = _starts(index, source, packets)
     picture = picture_format(index.stream)
     if picture is None or (codec == "h264" and not picture.frames_only):
         raise ValueError("fields, perhaps")
-    words = np.empty((len(packets.head), 2), ">i8")
-    words[:, 0], words[:, 1] = packets.head, packets.more
-    heads = words.view(np.uint8).reshape(-1, FRAME_HEAD)[:, _LENGTH_SIZE:]
-    others = without_slice(codec, heads)
-    if len(others) > max(_MOST_READ, len(heads) // _MOST_SHARE):
-        raise ValueError("too many packets begin with other units")
-    sets = sets_of_record(codec, record)
+    heads, sets = starts[:, _LENGTH_SIZE:], sets_of_record(codec, record)
     for number in others:
         heads[number] = first_slice(codec, sets, _LENGTH_SIZE, _head(source, packets, number), heads.shape[1])
     return places_by_count(codec, sets, heads)
+
+
+def _places_one_by_one(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
+    """The same where parameter sets change on the way, or pictures are coded as fields."""
+    starts, others = _starts(index, source, packets)
+    order = display_order(index.stream.codec, index.stream.codec_configs[0])
+    assert order is not None
+    heads: list[bytes] = [*map(bytes, starts)]
+    for number in others:
+        heads[number] = _head(source, packets, number)
+    return np.array([order.key(head) for head in heads], np.int64)
+
+
+def _starts(index: VideoIndex, source: ByteSource, packets: Packets) -> tuple[Bytes, list[int]]:
+    """(the first bytes of all packets in rows, those that begin with something else than a slice).
+
+    Raises:
+        ValueError: they are no packets of NAL units, or too many begin with something else.
+    """
+    codec = index.stream.codec
+    if codec not in WITH_PARAMETER_SETS or nal_length_size(codec, index.stream.codec_configs[0]) != _LENGTH_SIZE:
+        raise ValueError("no packets of NAL units")
+    words = np.empty((len(packets.head), 2), ">i8")
+    words[:, 0], words[:, 1] = packets.head, packets.more
+    starts = words.view(np.uint8).reshape(-1, FRAME_HEAD)
+    others = without_slice(codec, starts[:, _LENGTH_SIZE:])
+    if len(others) > max(most_looked_at(source), len(starts) // _MOST_SHARE):
+        raise ValueError("too many packets begin with other units")
+    return starts, others

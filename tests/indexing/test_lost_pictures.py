@@ -56,6 +56,27 @@ def test_the_frames_are_those_that_come_out_of_a_full_decode(tmp_path, base, lie
     assert all(torch.equal(video[frame], together[frame]) for frame in reversed(range(0, len(video), 5)))
 
 
+@pytest.mark.parametrize(
+    ("base", "lies", "decodes"),
+    [
+        # A sequence that begins inside a GOP needs a decode anyway.
+        (("hevc_pps", (2, 2, 3), "late", "mkv"), [("block_times_swapped", 876)], True),
+        (("hevc_size", (2, 1), "once", "mkv"), [("block_times_swapped", 479), ("blocks_no_key", 117)], True),
+        # The headers of pictures tell, also where parameter sets change.
+        (("hevc_closed", (0, 1), "once", "mkv"), [("block_times_swapped", 3)], True),
+        (("h264_open", (0, 1, 2), "once", "mkv"), [("block_times_swapped", 1)], True),
+        (("h264_sps", (0, 3), "always", "mkv"), [("block_times_swapped", 3)], True),
+        (("h264_sps", (3, 0), "always", "mkv"), [], False),
+        (("hevc_closed", (0, 2, 1), "always", "mkv"), [], False),
+    ],
+)
+def test_frames_come_in_the_order_of_a_full_decode(tmp_path, base, lies, decodes):
+    path = write(tmp_path, base, lies)
+    truth, index = full_decode(path), build_index(path)
+    assert index.frame_pts.tolist() == truth.pts
+    assert (index.method == "decoded") == decodes
+
+
 @pytest.mark.parametrize("container", ["mp4", "mkv"])
 @pytest.mark.parametrize("family", ["h264_size", "hevc_size", "hevc_sps"])
 def test_changes_at_closed_keyframes_need_no_decode(tmp_path, family, container):

@@ -20,7 +20,7 @@ from videoloader.indexing.matroska import index_matroska
 class CountingSource:
     """Bytes that keep account of what is read of them."""
 
-    name = "counted"
+    name, read_through = "counted", 0
 
     def __init__(self, data: bytes) -> None:
         self.size, self.bytes_read, self.reads = len(data), 0, 0
