@@ -30,8 +30,8 @@ _KINDS = {
     "mpeg2video": _MPEG12,
     "mpeg4": (0x1B6, (*range(0x30), 0xB0, 0xB2, 0xB3, 0xB5), 30, 3, 2),
 }
-# Packets that begin with something else than a slice are read if they are few, or at most such a share of all.
-_MOST_SHARE = 16
+# Packets that begin with something else than a slice are read, at most so many, or such a share of all.
+_MOST_READ, _MOST_SHARE = 8, 16
 _LONG_HEAD = 4 << 10
 
 
@@ -96,7 +96,7 @@ def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) ->
         ValueError: it is another codec, or its packets are of a rarer kind.
     """
     codec, record = index.stream.codec, index.stream.codec_configs[0]
-    starts, others = _starts(index, source, packets)
+    starts, others = _starts(index, packets, _MOST_READ)
     picture = picture_format(index.stream)
     if picture is None or (codec == "h264" and not picture.frames_only):
         raise ValueError("fields, perhaps")
@@ -107,8 +107,8 @@ def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) ->
 
 
 def _places_one_by_one(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
-    """The same where parameter sets change on the way, or pictures are coded as fields."""
-    starts, others = _starts(index, source, packets)
+    """The same where parameter sets change on the way, pictures are fields or packets begin with messages."""
+    starts, others = _starts(index, packets, most_looked_at(source))
     order = display_order(index.stream.codec, index.stream.codec_configs[0])
     assert order is not None
     heads: list[bytes] = [*map(bytes, starts)]
@@ -117,8 +117,8 @@ def _places_one_by_one(index: VideoIndex, source: ByteSource, packets: Packets) 
     return np.array([order.key(head) for head in heads], np.int64)
 
 
-def _starts(index: VideoIndex, source: ByteSource, packets: Packets) -> tuple[Bytes, list[int]]:
-    """(the first bytes of all packets in rows, those that begin with something else than a slice).
+def _starts(index: VideoIndex, packets: Packets, most: int) -> tuple[Bytes, list[int]]:
+    """(the first bytes of all packets in rows, those that begin with something else than a slice, ``most`` of them).
 
     Raises:
         ValueError: they are no packets of NAL units, or too many begin with something else.
@@ -130,6 +130,6 @@ def _starts(index: VideoIndex, source: ByteSource, packets: Packets) -> tuple[By
     words[:, 0], words[:, 1] = packets.head, packets.more
     starts = words.view(np.uint8).reshape(-1, FRAME_HEAD)
     others = without_slice(codec, starts[:, _LENGTH_SIZE:])
-    if len(others) > max(most_looked_at(source), len(starts) // _MOST_SHARE):
+    if len(others) > max(most, len(starts) // _MOST_SHARE):
         raise ValueError("too many packets begin with other units")
     return starts, others
