@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import torch
 from lies import LIES
+from lies.remuxed import rewritten
 
 import videoloader as vl
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
+from videoloader.indexing.index import DISPOSABLE_YES
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 
@@ -36,6 +39,20 @@ def test_frames_are_the_same_alone_and_streamed_where_packets_are_missing(sample
     for number, frame in enumerate(streamed):
         clip = vl.Video(MemorySource(data), device="cpu").read([number])
         assert clip.corrupt[0] or torch.equal(clip.frames[0], frame), number
+
+
+@pytest.mark.parametrize("missing", [5, 9, 17])
+def test_they_are_the_same_where_the_plan_has_left_out_what_hides_that_a_picture_is_missing(sample, missing):
+    data = rewritten(
+        sample("h264_ts").read_bytes(), lambda found: found.packets[:missing] + found.packets[missing + 1 :]
+    )
+    video = vl.Video(MemorySource(data), device="cpu")
+    streamed = list(vl.Video(MemorySource(data), device="cpu").stream())
+    # The index of a transport stream knows which pictures nothing refers to.
+    referred_to = np.flatnonzero(video.index.packet_disposable[video.index.frame_packet] != DISPOSABLE_YES)
+    clip = video.read(referred_to)
+    for number, frame, corrupt in zip(referred_to, clip.frames, clip.corrupt, strict=True):
+        assert corrupt or torch.equal(frame, streamed[number]), number
 
 
 @pytest.mark.parametrize("name", ["h264_mkv", "h264_ts", "h264_mp4_open_gop", "h264_mkv_interlaced"])

@@ -82,8 +82,10 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     leaves_out = not (all_wanted or index.method == "decoded" or run.packets[0] < index.first_keyframe)
     if codec in WITH_PARAMETER_SETS:
         leaves_some = leaves_out and codec == "h264"
+        # The plan has left packets out, too, where the index knows that they are disposable.
+        left_out = codec == "h264" and len(run.packets) <= run.packets[-1] - run.packets[0]
         packets = _with_sets_told(
-            source, index, run, packets, leaves_out=leaves_some, sees_gaps=leaves_some and not places
+            source, index, run, packets, leaves_out=leaves_some, sees_gaps=(leaves_some or left_out) and not places
         )
     elif codec in WITH_HEADERS:
         packets = _with_sequences_told(codec, packets)
