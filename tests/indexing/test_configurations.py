@@ -14,13 +14,16 @@ from truth import full_decode, hash_of
 
 from videoloader import Video
 from videoloader.decoding import CpuDecoder, decode_run
-from videoloader.indexing import build_index, open_source
+from videoloader.errors import DecodeError
+from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.parameter_sets import named_sets, record_with_sets
 from videoloader.indexing.configurations import decoded_otherwise, with_configurations
 from videoloader.indexing.decoder import size_told
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import WrongIndexError
+from videoloader.reading import video_reader
+from videoloader.reading.video_reader import VideoReader
 
 
 def hashes_of(path, frames, decoder: CpuDecoder, index=None):
@@ -180,6 +183,26 @@ def test_what_one_job_finds_counts_for_those_decoded_beside_it(tmp_path, family,
         assert torch.equal(video.read(range(first, first + 4)).frames, at_once[first : first + 4]), first
     assert video.index is known
     assert all(torch.equal(one, other) for one, other in zip(Video(path, device="cpu"), at_once, strict=True))
+
+
+@pytest.mark.parametrize("read", [Video.stream, lambda video: video[:]])
+def test_an_error_of_one_job_does_not_count_where_another_finds_what_it_did_not_know(tmp_path, read, monkeypatch):
+    data = joined(tmp_path, "h264_pps", (0, 1, 1, 1, 1), "late", "mp4")
+    assert data is not None
+    expected = Video(MemorySource(data), device="cpu")[:]
+    video, decode_job = Video(MemorySource(data), device="cpu"), VideoReader._decode_job
+    plain, failed = video.index, []
+
+    def decode_or_fail(reader, output, job, *arguments, **options):
+        if job.index is plain and job.frames[0]:
+            failed.append(job)
+            raise DecodeError("does not decode by these sets")
+        return decode_job(reader, output, job, *arguments, **options)
+
+    monkeypatch.setattr(VideoReader, "_decode_job", decode_or_fail)
+    monkeypatch.setattr(video_reader, "suits_threads", lambda *_: False)
+    assert all(torch.equal(one, other) for one, other in zip(read(video), expected, strict=True))
+    assert failed
 
 
 def test_corrections_add_up_in_any_order(tmp_path):

@@ -14,7 +14,7 @@ import torch
 from videoloader.convert import OutputSpec, full_geometry
 from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, hand_over
-from videoloader.errors import ConfigurationError, UnsupportedError
+from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
@@ -81,16 +81,16 @@ class VideoReader:
         rest = clips
         while rest and (jobs := list(split_clips(self.index, rest))):
             with share_of_cores() as cores:
-                reports = self._do_jobs(jobs, output, cores)
-            self._accept(reports, clips)
+                outcomes = self._do_jobs(jobs, output, cores)
+            self._accept([each for each in outcomes if isinstance(each, ClipsReport)], clips)
             # Frames that some jobs made without what others have found at the same time are made again.
-            made = zip(jobs, reports, strict=True)
-            again = np.concatenate([job.frames[self._outdated(report, job.frames)] for job, report in made])
+            made = zip(jobs, outcomes, strict=True)
+            again = np.concatenate([job.frames[self._to_be_made_again(job, outcome)] for job, outcome in made])
             rest = [clip.only(np.isin(clip.frame_numbers, again)) for clip in clips] if len(again) else []
         if clips:
             tell_of_corrupt(self.index.source, np.concatenate([clip.damaged for clip in clips]), self._on_corrupt)
 
-    def _do_jobs(self, jobs: Sequence[DecodeJob], output: OutputSpec, cores: int) -> list[ClipsReport]:
+    def _do_jobs(self, jobs: Sequence[DecodeJob], output: OutputSpec, cores: int) -> list[ClipsReport | DecodeError]:
         # Twice as many as cores, since jobs are not of one length.
         decode = partial(self._decode_job, output, threads=min(-(-2 * cores // len(jobs)), cores))
         if len(jobs) == 1:
@@ -99,16 +99,26 @@ class VideoReader:
         workers, token = workers_of_device(self._device, self._decode), CancelToken()
         futures = [workers.submit(partial(decode, job, token), job.index, job.plan.packets) for job in jobs]
         try:
-            return [future.result() for future in futures]
+            return [_outcome(future) for future in futures]
         finally:
             token.cancel()
             wait([future for future in futures if not future.cancel()])
 
-    def _outdated(self, report: ClipsReport, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which frames of a job would come otherwise, now that more is known of the index."""
-        if report.index is self.index:
-            return np.zeros(len(frames), np.bool_)
-        return decoded_otherwise(report.index, self.index)[self.index.frame_packet[frames]]
+    def _to_be_made_again(self, job: DecodeJob, outcome: ClipsReport | DecodeError) -> npt.NDArray[np.bool_]:
+        """Which frames of a job would come otherwise, now that more is known of the index; all if it has failed.
+
+        Raises:
+            DecodeError: it has failed by what is known now.
+        """
+        index = outcome.index if isinstance(outcome, ClipsReport) else job.index
+        outdated = np.zeros(len(job.frames), np.bool_)
+        if index is not self.index:
+            outdated = decoded_otherwise(index, self.index)[self.index.frame_packet[job.frames]]
+        if isinstance(outcome, ClipsReport):
+            return outdated
+        if not outdated.any():
+            raise outcome
+        return np.ones_like(outdated)
 
     def _decode_job(
         self,
@@ -164,26 +174,28 @@ class VideoReader:
         if len(numbers) and numbers[0] > numbers[-1]:
             parts.reverse()
         # Parts, and when they are there; frames that are there, but not yet given out.
-        making: deque[tuple[ClipSlots, Future[ClipsReport]]] = deque()
+        making: deque[tuple[DecodeJob, Future[ClipsReport]]] = deque()
         made: dict[int, torch.Tensor] = {}
         damaged: set[int] = set()
         workers, token = workers_of_device(self._device, self._decode), CancelToken()
         try:
             for number in numbers.tolist():
                 while number not in made:
-                    held = len(made) + sum(len(clip.frame_numbers) for clip, _ in making)
+                    held = len(made) + sum(len(job.frames) for job, _ in making)
                     while parts and (not making or held + len(parts[0]) <= most):
                         part = parts.popleft()
                         job = whole_job(self.index, self._new_clip(part))
                         decode = partial(self._decode_job, self._output, job, token)
                         decoding = workers.submit(decode, job.index, job.plan.packets)
-                        making.append((job.parts[0], decoding))
+                        making.append((job, decoding))
                         held += len(part)
                     token.raise_if_forked()
-                    clip, decoding = making.popleft()
-                    report, part = decoding.result(), clip.frame_numbers
-                    self._accept([report], [clip])
-                    if self._outdated(report, part).any():
+                    job, decoding = making.popleft()
+                    outcome, (clip,) = _outcome(decoding), job.parts
+                    if isinstance(outcome, ClipsReport):
+                        self._accept([outcome], [clip])
+                    part = clip.frame_numbers
+                    if self._to_be_made_again(job, outcome).any():
                         parts.appendleft(part)
                         continue
                     damaged.update(clip.damaged.tolist())
@@ -201,6 +213,14 @@ class VideoReader:
         """A clip of frames as they are, and memory for it."""
         geometry = full_geometry(self.index.stream)
         return whole_clip(numbers, geometry, allocate((len(numbers), 3, *geometry.size), torch.uint8, self._device))
+
+
+def _outcome(decoding: Future[ClipsReport]) -> ClipsReport | DecodeError:
+    """What became of a job. That its frames do not decode may be due to what its index does not know yet."""
+    try:
+        return decoding.result()
+    except DecodeError as error:
+        return error
 
 
 def _consecutive(parts: list[npt.NDArray[np.int64]], most: int) -> deque[npt.NDArray[np.int64]]:
