@@ -7,11 +7,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from child_environment import child_environment
+from soak import doors
 from soak.identical_batches import compare_loaders
 from soak.identical_frames import Engines, compare_clips, compare_whole, open_file
+from soak.libav_truth import Truth
+
+import videoloader as vl
+from videoloader.errors import DecodeError
 
 Sample = Callable[[str], Path]
 NAMES = [
@@ -66,6 +72,17 @@ def test_files_that_lie_have_libavs_pictures(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert f"{len(LYING)} cases" in done.stdout
     assert "go on with" in done.stdout
+
+
+@pytest.mark.parametrize(("frames_come", "kind"), [(True, "count"), (False, "count, told by errors")])
+def test_where_libav_gives_no_frame_those_of_the_index_must_be_errors(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch, frames_come: bool, kind: str
+) -> None:
+    nothing = Truth([], [], [], "", frozenset(), made_up=False, hidden=False)
+    monkeypatch.setattr(doors, "decode_truth", lambda *_: nothing)
+    if not frames_come:
+        monkeypatch.setattr(vl.Video, "read", Mock(side_effect=DecodeError("did not come out")))
+    assert set(doors.compare_file(sample("h264_mp4"), 0, 1).faults) == {kind}
 
 
 def test_a_case_that_cannot_be_made_is_told(tmp_path: Path) -> None:

@@ -222,6 +222,7 @@ def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False
     compare_with_truth(video, truth, account)
     most = min(len(truth.shown), len(video)) if not truth.error else min(len(video), MOST_FRAMES)
     if not most:
+        _take_as_told(video, truth, most, account)
         return account
     streams = {threads: stream_hashes(path, threads, most, account) for threads in THREADS}
     if inside_gops:
@@ -232,10 +233,7 @@ def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False
         except VideoLoaderError as error:
             account.refused(error)
     compare_stream(streams[1], video, truth, account, damaged=damaged)
-    fails = streams[1] is None or _fails(video, range(most, min(len(video), most + _MOST_EXTRA)))
-    if fails and len(video) > len(truth.pts) and "count" in account.faults:
-        # Frames that libav leaves out without a word are errors here, not other frames.
-        account.rename("count", "count, told by errors")
+    _take_as_told(video, truth, most, account, fails=streams[1] is None)
     for threads in THREADS[1:]:
         if _without(streams[threads], truth.undefined) != _without(streams[1], truth.undefined):
             account.found("threads", f"stream() with {threads} threads is another than with one")
@@ -248,6 +246,13 @@ def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False
         reader.read(request, sound=sound, damaged=damaged)
     compare_repeats(reader, asked[:2], account)
     return account
+
+
+def _take_as_told(video: vl.Video, truth: Truth, most: int, account: Account, *, fails: bool = False) -> None:
+    """Rename the fault of too many frames where those that libav leaves out without a word are errors, not others."""
+    extra = range(most, min(len(video), most + _MOST_EXTRA))
+    if len(video) > len(truth.pts) and "count" in account.faults and (fails or _fails(video, extra)):
+        account.rename("count", "count, told by errors")
 
 
 def _without(hashes: list[bytes] | None, undefined: frozenset[int]) -> list[bytes] | None:
