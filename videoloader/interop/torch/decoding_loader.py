@@ -116,8 +116,9 @@ class DecodingLoader:
     Args:
         torch_loader: a ``torch.utils.data.DataLoader`` with any sampler, ``collate_fn``, workers and pinning, or any
             iterable of batches. One that has ``state_dict``, as torchdata's ``StatefulDataLoader``, resumes exactly.
-        device, transforms, layout, dtype, color, num_workers, decode, cpu_workers, gop_cache, collate, fill_value: of
-            the frames, as for ``VideoLoader``. Default: as there.
+        device, transforms, layout, dtype, color, collate, fill_value: the frames, as for ``VideoLoader``. Default: as
+            there.
+        num_workers, decode, cpu_workers, num_processes, gop_cache: the decoding, likewise. Default: as there.
         seed: of random frames and transforms of requests that have none. Default: 0.
         prefetch: batches in the making while one is used. Default: enough for two clips a thread, at least two. With
             ``num_workers=0`` there are none, whatever is given.
