@@ -57,7 +57,7 @@ def tell_of_frame_times(indexes: Iterable[VideoIndex], in_seconds: bool = False)
     missing: dict[str, int] = {}
     files = 0
     uncounted, unrated = list[str](), list[str]()
-    for index in indexes:
+    for index in sorted(indexes, key=lambda index: index.source):  # threads have made them in any order
         if index.container != "images" or len(index) < 2 or index.stream.time_base == _LISTED_BASE:
             continue
         if in_seconds and index.stream.time_base == 1 and not split_times(index.source)[1]:
