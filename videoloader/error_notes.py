@@ -28,7 +28,7 @@ class note:
         facts: its fields: text as it is, of all else a short ``repr``.
         source: the video that the block is about, which errors of the library name where they name none; None for
             no video.
-        row: of the data set, which they name before their message; -1 where the video is of none.
+        row: the row of the data set, which they name before their message; -1 where the video is of none.
 
     Example:
         >>> with note("in the transform {}", Resize(64)):

@@ -122,8 +122,8 @@ def meant(given: str, known: Collection[str], places: Collection[str] | None = N
     Args:
         given: the name that there is not.
         known: the names that there are.
-        places: where the name was looked for: names of classes, or "import"; None for the known names.
-        of: what comes before a name in what is written, as "video.".
+        places: the places in which the name was looked for: names of classes, or "import"; None for the known names.
+        of: the text before a name in what is written, as "video.".
 
     Example:
         >>> meant("drop_last", ["last_batch"]), meant("num_threads", ["num_workers"])

@@ -26,7 +26,7 @@ def start_process(serve: Callable[..., None], *arguments: str) -> tuple[subproce
 
     Args:
         serve: a function of a module; the process calls it with the descriptor of its end of the pipe.
-        arguments: that the function gets after that.
+        arguments: further arguments of the function.
 
     Raises:
         OSError: the system starts no more processes.

@@ -25,9 +25,9 @@ def how_far_ahead(threads: int, batch_size: int, order: Order, prefetch: int | N
     """(batches in the making while one is used, batches planned at once).
 
     Args:
-        threads: that decode.
+        threads: the number of decoding threads.
         batch_size: clips in a batch.
-        order: of the clips. Where neighbours share GOPs, half of the batches are planned at once.
+        order: the order of the clips. Where neighbours share GOPs, half of the batches are planned at once.
         prefetch: the first number, where it is given.
 
     Raises:

@@ -62,7 +62,7 @@ def decoding_memory(
     """The kind of memory that decoding writes to: the batch's own, or uint8 planes if pixels are transformed later.
 
     Args:
-        transforms, layout, device: of the batch.
+        transforms, layout, device: those of the batch.
         shared: whether other processes write to it.
     """
     return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device, HostMemory(shared))

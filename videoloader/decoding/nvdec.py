@@ -142,13 +142,13 @@ class _Sequence:
     picture. (NVDEC's own timestamps say no more: its parser hands them out in rising order.)
 
     Args:
-        index: of the video.
-        session: that is set up for the pictures.
+        index: the video's index.
+        session: a session that is set up for the pictures.
         picture: the format that all of them have.
         sink, finish: see ``NvdecDecoder.decode``.
 
     Attributes:
-        fed: how many packets the session was given.
+        fed: the number of packets that the session was given.
     """
 
     def __init__(self, index: VideoIndex, session: Session, picture: PictureFormat, sink: Sink, finish: Finish) -> None:
@@ -179,7 +179,7 @@ class _Sequence:
         """Decode the packets up to the end, or up to one whose parameter sets need another session: that one.
 
         Args:
-            first: of the packets.
+            first: the first of the packets.
             packets: those after it.
             leaves_out: whether pictures that nobody looks at may be left unconverted and uncopied, by their times.
                 Copies take from the GPU what a network could use: 3 % of a training from 1080p videos, 1.5 % without

@@ -93,7 +93,7 @@ class NvdecEngine(DecodingEngine):
     """Decodes by sessions of NVDEC, which all threads share.
 
     Args:
-        stream: of the thread's reader, for pictures that a cache has.
+        stream: the stream of the thread's reader, for pictures that a cache has.
     """
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
@@ -139,7 +139,7 @@ class JpegEngine(DecodingEngine):
     """Decodes files by the GPU's JPEG engines, those that they do not take by the CPU.
 
     Args:
-        stream: that pictures are decoded on.
+        stream: the stream on which pictures are decoded.
         cpu: decodes the other files.
     """
 

@@ -30,9 +30,9 @@ class WantedClip(NamedTuple):
 
     Attributes:
         frame_numbers, geometry, positions: as there.
-        length: of ``corrupt``.
+        length: the length of ``corrupt``.
         block: the memory's number.
-        place: of the slots in that memory.
+        place: the place of the slots in that memory.
     """
 
     frame_numbers: npt.NDArray[np.int64]
@@ -49,11 +49,11 @@ class Order(NamedTuple):
     Attributes:
         forget_indexes, forget_blocks: numbers of what is not needed any more.
         folder: the working directory, from which relative paths lead.
-        path: that leads to the video.
-        number: of the index.
+        path: the path that leads to the video.
+        number: the number of the index.
         new_index: the index; None where it was told before.
         new_blocks: numbers of the memory whose descriptors follow.
-        clips, output, state, plan: of the read.
+        clips, output, state, plan: the arguments of the read.
     """
 
     forget_indexes: list[int]
@@ -85,9 +85,9 @@ class Answer:
     Attributes:
         report: without the index; None where there is an error, or where the index turned out to be wrong. What was
             learned of it cannot be told to another process, which has to read the clips itself.
-        corrupt: of each clip; see ``ClipSlots.corrupt``.
-        error: what went wrong.
-        warnings: that were given.
+        corrupt: one array for each clip; see ``ClipSlots.corrupt``.
+        error: the error that ended it.
+        warnings: those that were given.
     """
 
     report: ClipsReport | None

@@ -133,7 +133,7 @@ class ReaderProcesses:
     """Processes that make clips on the CPU, each for one thread at a time.
 
     Args:
-        most: of them. They are started as there is work for them, and end with this object.
+        most: the largest number of them. They are started as there is work for them, and end with this object.
     """
 
     def __init__(self, most: int) -> None:
@@ -235,7 +235,7 @@ class ProcessReader:
         state: SourceState | None = None,
         plan: DecodePlan | None = None,
     ) -> ClipsReport:
-        """As ``ClipReader.read``.
+        """As ``ClipReader.read``; processes decode in one thread each.
 
         Raises:
             DecodeError: also where processes died over it.
@@ -249,18 +249,8 @@ class ProcessReader:
             report = self._make(source, index, known, output, state, plan, token)
             if report is not None:
                 return report
-        return self._local.read(
-            source,
-            index,
-            clips,
-            output,
-            decode=decode,
-            cache=cache,
-            token=token,
-            threads=threads,
-            state=state,
-            plan=plan,
-        )
+        more: dict[str, Any] = {"decode": decode, "cache": cache, "threads": threads}
+        return self._local.read(source, index, clips, output, token=token, state=state, plan=plan, **more)
 
     def _make(
         self,

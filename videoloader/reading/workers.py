@@ -75,8 +75,8 @@ class DecodeWorkers:
             engines, or one for each core. With 0 a job is done when it is submitted, by the thread that does.
         cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
             process may use, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). None beside 0 others.
-        num_processes: that decode on the CPU for these threads; see ``ReaderProcesses``. Default: one for each
-            of more than four threads where the device is the CPU, else none.
+        num_processes: processes that decode on the CPU for these threads; see ``ReaderProcesses``. Default: one for
+            each of more than four threads where the device is the CPU, else none.
 
     Attributes:
         num_workers, cpu_workers, num_processes: as they came out.

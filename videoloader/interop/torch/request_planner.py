@@ -19,9 +19,9 @@ class RequestPlanner:
     """Plans the clips of requests.
 
     Attributes:
-        indexes: of the videos.
-        transforms: of all clips; a request may have others that cut and resize.
-        seed: of the requests without one.
+        indexes: the videos' indexes.
+        transforms: those of all clips; a request may have others that cut and resize.
+        seed: the seed of requests without one.
         shard: (this process's number among those that share an epoch, how many they are).
     """
 
