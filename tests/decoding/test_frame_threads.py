@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lies.remuxed import rewritten
 from sample_videos import RECIPES, X264, Recipe, write_video
 from truth import full_decode, hash_of
 from waiting import PATIENCE
@@ -128,6 +129,22 @@ def test_a_damaged_frame_is_seen_even_if_only_a_frame_before_it_is_wanted(decode
     assert reference in run.packets
     with pytest.raises(UnsureError):
         list(decode_in_threads(index, read_packets(source, index, run), 2))
+
+
+@pytest.mark.parametrize("missing", [13, 17])
+def test_one_thread_makes_frames_that_refer_to_invented_pictures(tmp_path, missing):
+    """Those have motion vectors as they stood in memory, of which each thread has its own."""
+    options = X264 | {"x264-params": "scenecut=0:b-pyramid=normal:direct=temporal:ref=1"}
+    path = write_video(tmp_path / "temporal.mkv", Recipe("mkv", "libx264", options, frames=24))
+    data = rewritten(path.read_bytes(), lambda found: found.packets[:missing] + found.packets[missing + 2 :])
+    source = MemorySource(data)
+    index = build_index(source)
+    frames = range(len(index))
+    alone, marks = pixels_of(source, index, frames, 1)
+    for threads in (2, 4):
+        together, same_marks = pixels_of(source, index, frames, threads)
+        assert marks == same_marks
+        assert torch.equal(together, alone)
 
 
 def test_what_suits_threads(decoded):

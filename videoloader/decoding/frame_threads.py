@@ -15,6 +15,7 @@ import av.packet
 import av.video.codeccontext
 
 from videoloader.decoding.vp8_check import may_be_unfinished
+from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lost_data_check
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.decoder import make_packet, open_decoder
@@ -73,7 +74,8 @@ def decode_in_threads(
         (packet number, frame) for each wanted packet, in display order.
 
     Raises:
-        UnsureError: a packet does not decode or lacks data, a frame is damaged, or a wanted one did not come out.
+        UnsureError: a packet does not decode or lacks data, pictures before it are missing, a frame is damaged, or a
+            wanted one did not come out.
         UnsupportedError: there is no decoder for the codec.
     """
     coming = iter(packets)
@@ -87,6 +89,8 @@ def decode_in_threads(
     lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
     files = index.container == "images"
     in_rows = codec in ("mpeg1video", "mpeg2video")
+    # A picture that libavcodec invents has motion vectors as they stood in memory, and each thread has its own.
+    numbers = FrameNumbers(index.stream.codec_configs[config]) if codec == "h264" else None
 
     def wanted(frames: list[av.VideoFrame]) -> Iterator[tuple[int, av.VideoFrame]]:
         for frame in frames:
@@ -101,6 +105,8 @@ def decode_in_threads(
     with _decoder(index, first.number, threads) as decoder:
         for packet in chain((first,), coming):
             if lacks_data is not None and lacks_data(packet.data):
+                raise UnsureError
+            if numbers is not None and numbers.show_missing(packet.data):
                 raise UnsureError
             if in_rows and not has_a_slice_in_each_row(packet.data, index.stream.height):
                 raise UnsureError
