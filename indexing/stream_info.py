@@ -19,15 +19,15 @@ class StreamInfo:
         sample_aspect_ratio: width of a pixel over its height.
         rotation: degrees, clockwise, that a player turns the picture: 0, 90, 180 or 270.
         mirrored: whether the picture is flipped left to right after that rotation.
-        bit_depth, chroma: of the coded picture, where the container tells; else 0 and ``""``.
+        bit_depth, chroma: those of the coded picture, where the container tells; else 0 and ``""``.
         color_primaries, color_transfer, color_matrix: code points of ITU-T H.273; 2 is "unspecified".
         color_range: ``"limited"``, ``"full"`` or ``""`` where the container does not tell.
         frame_rate: nominal frames a second where the container tells, else 0.
         reorder_depth: frames a decoder must hold back to give them out in display order.
         size_varies: whether pictures are known to come in several sizes; then width and height are the first's.
         encrypted: whether packets are encrypted, so that decoders make noise of them.
-        codec_tag, pixel_format, bits_per_coded_sample: what libavcodec needs to open codecs that carry no header of
-            their own.
+        codec_tag, pixel_format, bits_per_coded_sample: facts that libavcodec needs to open codecs that carry no header
+            of their own.
         palettes: the palette in force with each record of ``codec_configs``, as libavformat attaches it to packets
             (1024 bytes), ``b""`` without one; empty where no record has one.
         container_size: (width, height) that the container states, where libavcodec cuts H.264 pictures to it;
@@ -71,7 +71,7 @@ class TransportLayout:
     """How the packets of a video lie in an MPEG transport stream (ISO/IEC 13818-1, 2.4.3).
 
     Attributes:
-        pid: of the transport packets that carry the video.
+        pid: the identifier of the transport packets that carry the video.
         stride: bytes from one transport packet to the next: 188, 192 (m2ts) or 204.
         first: byte offset of the first transport packet's sync byte.
     """

@@ -59,7 +59,7 @@ def hints_of(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> dict[s
     """The type of each argument of a function; ``Any`` for what only type checkers import.
 
     Args:
-        function: what is called.
+        function: the function that is called.
         args: its arguments by position, the first of which may be of a class with inherited annotations.
     """
     owner = args[0] if args and isinstance(args[0], type) else type(args[0]) if args else object

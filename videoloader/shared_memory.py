@@ -33,26 +33,23 @@ class SharedBlock(MemoryBlock):
     """A piece of memory behind a file descriptor, which may be sent to another process.
 
     Attributes:
-        descriptor: of the memory, closed when nothing refers to ``memory`` any more.
-        number: that no other block of this process has, or has had.
+        descriptor: the memory's, closed when nothing refers to ``memory`` any more.
+        start: the address of its first byte.
+        number: one that no other block of this process has, or has had.
     """
 
     descriptor: int
+    start: int
     number: int = field(default_factory=lambda: next(_numbers))
-
-    @property
-    def start(self) -> int:
-        """The address of its first byte."""
-        return self.memory.ctypes.data
 
 
 class Place(NamedTuple):
     """Where a tensor lies in a block, for a process that knows the block.
 
     Attributes:
-        dtype: of the tensor.
-        offset: of its first element, in elements.
-        size, stride: of the tensor.
+        dtype: the tensor's type.
+        offset: the place of its first element, in elements.
+        size, stride: the tensor's.
     """
 
     dtype: torch.dtype
@@ -95,7 +92,7 @@ def new_shared_block(size: int) -> SharedBlock:
         os.close(descriptor)
         raise
     weakref.finalize(memory, os.close, descriptor).atexit = False
-    block = SharedBlock(memory, descriptor)
+    block = SharedBlock(memory, descriptor, memory.ctypes.data)
     _blocks[block.start] = block
     return block
 

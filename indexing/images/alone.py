@@ -23,7 +23,7 @@ def decodes_alone(codec: str, picture: bytes | memoryview) -> bool:
     """Whether an image file brings along all that a decoder would else take from earlier ones, and leaves nothing.
 
     Args:
-        codec: of the file.
+        codec: the file's codec.
         picture: all of it.
     """
     global _last_head

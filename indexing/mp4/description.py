@@ -59,7 +59,7 @@ def records_in_force(
     into force anew after that has another number than before: parameter sets in the samples between end there.
 
     Args:
-        descriptions: of the track.
+        descriptions: the track's.
         used: uint8[S], the description of each sample, which there is.
     """
     records = tuple(each.config for each in descriptions)

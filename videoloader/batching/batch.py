@@ -154,7 +154,7 @@ class Batch(FramesByRole):
             tensor: in the size in which a player shows the video, on any device: ``"frames"`` uint8[T, 3, H, W];
                 ``"mask"`` [T, H, W] or [T, C, H, W] of any type, which no colours change; ``"flow"`` float[T, 2, H, W];
                 ``"points"`` [..., 2]; ``"boxes"`` [..., 4]. T are the row's frames as ``frame_numbers`` names them.
-            kind: which of these. Default: ``"frames"``.
+            kind: str. One of these. Default: ``"frames"``.
 
         Returns:
             The same kind in the size of the batch's frames before any module changed it. For points and boxes also

@@ -160,7 +160,8 @@ class ClipPlanner:
 
         Args:
             clip: its number.
-            repeat: which of its repeats. The frames of a clip are drawn for the first, and are those of all.
+            repeat: the number of one of its repeats. The frames are drawn for the first, and are those of all.
+                Default: 0.
         """
         video, number = self.table[clip]
         used, unused = ([clip_rng(self.seed, 0, clip, use) for use in range(repeat + 1)] for _ in range(2))

@@ -13,8 +13,9 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from multiprocessing.reduction import send_handle
 from typing import Any
@@ -246,21 +247,15 @@ class ProcessReader:
         shared = [_shared(clip) for clip in clips]
         known = [each for each in shared if each is not None]
         if isinstance(source, str) and not is_remote(source) and len(known) == len(shared):
-            report = self._make(source, index, known, output, state, plan, token)
+            order = partial(_Process.make, path=source, index=index, clips=known, output=output)
+            report = self._carry_out(partial(order, state=state, plan=plan, token=token), index, clips)
             if report is not None:
                 return report
         more: dict[str, Any] = {"decode": decode, "cache": cache, "threads": threads}
         return self._local.read(source, index, clips, output, token=token, state=state, plan=plan, **more)
 
-    def _make(
-        self,
-        path: str,
-        index: VideoIndex,
-        clips: Sequence[tuple[ClipSlots, SharedBlock, Place]],
-        output: OutputSpec,
-        state: SourceState | None,
-        plan: DecodePlan | None,
-        token: CancelToken,
+    def _carry_out(
+        self, order: Callable[[_Process], Answer], index: VideoIndex, clips: Sequence[ClipSlots]
     ) -> ClipsReport | None:
         """None where there is no process yet, or where the index turned out to be wrong."""
         status = 0
@@ -269,7 +264,7 @@ class ProcessReader:
             if process is None:
                 return None
             try:
-                answer = process.make(path, index, clips, output, state, plan, token)
+                answer = order(process)
             except (EOFError, ConnectionError):
                 status = self._processes.bury(process)
                 continue  # it may have been killed for want of memory
@@ -282,7 +277,7 @@ class ProcessReader:
                 raise answer.error
             if answer.report is None:
                 return None
-            for (clip, _, _), corrupt in zip(clips, answer.corrupt, strict=True):
+            for clip, corrupt in zip(clips, answer.corrupt, strict=True):
                 clip.corrupt[clip.positions] = corrupt[clip.positions]
             return replace(answer.report, index=index)
         raise DecodeError(f"{_MOST_DEATHS} processes died over it, the last with exit status {status}", index.source)
