@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,7 +17,7 @@ from convert import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame
+from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame, cpu, native_code
 from videoloader.convert.resize import needed_part
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing.stream_info import StreamInfo
@@ -30,6 +31,17 @@ FORMATS = [
     ("yuv444p14le", 14, 1, 1), ("yuv440p10le", 10, 1, 2),
 ]  # fmt: skip
 STREAM = StreamInfo("h264", (b"",), Fraction(1, 25), 64, 48)
+
+
+@pytest.fixture(params=["native", "libswscale"], autouse=True, scope="module")
+def _engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where there is a compiler, and where there is none."""
+    if request.param == "native" and native_code() is None:
+        pytest.skip("native code was not compiled")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "libswscale":
+            patch.setattr(cpu, "host_surface", lambda frame: None)
+        yield
 
 
 @st.composite
@@ -322,7 +334,7 @@ def test_rgb(pixels: str) -> None:
 @pytest.mark.parametrize("pixels", ["rgb24", "gbrp10le", "pal8"])
 def test_rgb_frames_have_no_ycbcr_samples(pixels: str) -> None:
     frame, slot = av.VideoFrame(64, 48, pixels), poisoned((48, 64), torch.uint8)
-    with pytest.raises(UnsupportedError, match=f"ycbcr.*{pixels}"):
+    with pytest.raises(UnsupportedError, match="ycbcr"):
         convert_frame(
             frame, ColorSpec("identity", True), 0, False,
             Geometry((0, 0, 48, 64), (48, 64)), OutputSpec(color="ycbcr"), slot,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, cuda, nvdec_layout
+from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, cuda, nvdec_layout, plan
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
@@ -31,7 +31,8 @@ def fields_of(code: str, struct: str) -> list[str]:
 
 
 def test_constants_and_fields_are_the_kernels() -> None:
-    code = Path(cuda.__file__).with_name("convert.cu").read_text()
+    folder = Path(cuda.__file__).parent
+    code = (folder / "pixels.h").read_text() + (folder / "convert.cu").read_text()
     constants = {name: int(value) for name, value in re.findall(r"constexpr int (\w+) = (\d+);", code)}
     assert constants == {
         "THREADS": cuda._THREADS,
@@ -40,10 +41,10 @@ def test_constants_and_fields_are_the_kernels() -> None:
         "MAX_PICTURES": cuda._MAX_PICTURES,
     }
     assert 2 * cuda._THREADS == cuda._CHUNK
-    assert fields_of(code, "Plan") == list(cuda._PLAN.names or ())
-    assert fields_of(code, "Axis") == list(cuda._AXIS.names or ())
+    assert fields_of(code, "Plan") == list(plan.PLAN.names or ())
+    assert fields_of(code, "Axis") == list(plan.AXIS.names or ())
     filters = re.findall(r"\w+", code[code.index("enum Filter {") + 13 :].split("}")[0])
-    assert {name for name, _ in cuda._FILTERS.values()} == set(filters)
+    assert {name for name, _ in plan.FILTERS.values()} == set(filters)
 
 
 @pytest.mark.parametrize("turns", range(4))
@@ -52,7 +53,7 @@ def test_rotation_and_flip_are_strides(turns: int, flip: bool) -> None:
     picture = np.arange(15).reshape(3, 5)
     shown = np.rot90(picture, -turns)[:, ::-1] if flip else np.rot90(picture, -turns)
     slot = np.full(100, -1)
-    start, down, right = cuda._oriented((3, 5), turns, flip, (0, 2 * shown.shape[1], 2))
+    start, down, right = plan._oriented((3, 5), turns, flip, (0, 2 * shown.shape[1], 2))
     for y, x in np.ndindex(3, 5):
         slot[start + y * down + x * right] = picture[y, x]
     assert (slot[: 2 * shown.size : 2].reshape(shown.shape) == shown).all()
@@ -96,4 +97,6 @@ def test_rgb_pictures_have_no_ycbcr(pixels: str) -> None:
     assert planes
     color = ColorSpec("identity", True)
     with pytest.raises(UnsupportedError, match="Y'CbCr"):
-        cuda._plan(planes_layout(planes, 64, 48)[0], color, 0, False, GEOMETRY, OutputSpec(color="ycbcr"), (64, 8, 1))
+        plan.conversion_plan(
+            planes_layout(planes, 64, 48)[0], color, 0, False, GEOMETRY, OutputSpec(color="ycbcr"), (64, 8, 1)
+        )

@@ -1,8 +1,9 @@
 """Decoded pictures to RGB in a batch slot, in one pass: colours, crop, resize, flip, number type, layout."""
 
 from videoloader.convert.border import Border, extend_picture, fill_border
-from videoloader.convert.cpu import convert_frame
-from videoloader.convert.cuda import convert_surface, convert_surfaces
+from videoloader.convert.cpu import convert_frame, convert_frames
+from videoloader.convert.cuda import PicturePlan, convert_each, convert_surface, convert_surfaces, picture_plan
+from videoloader.convert.native import native_code
 from videoloader.convert.spec import (
     Color,
     ColorSpec,
@@ -16,7 +17,8 @@ from videoloader.convert.spec import (
     full_geometry,
     hdr_transfer,
 )
-from videoloader.convert.surface import CudaSurface, nvdec_layout
+from videoloader.convert.surface import CudaSurface, SurfaceLayout, nvdec_layout
+from videoloader.convert.swscale import FilterGraphs, by_graphs
 from videoloader.convert.upload import copy_surface, upload_frame
 
 __all__ = [
@@ -24,12 +26,18 @@ __all__ = [
     "Color",
     "ColorSpec",
     "CudaSurface",
+    "FilterGraphs",
     "Geometry",
     "Interpolation",
     "Layout",
     "OutputSpec",
+    "PicturePlan",
+    "SurfaceLayout",
+    "by_graphs",
     "color_spec",
+    "convert_each",
     "convert_frame",
+    "convert_frames",
     "convert_surface",
     "convert_surfaces",
     "copy_surface",
@@ -39,6 +47,8 @@ __all__ = [
     "fill_pixel",
     "full_geometry",
     "hdr_transfer",
+    "native_code",
     "nvdec_layout",
+    "picture_plan",
     "upload_frame",
 ]

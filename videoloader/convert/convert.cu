@@ -6,8 +6,7 @@
 // rows with the vertical filter's weights; then each output pixel sums the columns. So a source pixel is converted
 // once for each pair of output rows (instead of once for each of its four output pixels), and no picture is stored.
 //
-// Source samples are codes; the matrix `m` and offset `b` turn them into RGB in [0, 1]. A code that stands s bits
-// up in its sample is 2^s times larger, which the matrix has divided out. Other colour models are other matrices.
+// Compiled behind pixels.h, as one text.
 
 constexpr int THREADS = 128;
 constexpr int CHUNK = 2 * THREADS;
@@ -15,117 +14,14 @@ constexpr int ROWS = 2;
 constexpr int MAX_TILE = 256;
 constexpr int MAX_PICTURES = 16;
 
-enum Filter { LINEAR, CUBIC, CUBIC_EDGES, NEAREST };
-
-// Rows or columns: what is resized, and how.
-struct Axis {
-    int start, size;               // the crop
-    int resized_start, out_size;   // what is put out of that to which the crop is resized
-    int mirror;                    // nearest: last pixel of that, if the picture is shown from its far end; else -1
-    float scale, support, slope;   // source pixels for an output pixel, on each side of it, and weight lost per pixel
-};
-
-struct Plan {
-    long long out, out_c, out_y, out_x;   // slot: of the first element and between neighbours, elements
-    int pitch, chroma_pitch, chroma_step; // samples
-    int cb, cr;                           // from the first luma sample to the first of each chroma, samples
-    int width, height;                    // of the whole picture: chroma is interpolated across the crop's border
-    int tile;                             // output columns of a block
-    int lead_y;                           // luma rows that have the next chroma row below them, of four that share one
-    Axis x, y;
-    float beside_x[4];                    // by luma column: weight of the chroma sample before (negative) or after
-    float below_y[4];                     // by luma row: weight of the lower of the two chroma rows around it
-    float m[9], b[3];                     // row by row: R, G, B from Y, Cb, Cr
-    float gain[3], bias[3];               // output = RGB * gain + bias
-};
-
-// Keys, "Cubic convolution interpolation for digital image processing" (1981), with his parameter a.
-__device__ inline float cubic(float x, float a) {
-    x = fabsf(x);
-    if (x < 1.0f) return ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f;
-    return x < 2.0f ? (((x - 5.0f) * x + 8.0f) * x - 4.0f) * a : 0.0f;
-}
-
-// The source pixels of an output pixel and their weights, not yet normalised, as PyTorch's `interpolate` has them.
-// LINEAR and CUBIC are cut off at the border (for LINEAR without antialias that equals repeating the edge);
-// CUBIC_EDGES repeats the edge, whose pixel gets the weights of the two beyond it.
-template <Filter FILTER>
-struct Taps {
-    int first, last, edge;
-    float center, slope;
-
-    __device__ Taps(int output, const Axis &axis) {
-        edge = axis.size - 1;
-        slope = axis.slope;
-        if constexpr (FILTER == NEAREST) {
-            const bool mirrored = axis.mirror >= 0;
-            const int pixel = min(int((mirrored ? axis.mirror - output : output) * axis.scale), edge);
-            first = mirrored ? edge - pixel : pixel;
-            last = first + 1;
-        } else {
-            center = axis.scale * (output + 0.5f);
-            first = max(int(center - axis.support + 0.5f), 0);
-            last = min(int(center + axis.support + 0.5f), axis.size);
-        }
-    }
-
-    __device__ float weight(int i) const {
-        if constexpr (FILTER == NEAREST) {
-            return i == first ? 1.0f : 0.0f;
-        } else {
-            const float distance = i + 0.5f - center;
-            if constexpr (FILTER == LINEAR) return fmaxf(1.0f - fabsf(distance * slope), 0.0f);
-            if constexpr (FILTER == CUBIC) return cubic(distance * slope, -0.5f);
-            float sum = cubic(distance, -0.75f);
-            if (i == 0) sum += cubic(distance - 1.0f, -0.75f) + cubic(distance - 2.0f, -0.75f);
-            if (i == edge) sum += cubic(distance + 1.0f, -0.75f) + cubic(distance + 2.0f, -0.75f);
-            return sum;
-        }
-    }
-};
-
-struct Rgb {
-    float r, g, b;
-};
-
 struct Weighted {
     Rgb sum;
     float weight;
 };
 
-// Half precision by its bits, so that no header is needed.
-struct Half {
-    unsigned short bits;
-};
-
-struct BFloat16 {
-    unsigned short bits;
-};
-
-__device__ inline void store(unsigned char *out, float value) { *out = (unsigned char)value; }
-__device__ inline void store(float *out, float value) { *out = value; }
-__device__ inline void store(Half *out, float value) {
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out->bits) : "f"(value));
-}
-// To nearest, ties to even, by hand: the instruction for it came with compute capability 8.0.
-__device__ inline void store(BFloat16 *out, float value) {
-    const unsigned bits = __float_as_uint(value);
-    out->bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-__device__ inline Rgb scaled(Rgb a, float f) { return {a.r * f, a.g * f, a.b * f}; }
-
-__device__ inline Rgb saturated(Rgb a) { return {__saturatef(a.r), __saturatef(a.g), __saturatef(a.b)}; }
-
-__device__ inline Rgb mix(Rgb a, Rgb b, float t) {
-    return {a.r + (b.r - a.r) * t, a.g + (b.g - a.g) * t, a.b + (b.b - a.b) * t};
-}
-
-// All that chroma adds to R, G and B. It is linear, so it may be interpolated in place of Cb and Cr.
 template <typename Sample>
 __device__ inline Rgb chroma(const Plan &p, const Sample *surface, int at) {
-    float cb = __ldg(surface + p.cb + at), cr = __ldg(surface + p.cr + at);
-    return {p.m[1] * cb + p.m[2] * cr + p.b[0], p.m[4] * cb + p.m[5] * cr + p.b[1], p.m[7] * cb + p.m[8] * cr + p.b[2]};
+    return chroma_part(p, __ldg(surface + p.cb + at), __ldg(surface + p.cr + at));
 }
 
 // What chroma adds to the luma columns x (even) and x + 1 in one row of chroma; rows and columns outside repeat the
@@ -160,22 +56,9 @@ __device__ inline void add(Rgb &sum, Rgb value, float weight) {
     sum.b += value.b * weight;
 }
 
-__device__ inline Rgb convert_pixel(const Plan &p, float y, Rgb chroma) {
-    return saturated({p.m[0] * y + chroma.r, p.m[3] * y + chroma.g, p.m[6] * y + chroma.b});
-}
-
-// Several pictures of one clip at once: each block's z tells which.
-template <typename Sample, typename Output>
-struct Pictures {
-    const Sample *surface[MAX_PICTURES];
-    Output *slot[MAX_PICTURES];
-};
-
+// The block's part of one picture.
 template <typename Sample, int SUB_X, int SUB_Y, Filter FILTER, typename Output>
-__global__ void __launch_bounds__(THREADS)
-convert(const Pictures<Sample, Output> pictures, const Plan p) {
-    const Sample *surface = pictures.surface[blockIdx.z];
-    Output *slot = pictures.slot[blockIdx.z];
+__device__ __forceinline__ void convert_picture(const Sample *surface, Output *slot, const Plan &p) {
     using Pair = ChromaPair<Sample, SUB_X, SUB_Y>;
     __shared__ Rgb column_sums[ROWS][CHUNK];
     __shared__ Weighted totals[ROWS][MAX_TILE];
@@ -250,4 +133,38 @@ convert(const Pictures<Sample, Output> pictures, const Plan p) {
         store(out + p.out_c, value.g * p.gain[1] + p.bias[1]);
         store(out + 2 * p.out_c, value.b * p.gain[2] + p.bias[2]);
     }
+}
+
+// Several pictures of one clip at once: each block's z tells which.
+template <typename Sample, typename Output>
+struct Pictures {
+    const Sample *surface[MAX_PICTURES];
+    Output *slot[MAX_PICTURES];
+};
+
+template <typename Sample, int SUB_X, int SUB_Y, Filter FILTER, typename Output>
+__global__ void __launch_bounds__(THREADS)
+convert(const Pictures<Sample, Output> pictures, const Plan p) {
+    convert_picture<Sample, SUB_X, SUB_Y, FILTER>(pictures.surface[blockIdx.z], pictures.slot[blockIdx.z], p);
+}
+
+// Pictures that have nothing but types in common, as many as there are. The grid is that of the largest.
+struct Picture {
+    const void *surface;
+    void *slot;
+    Plan plan;
+};
+
+template <typename Sample, int SUB_X, int SUB_Y, Filter FILTER, typename Output>
+__global__ void __launch_bounds__(THREADS) convert_each(const Picture *pictures) {
+    constexpr int WORDS = sizeof(Picture) / sizeof(int);
+    __shared__ union { int words[WORDS]; long long aligned; } shared;
+    const int *words = reinterpret_cast<const int *>(pictures + blockIdx.z);
+    for (int i = threadIdx.x; i < WORDS; i += THREADS) shared.words[i] = words[i];
+    __syncthreads();
+    const Picture &picture = *reinterpret_cast<const Picture *>(shared.words);
+    const Plan &p = picture.plan;
+    if (int(blockIdx.y) * ROWS >= p.y.out_size || int(blockIdx.x) * p.tile >= p.x.out_size) return;
+    convert_picture<Sample, SUB_X, SUB_Y, FILTER>(
+        static_cast<const Sample *>(picture.surface), static_cast<Output *>(picture.slot), p);
 }

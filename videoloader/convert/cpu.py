@@ -1,14 +1,17 @@
-"""Conversion of libav's frames on the CPU: libswscale makes RGB of the part wanted, PyTorch resizes it."""
+"""Conversion of libav's frames on the CPU: by native code, or libswscale makes RGB and PyTorch resizes it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 
 import av
 import av.error
 import numpy as np
 import torch
 
+from videoloader.convert.native import convert_host_surfaces, host_surface
 from videoloader.convert.resize import needed_part, resize, take_nearest
 from videoloader.convert.spec import ColorSpec, Geometry, Interpolation, OutputSpec, Samples, source_view
 from videoloader.convert.swscale import format_facts, part_of_frame
@@ -28,9 +31,9 @@ def convert_frame(
 
     In this order: chroma to full resolution (bilinear, by its site), matrix, clamp to [0, 1]; rotation,
     mirroring; crop; resize, clamp; flips; number type. The resize is PyTorch's ``interpolate`` with
-    ``align_corners=False``. A bilinear one works on 8 bits unless it makes a picture of more bits larger, so that a
-    result is within 2/255 of exact; others, and float outputs without any, have the precision of floats. Alpha is
-    dropped. Interlaced chroma is taken as progressive.
+    ``align_corners=False``. Native code has the precision of floats throughout. Without it, and of packed formats, a
+    bilinear resize works on 8 bits unless it makes a picture of more bits larger, so that a result is within 2/255 of
+    exact. Alpha is dropped. Interlaced chroma is taken as progressive.
 
     Args:
         frame: any pixel format of libav that lies in memory.
@@ -48,11 +51,50 @@ def convert_frame(
         UnsupportedError: the frame is on a GPU, libswscale does not know its format, or the samples of an RGB
             frame are wanted as Y'CbCr.
     """
-    if slot.shape != (3, *geometry.picture_size) or slot.dtype != output.dtype or slot.device.type != "cpu":
+    convert_frames([frame], color, rotation, mirrored, geometry, output, slot[None], [0])
+
+
+def convert_frames(
+    frames: Sequence[av.VideoFrame],
+    color: ColorSpec,
+    rotation: int,
+    mirrored: bool,
+    geometry: Geometry,
+    output: OutputSpec,
+    slots: torch.Tensor,
+    positions: Sequence[int],
+) -> None:
+    """``convert_frame`` for several frames of one video, by one call of native code where there is any.
+
+    Args:
+        slots: [N, 3, H, W], of any strides.
+        positions: which of them is each frame's.
+    """
+    shape = slots.shape[1:]
+    if shape != (3, *geometry.picture_size) or slots.dtype != output.dtype or slots.device.type != "cpu":
         raise ConfigurationError(
-            f"slot is {slot.dtype} {list(slot.shape)} on {slot.device}, "
+            f"slot is {slots.dtype} {list(shape)} on {slots.device}, "
             f"not {output.dtype} {[3, *geometry.picture_size]} on the CPU"
         )
+    surfaces = [(host_surface(frame), frame, at) for frame, at in zip(frames, positions, strict=True)]
+    for layout, some in groupby(surfaces, lambda each: each[0] and each[0].layout):
+        if layout is None:
+            for _, frame, at in some:
+                _convert_by_libswscale(frame, color, rotation, mirrored, geometry, output, slots[at])
+        else:
+            alike, _, places = zip(*some, strict=True)
+            convert_host_surfaces(alike, color, rotation, mirrored, geometry, output, slots, places)
+
+
+def _convert_by_libswscale(
+    frame: av.VideoFrame,
+    color: ColorSpec,
+    rotation: int,
+    mirrored: bool,
+    geometry: Geometry,
+    output: OutputSpec,
+    slot: torch.Tensor,
+) -> None:
     view = source_view(geometry, rotation, mirrored, frame.height, frame.width)
     crop, size, window = needed_part(view.crop, view.size, view.window, geometry.interpolation)
     deep = max(format_facts(frame.format.name).bits, default=8) > 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,36 +15,18 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.driver import cuda_driver, load_kernel
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, SourceView, source_view
+from videoloader.convert.plan import FILTERS, PLAN, conversion_plan
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
-from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError
+from videoloader.errors import ConfigurationError, DecodeError
 
 _SAMPLES = {1: "unsigned char", 2: "unsigned short"}
 _OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float"}
-# By interpolation and antialias: the kernel's filter, and its reach where the picture does not get smaller, pixels.
-_FILTERS = {
-    ("bilinear", True): ("LINEAR", 1), ("bilinear", False): ("LINEAR", 1), ("bicubic", True): ("CUBIC", 2),
-    ("bicubic", False): ("CUBIC_EDGES", 2), ("nearest", True): ("NEAREST", 1), ("nearest", False): ("NEAREST", 1),
-}  # fmt: skip
-
 # As in convert.cu.
 _THREADS, _CHUNK, _ROWS, _MAX_TILE, _MAX_PICTURES = 128, 256, 2, 256, 16
-_AXIS = np.dtype(
-    [
-        *((name, np.int32) for name in ("start", "size", "resized_start", "out_size", "mirror")),
-        *((name, np.float32) for name in ("scale", "support", "slope")),
-    ]
-)
-_PLAN = np.dtype(
-    [
-        *((name, np.int64) for name in ("out", "out_c", "out_y", "out_x")),
-        *((name, np.int32) for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height")),
-        *((name, np.int32) for name in ("tile", "lead_y")),
-        ("x", _AXIS), ("y", _AXIS), ("beside_x", np.float32, 4), ("below_y", np.float32, 4),
-        ("m", np.float32, 9), ("b", np.float32, 3), ("gain", np.float32, 3), ("bias", np.float32, 3),
-    ],
-    align=True,
-)  # fmt: skip
+_PICTURE = np.dtype([("surface", np.uint64), ("slot", np.uint64), ("plan", PLAN)], align=True)
+# CUDA's limit of a grid's z.
+_MOST_BLOCKS_DEEP = 65535
 
 
 class _Launch(NamedTuple):
@@ -51,6 +34,100 @@ class _Launch(NamedTuple):
     grid: tuple[int, int]
     plan: npt.NDArray[np.void]
     plan_address: int
+
+
+class KernelKind(NamedTuple):
+    """What a kernel is compiled for, beside the type of the output.
+
+    Attributes:
+        sample_bytes, subsampling: those of ``SurfaceLayout``.
+        filter: the name of the resize's filter in the kernel.
+    """
+
+    sample_bytes: int
+    subsampling: tuple[int, int]
+    filter: str
+
+    @classmethod
+    def of(cls, layout: SurfaceLayout, geometry: Geometry) -> KernelKind:
+        """The kind for pictures of a layout and a geometry."""
+        return cls(layout.sample_bytes, layout.subsampling, FILTERS[geometry.interpolation, geometry.antialias][0])
+
+
+class PicturePlan(NamedTuple):
+    """All about the conversion of one picture but where it lies and where it goes. It can be sent to another process.
+
+    Attributes:
+        kind: the kernel's kind.
+        grid: the blocks that it takes, in columns and rows.
+        plan: the bytes of the kernel's ``Plan``.
+    """
+
+    kind: KernelKind
+    grid: tuple[int, int]
+    plan: bytes
+
+
+def picture_plan(
+    layout: SurfaceLayout,
+    color: ColorSpec,
+    rotation: int,
+    mirrored: bool,
+    geometry: Geometry,
+    output: OutputSpec,
+    strides: tuple[int, int, int],
+) -> PicturePlan:
+    """Plan the conversion of one picture, for ``convert_each``.
+
+    Args:
+        layout, color, rotation, mirrored, geometry, output: arguments of ``convert_surface``.
+        strides: strides of the slot [3, H, W], in elements.
+
+    Raises:
+        ConfigurationError, UnsupportedError: as by ``convert_surface``.
+    """
+    plan = _tiled_plan(layout, color, rotation, mirrored, geometry, output, strides)
+    return PicturePlan(KernelKind.of(layout, geometry), _grid(plan), plan.tobytes())
+
+
+def convert_each(
+    pictures: Sequence[tuple[PicturePlan, int, int]], dtype: torch.dtype, stream: torch.cuda.Stream
+) -> None:
+    """Convert pictures that have a plan each, by one kernel for each kind of them.
+
+    Only launches, as ``convert_surface`` does.
+
+    Args:
+        pictures: the plan of each picture, the device address of its first luma sample, and of its slot's first
+            element. Slots are on the stream's device, and have the size and strides of the plan.
+        dtype: type of the slots' elements.
+        stream: stream of the current device.
+
+    Raises:
+        DecodeError: the kernel cannot be launched.
+    """
+    of_kind: defaultdict[KernelKind, list[tuple[PicturePlan, int, int]]] = defaultdict(list)
+    for picture in pictures:
+        of_kind[picture[0].kind].append(picture)
+    for kind, some in of_kind.items():
+        records = np.empty(len(some), _PICTURE)
+        records["surface"] = [surface for _, surface, _ in some]
+        records["slot"] = [slot for _, _, slot in some]
+        records["plan"] = np.frombuffer(b"".join([planned.plan for planned, _, _ in some]), PLAN)
+        host = torch.from_numpy(records.view(np.uint8)).pin_memory()
+        with torch.cuda.stream(stream):
+            there = host.to(stream.device, non_blocking=True)
+        columns, rows = (max(planned.grid[axis] for planned, _, _ in some) for axis in (0, 1))
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(address := ctypes.c_uint64(there.data_ptr())))
+        for first in range(0, len(some), _MOST_BLOCKS_DEEP):
+            address.value = there.data_ptr() + first * _PICTURE.itemsize
+            depth = min(len(some) - first, _MOST_BLOCKS_DEEP)
+            _run(
+                _kernel("convert_each", kind, dtype, stream.device.index),
+                (columns, rows, depth),
+                stream.cuda_stream,
+                arguments,
+            )
 
 
 class _Recent(threading.local):
@@ -150,11 +227,13 @@ def convert_surfaces(
                 raise ConfigurationError("surfaces that are converted at once differ in their layout")
             pictures[count], pictures[_MAX_PICTURES + count] = surface.pointer, start + position * step
             count += 1
-        error = cuda_driver().cuLaunchKernel(
-            launch.function, columns, rows, count, _THREADS, 1, 1, 0, stream, arguments, None
-        )
-        if error:
-            raise DecodeError(f"the conversion kernel cannot be launched: CUDA error {error}")
+        _run(launch.function, (columns, rows, count), stream, arguments)
+
+
+def _run(function: int, grid: tuple[int, int, int], stream: int, arguments: object) -> None:
+    error = cuda_driver().cuLaunchKernel(function, *grid, _THREADS, 1, 1, 0, stream, arguments, None)
+    if error:
+        raise DecodeError(f"the conversion kernel cannot be launched: CUDA error {error}")
 
 
 @lru_cache(4096)
@@ -169,19 +248,12 @@ def _launch(
     device: int,
 ) -> _Launch:
     """All of a launch but the two addresses: it is the same for all frames of a clip."""
-    plan = _plan(layout, color, rotation, mirrored, geometry, output, strides)
-    grid = (-(-int(plan["x"]["out_size"]) // int(plan["tile"])), -(-int(plan["y"]["out_size"]) // _ROWS))
-    kernel = load_kernel(
-        (Path(__file__).with_name("convert.cu"),),
-        f"convert<{_SAMPLES[layout.sample_bytes]}, {layout.subsampling[0]}, {layout.subsampling[1]}, "
-        f"{_FILTERS[geometry.interpolation, geometry.antialias][0]}, {_OUTPUTS[output.dtype]}>",
-        ("--std=c++17",),
-        device,
-    )
-    return _Launch(kernel, grid, plan, plan.ctypes.data)
+    plan = _tiled_plan(layout, color, rotation, mirrored, geometry, output, strides)
+    kernel = _kernel("convert", KernelKind.of(layout, geometry), output.dtype, device)
+    return _Launch(kernel, _grid(plan), plan, plan.ctypes.data)
 
 
-def _plan(
+def _tiled_plan(
     layout: SurfaceLayout,
     color: ColorSpec,
     rotation: int,
@@ -190,85 +262,24 @@ def _plan(
     output: OutputSpec,
     strides: tuple[int, int, int],
 ) -> npt.NDArray[np.void]:
-    """The kernel's argument ``Plan``, a structured array without dimensions."""
-    _check(layout)
-    view = source_view(geometry, rotation, mirrored, layout.height, layout.width)
-    m, b = _matrix(layout, color, output)
-    out, step_y, step_x = _oriented(view.window[2:], view.turns, view.flip, strides)
-    gain, bias = output.scale_shift()
-    if output.dtype == torch.uint8:  # the kernel truncates
-        gain, bias = gain * 255, bias + 0.5
-
-    plan = np.zeros((), _PLAN)
-    plan["out"], plan["out_c"], plan["out_y"], plan["out_x"] = out, strides[0], step_y, step_x
-    for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height"):
-        plan[name] = getattr(layout, name)
-    plan["y"], plan["x"] = _axis(view, 0, geometry), _axis(view, 1, geometry)
+    plan = conversion_plan(layout, color, rotation, mirrored, geometry, output, strides)
     plan["tile"] = _tile(plan["x"])
-    site_x, site_y = color.chroma_offset()
-    beside, below = _phases(layout.subsampling[0], site_x), _phases(layout.subsampling[1], site_y)
-    plan["beside_x"][: len(beside)] = beside
-    # In the kernel the second of two rows always has the next chroma row below it, though that may weigh nothing.
-    lead = 1 if len(below) == 2 else int((below > 0).sum())
-    below[: len(below) - lead] += 1
-    plan["lead_y"], plan["below_y"][: len(below)] = lead, below
-    plan["m"], plan["b"] = m.ravel() / 2.0**layout.code_shift, b
-    plan["gain"], plan["bias"] = gain, bias
     return plan
 
 
-def _check(layout: SurfaceLayout) -> None:
-    width, height, size = layout.width, layout.height, layout.sample_bytes
-    rows, columns = layout.chroma_size
-    last_chroma = (rows - 1) * layout.chroma_pitch + (columns - 1) * layout.chroma_step
-    if width < 1 or height < 1:
-        raise ConfigurationError(f"a surface cannot be of {width}×{height} pixels")
-    if layout.pitch < width or layout.chroma_pitch < columns * layout.chroma_step:
-        pitches = f"{layout.pitch} and {layout.chroma_pitch}"
-        raise ConfigurationError(f"pitch is {pitches} samples, which cannot be for {width}×{height} pixels")
-    if max(layout.pitch * height, max(layout.cb, layout.cr) + last_chroma) >= 2**31:
-        raise ConfigurationError(f"a surface of {width}×{height} pixels is larger than 2³¹ samples")
-    if size not in _SAMPLES or (layout.bit_depth == 8) != (size == 1) or not 8 <= layout.bit_depth <= 16:
-        raise ConfigurationError(f"bit_depth is {layout.bit_depth}, which cannot be for samples of {size} bytes")
-    if not 0 <= layout.code_shift <= 8 * size - layout.bit_depth:
-        raise ConfigurationError(f"code_shift is {layout.code_shift} for {layout.bit_depth} of {8 * size} bits")
+def _grid(plan: npt.NDArray[np.void]) -> tuple[int, int]:
+    """The blocks that a picture takes, in columns and rows."""
+    return -(-int(plan["x"]["out_size"]) // int(plan["tile"])), -(-int(plan["y"]["out_size"]) // _ROWS)
 
 
-def _matrix(
-    layout: SurfaceLayout, color: ColorSpec, output: OutputSpec
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """float64[3, 3] and float64[3]: from the codes of the three components to the output's, in [0, 1]."""
-    depth = layout.bit_depth
-    if output.color == "ycbcr":
-        if layout.model == "rgb" or (color.matrix == "identity" and layout.model == "ycbcr"):
-            raise UnsupportedError("an RGB picture has no Y'CbCr samples to give out")
-        m, b = np.eye(3) / (2**depth - 1), np.zeros(3)
-    elif layout.model == "rgb":
-        return ColorSpec("identity", True).rgb_from_codes(depth)
-    elif layout.model == "gray":  # any matrix: neutral chroma cancels what they differ in
-        m, b = ColorSpec("bt709", color.full_range).rgb_from_codes(depth)
-    elif color.matrix == "identity" and layout.subsampling != (0, 0):
-        raise ConfigurationError("matrix is 'identity', but the surface has subsampled chroma")
-    else:
-        return color.rgb_from_codes(depth)
-    if layout.model == "gray":
-        # The kernel reads luma in place of the chroma that is not there: its weight is nothing.
-        b += m[:, 1:].sum(1) * 2 ** (depth - 1)
-        m[:, 1:] = 0
-    return m, b
-
-
-def _axis(view: SourceView, axis: int, geometry: Geometry) -> npt.NDArray[np.void]:
-    """The kernel's ``Axis`` for rows (0) or columns (1)."""
-    scale = view.crop[axis + 2] / view.size[axis]
-    widening = max(scale, 1.0) if geometry.antialias else 1.0
-    result = np.zeros((), _AXIS)
-    result["start"], result["size"] = view.crop[axis], view.crop[axis + 2]
-    result["resized_start"], result["out_size"] = view.window[axis], view.window[axis + 2]
-    result["mirror"] = view.size[axis] - 1 if view.backward[axis] else -1
-    result["scale"], result["slope"] = scale, 1 / widening
-    result["support"] = widening * _FILTERS[geometry.interpolation, geometry.antialias][1]
-    return result
+def _kernel(function: str, kind: KernelKind, dtype: torch.dtype, device: int) -> int:
+    return load_kernel(
+        tuple(Path(__file__).with_name(name) for name in ("pixels.h", "convert.cu")),
+        f"{function}<{_SAMPLES[kind.sample_bytes]}, {kind.subsampling[0]}, {kind.subsampling[1]}, {kind.filter}, "
+        f"{_OUTPUTS[dtype]}>",
+        ("--std=c++17",),
+        device,
+    )
 
 
 def _tile(columns: npt.NDArray[np.void]) -> int:
@@ -277,41 +288,6 @@ def _tile(columns: npt.NDArray[np.void]) -> int:
     fitting = int((_CHUNK - 3 - 2 * columns["support"]) / columns["scale"]) + 1
     tiles = -(-out_size // min(max(fitting, 1), _MAX_TILE))
     return -(-out_size // tiles)
-
-
-def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:
-    """How far each of the luma samples that share a chroma sample lies after it, in distances of chroma samples.
-
-    Args:
-        halvings: log2 of how many share one.
-        site: of chroma, 0 at the first of them and 1 at the last.
-    """
-    count = 1 << halvings
-    return (np.arange(count) - site * (count - 1)) / count
-
-
-def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Offset of the first pixel of a resized picture in its slot, and steps to the next row and column.
-
-    Args:
-        size: (height, width) of the picture before it is turned.
-        turns: quarter turns clockwise.
-        flip: left to right, after turning.
-        strides: of the slot, elements.
-    """
-    height, width = size
-    _, down, right = strides
-    shown_width = height if turns % 2 else width
-    start = 0
-    if flip:
-        start, right = (shown_width - 1) * right, -right
-    if turns == 0:
-        return start, down, right
-    if turns == 1:  # rows run to the left, columns down
-        return start + (height - 1) * right, -right, down
-    if turns == 2:
-        return start + (height - 1) * down + (width - 1) * right, -down, -right
-    return start + (width - 1) * down, right, -down
 
 
 _Arguments = ctypes.c_void_p * 2

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -113,12 +115,29 @@ class _Converters:
         return converter
 
 
-class _PerThread(threading.local):
-    """A filter graph serves one thread at a time."""
+class FilterGraphs:
+    """Graphs that are kept. Each serves one thread at a time."""
 
     def __init__(self) -> None:
         self.repacker = lru_cache(4)(_make_graph)
         self.converters = _Converters()
+
+
+class _PerThread(threading.local):
+    """The graphs that a thread uses: its own, unless it was given others."""
+
+    def __init__(self) -> None:
+        self.graphs = FilterGraphs()
+
+
+@contextmanager
+def by_graphs(graphs: FilterGraphs) -> Iterator[None]:
+    """Convert by these graphs in the block, so that they go with whoever has them, not with the thread."""
+    before, _per_thread.graphs = _per_thread.graphs, graphs
+    try:
+        yield
+    finally:
+        _per_thread.graphs = before
 
 
 def part_of_frame(
@@ -216,7 +235,7 @@ def _from_ycbcr(frame: av.VideoFrame, frame_format: str, box: Box, target: _Targ
         luma = np.multiply(luma, 257, dtype=np.uint16)
         cb, cr = (np.maximum(np.multiply(plane, 257, dtype=np.uint16), 128) - 128 for plane in (cb, cr))
     rows, columns = -(-cb.shape[0] * step_y // _ROW_BLOCK) * _ROW_BLOCK, -(-cb.shape[1] * step_x // _BLOCK) * _BLOCK
-    graph, staging, staged = _per_thread.converters.get(name, rows, columns, target)
+    graph, staging, staged = _per_thread.graphs.converters.get(name, rows, columns, target)
     for plane, part in zip(staged, (luma, cb, cr), strict=True):
         _fill(plane, part)
     graph.vpush(staging)
@@ -263,7 +282,7 @@ def _repack(frame: av.VideoFrame, name: str) -> av.VideoFrame:
     if frame.format.name == name:
         return frame
     filters = (("setparams", _NO_COLORS), ("scale", _SCALER), ("format", name))
-    graph = _per_thread.repacker(frame.format.name, frame.height, frame.width, filters)
+    graph = _per_thread.graphs.repacker(frame.format.name, frame.height, frame.width, filters)
     graph.vpush(frame)
     return graph.vpull()
 

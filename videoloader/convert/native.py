@@ -1,0 +1,156 @@
+"""Conversion on the CPU by native code (``convert.cpp``), where it was compiled when the package was installed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import NamedTuple
+
+import av
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert.plan import FILTERS, PLAN, conversion_plan
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
+from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
+
+# As in pixels.h and convert.cpp.
+_FILTER_NUMBERS = {"LINEAR": 0, "CUBIC": 1, "CUBIC_EDGES": 2, "NEAREST": 3}
+_OUTPUTS = {torch.uint8: 0, torch.float16: 1, torch.bfloat16: 2, torch.float32: 3}
+
+
+class _Kind(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int) for name in ("sample_bytes", "halvings_x", "halvings_y", "filter", "output")]
+
+
+class _Picture(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("y", "cb", "cr", "slot")]
+
+
+class HostSurface(NamedTuple):
+    """A decoded picture in memory, with planes of its own.
+
+    Attributes:
+        planes: addresses of the first sample of Y, Cb and Cr; or of G, B and R.
+        layout: where the others are; its ``cb`` and ``cr`` mean nothing.
+        owner: whatever keeps the memory alive.
+    """
+
+    planes: tuple[int, int, int]
+    layout: SurfaceLayout
+    owner: object
+
+
+class _Call(NamedTuple):
+    plan: npt.NDArray[np.void]
+    plan_address: int
+    kind: _Kind
+
+
+class _Recent(threading.local):
+    """The call that a thread made last, and of what: the same objects picture after picture."""
+
+    key: object = None
+    call: _Call
+
+
+@cache
+def native_code() -> ctypes.CDLL | None:
+    """The library; None where it was not compiled, not for this processor, or is turned off: ``VIDEOLOADER_NATIVE=0``.
+
+    Calls let go of Python's lock.
+    """
+    files = [Path(__file__).with_name(f"_native{suffix}") for suffix in EXTENSION_SUFFIXES]
+    found = next((file for file in files if file.exists()), None)
+    if found is None or os.environ.get("VIDEOLOADER_NATIVE") == "0":
+        return None
+    library = ctypes.CDLL(str(found))
+    suits = getattr(library, "videoloader_suits", None)  # other sources may have been compiled
+    return library if suits and suits(PLAN.itemsize) else None
+
+
+def host_surface(frame: av.VideoFrame) -> HostSurface | None:
+    """A decoded frame as it lies in memory.
+
+    Returns:
+        None where native code does not take it: there is none, or the pixel format is packed, with a palette,
+        big-endian, of floats, or on a GPU, or the rows lie bottom up.
+    """
+    pixels = pixel_format(frame.format.name)
+    if pixels is None or native_code() is None:
+        return None
+    planes = frame.planes[: pixels.planes]  # alpha comes last
+    pitches = tuple([plane.line_size for plane in planes])
+    if min(pitches) <= 0 or pitches[-1] != pitches[min(1, len(planes) - 1)]:
+        return None
+    layout, _ = planes_layout(pixels, frame.width, frame.height, pitches)
+    y = planes[0].buffer_ptr
+    if pixels.planes == 3:
+        return HostSurface((y, planes[1].buffer_ptr, planes[2].buffer_ptr), layout, frame)
+    if pixels.planes == 1:
+        return HostSurface((y, y, y), layout, frame)
+    first, second = planes[1].buffer_ptr, planes[1].buffer_ptr + layout.sample_bytes
+    return HostSurface((y, second, first) if pixels.swapped else (y, first, second), layout, frame)
+
+
+def convert_host_surfaces(
+    surfaces: Sequence[HostSurface],
+    color: ColorSpec,
+    rotation: int,
+    mirrored: bool,
+    geometry: Geometry,
+    output: OutputSpec,
+    slots: torch.Tensor,
+    positions: Sequence[int],
+) -> None:
+    """``convert_surfaces`` for pictures in memory, in one call, with the same arithmetic in the same order.
+
+    Args:
+        surfaces: of one layout.
+        slots: [N, 3, H, W] on the CPU, with ``output.dtype`` and pictures of ``geometry.picture_size``, any strides.
+        positions: which of them is each surface's.
+
+    Raises:
+        ConfigurationError: the crop reaches outside the pictures, or the matrix is identity and chroma is subsampled.
+        UnsupportedError: Y'CbCr is wanted of an RGB picture.
+        MemoryError: there is no memory for some rows of floats.
+    """
+    step, *strides = slots.stride()
+    key = (surfaces[0].layout, color, rotation, mirrored, geometry, output, strides)
+    if key != _recent.key:
+        _recent.call = _call(surfaces[0].layout, color, rotation, mirrored, geometry, output, tuple(strides))
+        _recent.key = key
+    call, library = _recent.call, native_code()
+    assert library is not None
+    start, step = slots.data_ptr(), step * slots.element_size()
+    pictures = (_Picture * len(surfaces))(
+        *[_Picture(*surface.planes, start + at * step) for surface, at in zip(surfaces, positions, strict=True)]
+    )
+    plan = ctypes.c_void_p(call.plan_address)
+    if not library.videoloader_convert(plan, ctypes.byref(call.kind), pictures, len(surfaces)):
+        raise MemoryError("no memory for the conversion of pictures")
+
+
+@lru_cache(4096)
+def _call(
+    layout: SurfaceLayout,
+    color: ColorSpec,
+    rotation: int,
+    mirrored: bool,
+    geometry: Geometry,
+    output: OutputSpec,
+    strides: tuple[int, int, int],
+) -> _Call:
+    plan = conversion_plan(layout, color, rotation, mirrored, geometry, output, strides)
+    number = _FILTER_NUMBERS[FILTERS[geometry.interpolation, geometry.antialias][0]]
+    kind = _Kind(layout.sample_bytes, *layout.subsampling, number, _OUTPUTS[output.dtype])
+    return _Call(plan, plan.ctypes.data, kind)
+
+
+_recent = _Recent()

@@ -1,0 +1,149 @@
+// The arithmetic of pixels, read by CUDA (convert.cu) and by C++ (convert.cpp) alike.
+//
+// Source samples are codes; the matrix `m` and offset `b` turn them into RGB in [0, 1]. A code that stands s bits
+// up in its sample is 2^s times larger, which the matrix has divided out. Other colour models are other matrices.
+
+#ifdef __CUDACC__
+#define PIXELS __device__ inline
+PIXELS float fused(float a, float b, float c) { return a * b + c; }  // nvcc makes one operation of it
+PIXELS float saturated(float x) { return __saturatef(x); }
+PIXELS unsigned bits_of(float x) { return __float_as_uint(x); }
+#else
+#include <cmath>
+#include <cstring>
+#define PIXELS [[gnu::always_inline]] inline
+// a * b + c, rounded once. What is not written so is rounded twice: -ffp-contract=off.
+PIXELS float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+PIXELS float saturated(float x) {
+    x = x > 0.0f ? x : 0.0f;
+    return x < 1.0f ? x : 1.0f;
+}
+PIXELS unsigned bits_of(float x) {
+    unsigned bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+PIXELS int min(int a, int b) { return a < b ? a : b; }
+PIXELS int max(int a, int b) { return a > b ? a : b; }
+#endif
+
+enum Filter { LINEAR, CUBIC, CUBIC_EDGES, NEAREST };
+
+// Rows or columns: what is resized, and how.
+struct Axis {
+    int start, size;               // the crop
+    int resized_start, out_size;   // what is put out of that to which the crop is resized
+    int mirror;                    // nearest: last pixel of that, if the picture is shown from its far end; else -1
+    float scale, support, slope;   // source pixels for an output pixel, on each side of it, and weight lost per pixel
+};
+
+struct Plan {
+    long long out, out_c, out_y, out_x;   // slot: of the first element and between neighbours, elements
+    int pitch, chroma_pitch, chroma_step; // samples
+    int cb, cr;                           // from the first luma sample to the first of each chroma, samples
+    int width, height;                    // of the whole picture: chroma is interpolated across the crop's border
+    int tile;                             // output columns of a block
+    int lead_y;                           // luma rows that have the next chroma row below them, of four that share one
+    Axis x, y;
+    float beside_x[4];                    // by luma column: weight of the chroma sample before (negative) or after
+    float below_y[4];                     // by luma row: weight of the lower of the two chroma rows around it
+    float m[9], b[3];                     // row by row: R, G, B from Y, Cb, Cr
+    float gain[3], bias[3];               // output = RGB * gain + bias
+};
+
+// Keys, "Cubic convolution interpolation for digital image processing" (1981), with his parameter a.
+PIXELS float cubic(float x, float a) {
+    x = fabsf(x);
+    if (x < 1.0f) return ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f;
+    return x < 2.0f ? (((x - 5.0f) * x + 8.0f) * x - 4.0f) * a : 0.0f;
+}
+
+// The source pixels of an output pixel and their weights, not yet normalised, as PyTorch's `interpolate` has them.
+// LINEAR and CUBIC are cut off at the border (for LINEAR without antialias that equals repeating the edge);
+// CUBIC_EDGES repeats the edge, whose pixel gets the weights of the two beyond it.
+template <Filter FILTER>
+struct Taps {
+    int first, last, edge;
+    float center, slope;
+
+    PIXELS Taps(int output, const Axis &axis) {
+        edge = axis.size - 1;
+        slope = axis.slope;
+        if constexpr (FILTER == NEAREST) {
+            const bool mirrored = axis.mirror >= 0;
+            const int pixel = min(int((mirrored ? axis.mirror - output : output) * axis.scale), edge);
+            first = mirrored ? edge - pixel : pixel;
+            last = first + 1;
+        } else {
+            center = axis.scale * (output + 0.5f);
+            first = max(int(center - axis.support + 0.5f), 0);
+            last = min(int(center + axis.support + 0.5f), axis.size);
+        }
+    }
+
+    PIXELS float weight(int i) const {
+        if constexpr (FILTER == NEAREST) {
+            return i == first ? 1.0f : 0.0f;
+        } else {
+            const float distance = i + 0.5f - center;
+            if constexpr (FILTER == LINEAR) return fmaxf(1.0f - fabsf(distance * slope), 0.0f);
+            if constexpr (FILTER == CUBIC) return cubic(distance * slope, -0.5f);
+            float sum = cubic(distance, -0.75f);
+            if (i == 0) sum += cubic(distance - 1.0f, -0.75f) + cubic(distance - 2.0f, -0.75f);
+            if (i == edge) sum += cubic(distance + 1.0f, -0.75f) + cubic(distance + 2.0f, -0.75f);
+            return sum;
+        }
+    }
+};
+
+struct Rgb {
+    float r, g, b;
+};
+
+PIXELS Rgb scaled(Rgb a, float f) { return {a.r * f, a.g * f, a.b * f}; }
+
+PIXELS Rgb saturated(Rgb a) { return {saturated(a.r), saturated(a.g), saturated(a.b)}; }
+
+PIXELS Rgb mix(Rgb a, Rgb b, float t) {
+    return {fused(b.r - a.r, t, a.r), fused(b.g - a.g, t, a.g), fused(b.b - a.b, t, a.b)};
+}
+
+// All that chroma adds to R, G and B. It is linear, so it may be interpolated in place of Cb and Cr.
+PIXELS Rgb chroma_part(const Plan &p, float cb, float cr) {
+    return {
+        fused(p.m[1], cb, p.m[2] * cr) + p.b[0], fused(p.m[4], cb, p.m[5] * cr) + p.b[1],
+        fused(p.m[7], cb, p.m[8] * cr) + p.b[2]};
+}
+
+PIXELS Rgb convert_pixel(const Plan &p, float y, Rgb chroma) {
+    return saturated({fused(p.m[0], y, chroma.r), fused(p.m[3], y, chroma.g), fused(p.m[6], y, chroma.b)});
+}
+
+// Half precision by its bits, so that no header is needed.
+struct Half {
+    unsigned short bits;
+};
+
+struct BFloat16 {
+    unsigned short bits;
+};
+
+PIXELS void store(unsigned char *out, float value) { *out = (unsigned char)value; }
+PIXELS void store(float *out, float value) { *out = value; }
+PIXELS void store(Half *out, float value) {
+#ifdef __CUDACC__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out->bits) : "f"(value));
+#else
+    // Below 2^-14 the sum with 0.5 has the bits of half precision at its end; above, 13 bits are rounded off.
+    const unsigned bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+    const unsigned small = bits_of(std::fabs(value) + 0.5f) - 0x3f000000;
+    const unsigned large = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    const unsigned finite = magnitude < 0x38800000 ? small : large;
+    out->bits = (unsigned short)(sign | (magnitude < 0x47800000 ? finite : 0x7c00));
+#endif
+}
+// To nearest, ties to even, by hand: the instruction for it came with compute capability 8.0.
+PIXELS void store(BFloat16 *out, float value) {
+    const unsigned bits = bits_of(value);
+    out->bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}

@@ -1,0 +1,164 @@
+"""What a conversion of pictures is, in numbers: what the CUDA kernel and the CPU's native code are given."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, SourceView, source_view
+from videoloader.convert.surface import SurfaceLayout
+from videoloader.errors import ConfigurationError, UnsupportedError
+
+SAMPLE_BYTES = (1, 2)
+# By interpolation and antialias: the kernel's filter, and its reach where the picture does not get smaller, pixels.
+FILTERS = {
+    ("bilinear", True): ("LINEAR", 1), ("bilinear", False): ("LINEAR", 1), ("bicubic", True): ("CUBIC", 2),
+    ("bicubic", False): ("CUBIC_EDGES", 2), ("nearest", True): ("NEAREST", 1), ("nearest", False): ("NEAREST", 1),
+}  # fmt: skip
+
+# As in pixels.h.
+AXIS = np.dtype(
+    [
+        *((name, np.int32) for name in ("start", "size", "resized_start", "out_size", "mirror")),
+        *((name, np.float32) for name in ("scale", "support", "slope")),
+    ]
+)
+PLAN = np.dtype(
+    [
+        *((name, np.int64) for name in ("out", "out_c", "out_y", "out_x")),
+        *((name, np.int32) for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height")),
+        *((name, np.int32) for name in ("tile", "lead_y")),
+        ("x", AXIS), ("y", AXIS), ("beside_x", np.float32, 4), ("below_y", np.float32, 4),
+        ("m", np.float32, 9), ("b", np.float32, 3), ("gain", np.float32, 3), ("bias", np.float32, 3),
+    ],
+    align=True,
+)  # fmt: skip
+
+
+def conversion_plan(
+    layout: SurfaceLayout,
+    color: ColorSpec,
+    rotation: int,
+    mirrored: bool,
+    geometry: Geometry,
+    output: OutputSpec,
+    strides: tuple[int, int, int],
+) -> npt.NDArray[np.void]:
+    """The argument ``Plan``, a structured array without dimensions; ``tile`` is left open.
+
+    Raises:
+        ConfigurationError, UnsupportedError: see ``convert_surface``.
+    """
+    _check(layout)
+    view = source_view(geometry, rotation, mirrored, layout.height, layout.width)
+    m, b = _matrix(layout, color, output)
+    out, step_y, step_x = _oriented(view.window[2:], view.turns, view.flip, strides)
+    gain, bias = output.scale_shift()
+    if output.dtype == torch.uint8:  # both truncate
+        gain, bias = gain * 255, bias + 0.5
+
+    plan = np.zeros((), PLAN)
+    plan["out"], plan["out_c"], plan["out_y"], plan["out_x"] = out, strides[0], step_y, step_x
+    for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height"):
+        plan[name] = getattr(layout, name)
+    plan["y"], plan["x"] = _axis(view, 0, geometry), _axis(view, 1, geometry)
+    site_x, site_y = color.chroma_offset()
+    beside, below = _phases(layout.subsampling[0], site_x), _phases(layout.subsampling[1], site_y)
+    plan["beside_x"][: len(beside)] = beside
+    # In the kernel the second of two rows always has the next chroma row below it, though that may weigh nothing.
+    lead = 1 if len(below) == 2 else int((below > 0).sum())
+    below[: len(below) - lead] += 1
+    plan["lead_y"], plan["below_y"][: len(below)] = lead, below
+    plan["m"], plan["b"] = m.ravel() / 2.0**layout.code_shift, b
+    plan["gain"], plan["bias"] = gain, bias
+    return plan
+
+
+def _check(layout: SurfaceLayout) -> None:
+    width, height, size = layout.width, layout.height, layout.sample_bytes
+    rows, columns = layout.chroma_size
+    last_chroma = (rows - 1) * layout.chroma_pitch + (columns - 1) * layout.chroma_step
+    if width < 1 or height < 1:
+        raise ConfigurationError(f"a surface cannot be of {width}×{height} pixels")
+    if layout.pitch < width or layout.chroma_pitch < columns * layout.chroma_step:
+        pitches = f"{layout.pitch} and {layout.chroma_pitch}"
+        raise ConfigurationError(f"pitch is {pitches} samples, which cannot be for {width}×{height} pixels")
+    if max(layout.pitch * height, max(layout.cb, layout.cr) + last_chroma) >= 2**31:
+        raise ConfigurationError(f"a surface of {width}×{height} pixels is larger than 2³¹ samples")
+    if size not in SAMPLE_BYTES or (layout.bit_depth == 8) != (size == 1) or not 8 <= layout.bit_depth <= 16:
+        raise ConfigurationError(f"bit_depth is {layout.bit_depth}, which cannot be for samples of {size} bytes")
+    if not 0 <= layout.code_shift <= 8 * size - layout.bit_depth:
+        raise ConfigurationError(f"code_shift is {layout.code_shift} for {layout.bit_depth} of {8 * size} bits")
+
+
+def _matrix(
+    layout: SurfaceLayout, color: ColorSpec, output: OutputSpec
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """float64[3, 3] and float64[3]: from the codes of the three components to the output's, in [0, 1]."""
+    depth = layout.bit_depth
+    if output.color == "ycbcr":
+        if layout.model == "rgb" or (color.matrix == "identity" and layout.model == "ycbcr"):
+            raise UnsupportedError("color is 'ycbcr', but an RGB picture has no Y'CbCr samples")
+        m, b = np.eye(3) / (2**depth - 1), np.zeros(3)
+    elif layout.model == "rgb":
+        return ColorSpec("identity", True).rgb_from_codes(depth)
+    elif layout.model == "gray":  # any matrix: neutral chroma cancels what they differ in
+        m, b = ColorSpec("bt709", color.full_range).rgb_from_codes(depth)
+    elif color.matrix == "identity" and layout.subsampling != (0, 0):
+        raise ConfigurationError("matrix is 'identity', but the surface has subsampled chroma")
+    else:
+        return color.rgb_from_codes(depth)
+    if layout.model == "gray":
+        # The kernel reads luma in place of the chroma that is not there: its weight is nothing.
+        b += m[:, 1:].sum(1) * 2 ** (depth - 1)
+        m[:, 1:] = 0
+    return m, b
+
+
+def _axis(view: SourceView, axis: int, geometry: Geometry) -> npt.NDArray[np.void]:
+    """The kernel's ``Axis`` for rows (0) or columns (1)."""
+    scale = view.crop[axis + 2] / view.size[axis]
+    widening = max(scale, 1.0) if geometry.antialias else 1.0
+    result = np.zeros((), AXIS)
+    result["start"], result["size"] = view.crop[axis], view.crop[axis + 2]
+    result["resized_start"], result["out_size"] = view.window[axis], view.window[axis + 2]
+    result["mirror"] = view.size[axis] - 1 if view.backward[axis] else -1
+    result["scale"], result["slope"] = scale, 1 / widening
+    result["support"] = widening * FILTERS[geometry.interpolation, geometry.antialias][1]
+    return result
+
+
+def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:
+    """How far each of the luma samples that share a chroma sample lies after it, in distances of chroma samples.
+
+    Args:
+        halvings: log2 of how many share one.
+        site: of chroma, 0 at the first of them and 1 at the last.
+    """
+    count = 1 << halvings
+    return (np.arange(count) - site * (count - 1)) / count
+
+
+def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Offset of the first pixel of a resized picture in its slot, and steps to the next row and column.
+
+    Args:
+        size: (height, width) of the picture before it is turned.
+        turns: quarter turns clockwise.
+        flip: left to right, after turning.
+        strides: of the slot, elements.
+    """
+    height, width = size
+    _, down, right = strides
+    shown_width = height if turns % 2 else width
+    start = 0
+    if flip:
+        start, right = (shown_width - 1) * right, -right
+    if turns == 0:
+        return start, down, right
+    if turns == 1:  # rows run to the left, columns down
+        return start + (height - 1) * right, -right, down
+    if turns == 2:
+        return start + (height - 1) * down + (width - 1) * right, -down, -right
+    return start + (width - 1) * down, right, -down
