@@ -2,6 +2,7 @@
 
 from videoloader.indexing.build import build_index
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.limits import Limits, set_limits
 from videoloader.indexing.sources import (
     IMAGE_EXTENSIONS,
     ByteSource,
@@ -26,6 +27,7 @@ __all__ = [
     "FileSource",
     "FolderSource",
     "IndexStore",
+    "Limits",
     "LmdbSource",
     "MemorySource",
     "Openable",
@@ -36,5 +38,6 @@ __all__ = [
     "build_index",
     "build_store",
     "open_source",
+    "set_limits",
     "torchcodec_frame_mappings",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 
 from videoloader.argument_names import tells_of_arguments
@@ -14,6 +15,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.keyframes import with_sure_keyframes
 from videoloader.indexing.libav import best_video_stream, index_by_demuxing
+from videoloader.indexing.limits import check_picture, decoding_budget
 from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
@@ -36,8 +38,6 @@ INDEXER_VERSION = 7
 
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
-# Pixels: about what libavcodec allows. Tables that tell of more are damaged, and nothing must be allocated by them.
-_LARGEST_PICTURE = 1 << 28
 
 
 @tells_of_arguments
@@ -65,28 +65,33 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
         SourceError: the file is missing, unreadable or empty.
         StaleIndexError: it was written to meanwhile.
         IndexingError: its tables are damaged or it is cut off.
-        UnsupportedError: it holds no video, or one that nothing here can decode.
+        UnsupportedError: it holds no video, or one that nothing here can decode, or takes more than ``Limits``.
         ConfigurationError: it has no such video stream; the message lists those it has.
 
-    Example:
+    Examples:
         >>> index = build_index("clip.mp4")
         >>> len(index), index.average_fps
         (300, 25.0)
     """
     opened = choose_stream(open_source(source), stream_index)
+    with decoding_budget(opened.name):
+        return _build(opened)
+
+
+def _build(opened: ByteSource) -> VideoIndex:
     wanted = best_video_stream(opened) if isinstance(opened, StreamSource) else None
     try:
         index = _index_by_tables(opened)
     except VideoLoaderError:
         raise
-    except (IndexError, ValueError, OverflowError) as error:
+    except (IndexError, ValueError, OverflowError, struct.error) as error:
         # A number that no table can hold, or a box too short for what should be in it.
         raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
     if index is None or wanted not in (None, index.stream.stream_number):
         index = index_by_demuxing(opened)
     if index.stream.encrypted:
         warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
-    else:
+    elif index.container != "images":  # whose headers tell all
         switches = config_switches(index)
         brought: dict[int, list[bytes]] = {}
         if index.byte_ranges and index.keys_from == "container":
@@ -105,8 +110,9 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
     if not len(index):
         raise UnsupportedError("has no frame to show", opened.name)
     width, height = index.stream.width, index.stream.height
-    if min(width, height) < 1 or width * height > _LARGEST_PICTURE:
+    if min(width, height) < 1:
         raise UnsupportedError(f"has pictures of {width}×{height} pixels", opened.name)
+    check_picture(width, height, opened.name)
     return index
 
 

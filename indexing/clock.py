@@ -23,7 +23,7 @@ def rising_clock(pts: npt.NDArray[np.int64], usual: int) -> npt.NDArray[np.int64
     Returns:
         int64[N]; ``pts`` itself where it never falls.
 
-    Example:
+    Examples:
         >>> rising_clock(np.array([4, 6, 8, 0, 2, 6, 4, 8, 10, 12]), 2).tolist()
         [4, 6, 8, 10, 12, 16, 16, 18, 20, 22]
     """

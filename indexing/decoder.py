@@ -14,6 +14,7 @@ import numpy as np
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.bitstream.picture import configs_not_cut
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.limits import count_decoded_packet, current_limits
 
 if TYPE_CHECKING:
     from av.packet import PktSideDataT
@@ -44,7 +45,7 @@ def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
 
 
 def open_decoder(
-    index: VideoIndex, start: int, threads: int = 1, *, strict: bool = False
+    index: VideoIndex, start: int, threads: int = 1, *, strict: bool = False, holds_back: bool = False
 ) -> av.video.codeccontext.VideoCodecContext:
     """A decoder for the packets from one of them on.
 
@@ -54,6 +55,8 @@ def open_decoder(
         threads: that it may use. More than one hold frames back, and must have ended before the process is forked.
         strict: make damage an error where that can be, also what libavcodec else replaces without a mark: pictures that
             are referred to and missing, for example. Where there is no error, pictures are the same.
+        holds_back: keep pictures of H.264 as long as can be. All come out, and the same; but each is decoded into
+            other memory, and what is taken from there without having been written before is something else.
 
     Raises:
         UnsupportedError: there is no decoder for the codec.
@@ -67,12 +70,12 @@ def open_decoder(
     context.extradata = stream.codec_configs[index.packet_config[start]] or None
     context.thread_count = threads
     context.thread_type = "AUTO"
-    options = {}
+    options = {"max_pixels": str(current_limits().picture_pixels)}
     if stream.codec == "h264":
         # Streams that do not state their reorder depth start at zero and would lose the first frames
         # that come out of order. With threads a picture given out before it is decoded lacks its mark of damage: it
         # must stay until each thread has begun another one.
-        held_back = stream.reorder_depth + (threads if threads > 1 else 0)
+        held_back = _DEEPEST_H264_REORDERING if holds_back else stream.reorder_depth + (threads if threads > 1 else 0)
         options["has_b_frames"] = str(min(held_back, _DEEPEST_H264_REORDERING))
     if strict:
         options["err_detect"] = "explode"
@@ -127,10 +130,15 @@ def _attach(
     """Put what is in force with a configuration beside a packet, unless the decoder has it from the packet before."""
     content = contents[config] if contents else b""
     if content and (before is None or contents[before] != content):
-        number = av.packet.packet_sidedata_type_from_literal(kind)
-        beside = av.packet.PacketSideData(number, len(content))  # type: ignore[call-arg]  # its stub has no constructor
-        beside.update(content)
-        packet.set_sidedata(beside)
+        put_beside(packet, kind, content)
+
+
+def put_beside(packet: av.packet.Packet[Any], kind: PktSideDataT, content: bytes) -> None:
+    """Give a packet side data of one kind."""
+    number = av.packet.packet_sidedata_type_from_literal(kind)
+    beside = av.packet.PacketSideData(number, len(content))  # type: ignore[call-arg]  # its stub has no constructor
+    beside.update(content)
+    packet.set_sidedata(beside)
 
 
 class FreshDecoder:
@@ -149,6 +157,7 @@ class FreshDecoder:
 
     def frames(self, number: int, data: bytes) -> list[av.VideoFrame] | None:
         """What comes out after a packet; None where it does not decode."""
+        count_decoded_packet()
         packet = make_packet(self._index, data, number, self._previous)
         self._previous = number
         return decode_if_sound(self._context, packet)

@@ -14,6 +14,7 @@ import av.error
 import av.format
 
 from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.indexing.limits import current_limits
 from videoloader.indexing.sources import ByteSource, StreamSource
 
 # What libavformat reads at a time. Each read is a call into Python; longer ones cost more than they save at a jump.
@@ -26,6 +27,9 @@ _OPEN_OTHERS = frozenset([
 ])  # fmt: skip
 _EXTENSION = re.compile(r".\.([a-z0-9]{1,12})", re.IGNORECASE)
 _HEAD_SIZE = 64 << 10
+# Options of decoders whose pictures nobody looks at. Which of them come out, and when, is the same; but to conceal what
+# damage has left of a picture takes ten times as long as all else, and a picture can be as short as nine bytes.
+UNCONCEALED = {"ec": "0"}
 _LISTS = {
     "an HLS playlist": (re.compile(rb"(?:\xef\xbb\xbf)?\s*#EXTM3U"), "x.m3u8"),
     "a list of files for FFmpeg (ffconcat)": (re.compile(rb"\s*ffconcat version"), "x.ffconcat"),
@@ -69,8 +73,12 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
         SourceError: the source cannot be read.
     """
     options = {"protocol_whitelist": "", "format_whitelist": _whole_formats()}
+    # Libavformat decodes some packets to describe a stream.
+    probing = {"max_pixels": str(current_limits().picture_pixels), **UNCONCEALED}
     try:
-        container = av.open(_Input(source), container_options=options, buffer_size=_BUFFER_SIZE, **_LENIENT_METADATA)
+        container = av.open(
+            _Input(source), options=probing, container_options=options, buffer_size=_BUFFER_SIZE, **_LENIENT_METADATA
+        )
     except av.error.FFmpegError as error:
         _refuse_lists(source)
         raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None

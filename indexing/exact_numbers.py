@@ -21,7 +21,7 @@ def exact(name: str, value: Any) -> Fraction:
     Raises:
         ConfigurationError: it is no finite number.
 
-    Example:
+    Examples:
         >>> exact("seconds", 0.12)
         Fraction(3, 25)
     """
@@ -46,7 +46,7 @@ def exact_rate(value: Any) -> Fraction:
     Raises:
         ConfigurationError: it is no positive finite number.
 
-    Example:
+    Examples:
         >>> exact_rate(29.97), exact_rate(12.5)
         (Fraction(30000, 1001), Fraction(25, 2))
     """

@@ -207,7 +207,7 @@ class VideoIndex:
         Raises:
             ConfigurationError: it is neither.
 
-        Example:
+        Examples:
             >>> raw = index.with_times("pts").timestamps
             >>> float(raw[0] - index.timestamps[0]) == index.start_time / 1e6
             True

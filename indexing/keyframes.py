@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import av
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +20,7 @@ from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import read_packet
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.pictures import digest_of
+from videoloader.indexing.pictures import are_same
 from videoloader.indexing.sources import ByteSource
 
 # How often a stream is decoded with fewer keyframes, before it gets none but its first packet.
@@ -28,8 +29,8 @@ _MOST_ROUNDS = 2
 _JPEG_HEAD = 4 << 10
 _NO_TABLES = JpegTables(False, False, False)
 
-# What becomes of a packet: the number and digest of its picture, nothing, or None where it does not decode.
-_Outcome = list[tuple[int | None, bytes]] | None
+# What becomes of a packet: its picture, nothing, or None where it does not decode.
+_Outcome = list[av.VideoFrame] | None
 
 
 def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
@@ -137,14 +138,14 @@ def _compare_starts(
                 key[tried.start] = True
                 proven = tried
             tried = FreshDecoder(index, number)
-        truth = _outcome(whole, number, data)
-        if truth and any(packet != number for packet, _ in truth):
+        truth = whole.frames(number, data)
+        if truth and any(picture.pts != number for picture in truth):
             return numbers == 0, False  # it holds pictures back, so that no packet is its picture's own
-        if proven is not None and _outcome(proven, number, data) != truth:
+        if proven is not None and not _same(proven.frames(number, data), truth):
             key[proven.start] = False
             undecided = number + 1 if tried is None else tried.start
             return key | (claimed & (numbers >= undecided)), True
-        if tried is not None and _outcome(tried, number, data) != truth:
+        if tried is not None and not _same(tried.frames(number, data), truth):
             tried = None
     if tried is not None:
         key[tried.start] = True
@@ -154,12 +155,16 @@ def _compare_starts(
 def _marks_matter(index: VideoIndex, other: VideoIndex, source: ByteSource) -> bool:
     """Whether the decoder makes other pictures of the packets where other ones are marked as keyframes."""
     decoder, other_decoder = FreshDecoder(index, 0), FreshDecoder(other, 0)
-    return any(
-        _outcome(decoder, number, data) != _outcome(other_decoder, number, data)
+    return not all(
+        _same(decoder.frames(number, data), other_decoder.frames(number, data))
         for number, data in enumerate(_payloads(index, source))
     )
 
 
-def _outcome(decoder: FreshDecoder, number: int, data: bytes) -> _Outcome:
-    frames = decoder.frames(number, data)
-    return None if frames is None else [(frame.pts, digest_of(frame)) for frame in frames]
+def _same(one: _Outcome, other: _Outcome) -> bool:
+    """Whether the same has become of a packet in two decoders."""
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(
+        picture.pts == again.pts and are_same(picture, again) for picture, again in zip(one, other, strict=True)
+    )

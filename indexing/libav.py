@@ -26,8 +26,9 @@ from videoloader.indexing.bitstream.picture import cut_by_container, picture_for
 from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
 from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
-from videoloader.indexing.demuxer import open_demuxer
+from videoloader.indexing.demuxer import UNCONCEALED, open_demuxer
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.limits import check_picture, count_decoded_packet, current_limits
 from videoloader.indexing.packet_times import packet_times, presentation_times
 from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.setups import Setups
@@ -91,7 +92,7 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
 
     Raises:
         IndexingError: libavformat does not recognise the file.
-        UnsupportedError: no video stream, no decoder for it, or a list of other files.
+        UnsupportedError: no video stream, no decoder for it, a list of other files, or pictures that are too large.
         ConfigurationError: the stream of a ``StreamSource`` is no video.
     """
     try:
@@ -100,8 +101,10 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
             if stream is None or stream.codec_context is None:
                 raise UnsupportedError("has no video stream that can be decoded", source.name)
             assert isinstance(stream, av.video.stream.VideoStream)
+            check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
             # Frame threads hold frames back and, on damaged files, may never return.
             stream.codec_context.thread_count = 1
+            stream.codec_context.options = {"max_pixels": str(current_limits().picture_pixels)}
             yield container, stream
     except IndexError:
         # PyAV knows only the streams that were there when it opened the file.
@@ -352,6 +355,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
     """
     with open_video(source) as (container, stream):
         packets = _Packets(container, stream, source)
+        stream.codec_context.options = stream.codec_context.options | UNCONCEALED
         frames: list[int] = []
         times: list[int | None] = []
         marked = packets.codec in WELL_KNOWN_CODECS or packets.codec in MARKED_BY_DECODER
@@ -366,6 +370,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                 packets.add(packet, bytes(packet))
                 packets.key.append(not marked and (packet.is_keyframe or packets.starts[-1] is True))
                 packet.pts = number
+            count_decoded_packet()
             try:
                 for frame in packet.decode():
                     assert isinstance(frame, av.VideoFrame)

@@ -13,6 +13,7 @@ from videoloader.indexing.bitstream.random_access import is_skipped_leading
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet
+from videoloader.indexing.limits import count_decoded_packet
 from videoloader.indexing.sources import ByteSource
 
 # Most packets show what they are at once.
@@ -97,6 +98,7 @@ def _decode_until(index: VideoIndex, source: ByteSource, last_pts: int) -> set[i
             fed += len(data)
             if fed > source.size:
                 raise IndexingError(f"its first {number + 1} packets are more bytes than the file has", index.source)
+            count_decoded_packet()
             frames = context.decode(make_packet(index, data, number, number - 1 if number else None))
             numbers = [frame.pts for frame in frames if frame.pts is not None]
             came_out.update(numbers)

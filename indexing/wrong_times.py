@@ -22,6 +22,7 @@ from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet
+from videoloader.indexing.limits import count_decoded_packet
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -274,6 +275,7 @@ def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: 
             fed += len(data)
             if fed > source.size:
                 break
+            count_decoded_packet()
             packet = make_packet(index, data, number, number - 1 if number > start else None)
             came_out += [frame.pts for frame in context.decode(packet) if frame.pts is not None]
         came_out += [frame.pts for frame in context.decode(None) if frame.pts is not None]

@@ -28,7 +28,7 @@ def check_mode(mode: str) -> str:
     Raises:
         ConfigurationError: there is no such mode.
 
-    Example:
+    Examples:
         >>> check_mode("symmetric")
         'reflect_1001'
     """
@@ -71,7 +71,7 @@ def pad(
     Raises:
         ConfigurationError: the range is empty or negative, the mode unknown, or the numbers no int64.
 
-    Example:
+    Examples:
         >>> numbers, mask = pad([3, 4, 5, 6], 0, 5, "reflect_101")
         >>> numbers.tolist(), mask.tolist()
         ([3, 4, 3, 2], [True, True, False, False])

@@ -16,7 +16,7 @@ class DamageReach:
         codec: of the stream.
         config: the configuration record of the run's packets.
 
-    Example:
+    Examples:
         >>> reach = DamageReach("h264", avcc)
         >>> for number, payload in enumerate(packets):
         ...     reach.add(number, payload)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from videoloader.indexing.bitstream.h264_slices import SliceReader
+from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.h264_slices import HEAD_BITS, SliceReader
+
+_B = 1  # slice_type, table 7-6; with 5 added where all slices of the picture are of that type
 
 
 class FrameNumbers:
     """Follows the numbers of pictures through all packets of a run to which others may refer.
 
     A picture has the number that comes after that of the last one before it that is referred to. Memory management
-    operation 5, which sets numbers back, looks as if pictures were missing.
+    operation 5, which sets numbers back, looks as if pictures were missing. So does what a stream may leave out by its
+    own word, of which no other picture makes use.
 
     Args:
         record: the configuration record of the packets.
 
-    Example:
+    Attributes:
+        guessed: whether the last packet is a B picture behind missing ones. libavcodec invents what is missing: with
+            the pixels of another picture, and with motion vectors as they stood in memory. B pictures may take them.
+
+    Examples:
         >>> numbers = FrameNumbers(avcc)
         >>> [numbers.show_missing(packets[number]) for number in (0, 5, 6)]
         [False, True, False]
@@ -22,22 +30,36 @@ class FrameNumbers:
 
     def __init__(self, record: bytes) -> None:
         self._slices = SliceReader(record)
+        # Of the last picture that is referred to, and of the last one at all, by which libavcodec goes.
         self._last: int | None = None
+        self._before: int | None = None
+        self._invented = False
+        self.guessed = False
 
     def show_missing(self, payload: bytes | memoryview) -> bool:
         """Take in the next packet; whether pictures that were referred to are missing before it.
 
-        False where that cannot be told, or where the stream is allowed to leave out numbers.
+        False where that cannot be told.
         """
+        self.guessed = False
         try:
             header, value, sps, left = self._slices.read(payload)
         except ValueError:
             self._last = None
             return False
         bits = sps.frame_num_bits
-        number, last = value >> left - bits & (1 << bits) - 1, self._last
+        highest = (1 << bits) - 1
+        number, last, before = value >> left - bits & highest, self._last, self._before
+        self._before = number
         if header & 0x60 or last is None:
             self._last = number
-        if header & 31 == 5 or last is None:  # an IDR picture
+        if header & 31 == 5:  # an IDR picture
+            self._invented = False
             return False
-        return (number - last & (1 << bits) - 1) > 1 and not sps.gaps_allowed
+        if before is not None and number - before & highest > 1:
+            self._invented = True
+        if self._invented:
+            slice_header = BitReader.raw(value.to_bytes(HEAD_BITS // 8, "big"))
+            slice_header.ue()  # first_mb_in_slice
+            self.guessed = slice_header.ue() % 5 == _B
+        return last is not None and number - last & highest > 1

@@ -50,7 +50,6 @@ class Sps(NamedTuple):
         reordered: max_num_reorder_frames; None where it is not stated.
         buffered: max_dec_frame_buffering; None where it is not stated.
         left, top: what is cut off on these sides, pixels.
-        gaps_allowed: gaps_in_frame_num_value_allowed_flag.
     """
 
     number: int
@@ -75,7 +74,6 @@ class Sps(NamedTuple):
     buffered: int | None
     left: int = 0
     top: int = 0
-    gaps_allowed: bool = False
 
 
 @lru_cache(64)
@@ -117,7 +115,7 @@ def read_sps(payload: bytes) -> Sps:
             raise ValueError("a cycle of picture order counts is too long")
         cycle = [bits.se() for _ in range(length)]
     references = bits.ue()
-    gaps_allowed = bool(bits.u(1))
+    bits.u(1)  # gaps_in_frame_num_value_allowed_flag
     width, height = (bits.ue() + 1) * 16, (bits.ue() + 1) * 16
     frames_only = bits.u(1)
     height *= 2 - frames_only
@@ -141,7 +139,7 @@ def read_sps(payload: bytes) -> Sps:
     return Sps(
         number, level, chroma, bool(separate), depth, frame_num_bits, order_type, order_bits, deltas, non_ref,
         tuple(cycle), references, coded_size, width, height, bool(frames_only), vui, timed,
-        reordered, buffered, left, top, gaps_allowed,
+        reordered, buffered, left, top,
     )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ class ReferenceClosure:
         codec: one that ``names_references``.
         config: the configuration record of the run's packets.
 
-    Example:
+    Examples:
         >>> closure = ReferenceClosure("hevc", hvcc)
         >>> closure.needed(hevc_packets[:5], [False, False, False, False, True], more_follow=False)
         [True, True, True, False, True]

@@ -15,6 +15,7 @@ from videoloader.errors import ConfigurationError, SourceError, warn_user
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import FolderSource
 from videoloader.indexing.sources.folder import number_parts, split_times
+from videoloader.indexing.sources.regular_file import open_regular
 
 # Unit of listed times: seconds since 1970 fit 64 bits in it.
 _LISTED_BASE = Fraction(1, 1_000_000_000)
@@ -97,7 +98,7 @@ def file_numbers(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
     Returns:
         None where the names first differ in something else, share a number, or the numbers are too far apart.
 
-    Example:
+    Examples:
         >>> file_numbers(["clip7_0008_a.png", "clip7_0009_b.png", "clip7_12.png"]).tolist()
         [0, 1, 4]
     """
@@ -139,7 +140,7 @@ def _listed_times(source: FolderSource) -> npt.NDArray[np.int64]:
 def _read_times(path: str, names: Sequence[str]) -> list[Fraction]:
     """Seconds from a text file: a number a line in the order of the files, or lines ``name,seconds`` in any order."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open(path, encoding="utf-8-sig", newline="", opener=open_regular) as file:
             rows = [row for row in csv.reader(file) if row and not row[0].startswith("#")]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"the list of times cannot be read ({error})", path) from None

@@ -6,8 +6,10 @@ import os
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.images.bitmap import BMP_START, bmp_header, netpbm_header
@@ -65,7 +67,7 @@ def index_images(source: ByteSource) -> VideoIndex | None:
             return None
         if single.codec == "mjpeg" and not is_image_name(os.path.basename(source.name)) and is_jpeg_stream(file):
             return None
-        return _assemble(source, [0, source.size], _checked(single, source.name), _ONE_FRAME)
+        return _index_of_file(source, _checked(single, source.name))
     first: ImageHeader | None = None
     for name, begin, end in zip(source.files, source.offsets, source.offsets[1:], strict=False):
         if begin == end:
@@ -78,7 +80,28 @@ def index_images(source: ByteSource) -> VideoIndex | None:
         elif header != first:
             raise IndexingError(_difference(_checked(header, name), first, source), name)
     assert first is not None, "a FolderSource without files cannot be made"
-    return _assemble(source, source.offsets, first, times_of_files(source))
+    _check_size(np.diff(source.offsets), source)
+    return _assemble(source.name, source.offsets, first, times_of_files(source))
+
+
+def _index_of_file(source: ByteSource, header: ImageHeader) -> VideoIndex:
+    size = np.array([source.size])
+    _check_size(size, source)
+    index = object.__new__(VideoIndex)
+    vars(index).update(vars(_like(header)), source=source.name, packet_size=size.astype(np.int32))
+    index.packet_size.setflags(write=False)
+    return index
+
+
+def image_of_a_pixel() -> VideoIndex:
+    """The index of an image file, the same in all times as that of any other."""
+    return _assemble("", [0, 1], ImageHeader("mjpeg", 1, 1), _ONE_FRAME)
+
+
+@lru_cache(256)
+def _like(header: ImageHeader) -> VideoIndex:
+    """An index of a file with this header; only the name and the number of bytes are another file's."""
+    return _assemble("", [0, 1], header, _ONE_FRAME)
 
 
 def _read_header(file: Window) -> ImageHeader | None:
@@ -104,15 +127,18 @@ def _difference(header: ImageHeader, first: ImageHeader, source: FolderSource) -
     return f"{what}: the files of {source.name} are no video; a pattern such as left_*.png can choose some of them"
 
 
-def _assemble(source: ByteSource, offsets: list[int], header: ImageHeader, times: FrameTimes) -> VideoIndex:
-    ends = np.array(offsets, np.int64)
-    sizes = np.diff(ends)
+def _check_size(sizes: npt.NDArray[np.int64], source: ByteSource) -> None:
     if sizes.max() > _LARGEST_FILE:
         raise UnsupportedError(f"holds an image file of {sizes.max()} bytes", source.name)
+
+
+def _assemble(name: str, offsets: list[int], header: ImageHeader, times: FrameTimes) -> VideoIndex:
+    ends = np.array(offsets, np.int64)
+    sizes = np.diff(ends)
     numbers = np.arange(len(sizes))
     rotation, mirrored = _TURNS[header.orientation]
     return VideoIndex(
-        source=source.name,
+        source=name,
         container="images",
         method="tables",
         packet_offset=ends[:-1],

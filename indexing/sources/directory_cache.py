@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from videoloader.indexing.forks import after_fork
+from videoloader.indexing.sources.patience import ReadCancelled, raise_if_cancelled, wait_for
 
 Directory = TypeVar("Directory")
 
@@ -52,7 +53,14 @@ class DirectoryCache(Generic[Directory]):
                 future = self._kept[key] = Future()
             self._kept.move_to_end(key)
         if known:
-            return future.result()
+            try:
+                return wait_for(future)
+            except BaseException as error:
+                # The thread that made it was called off, and this one was not.
+                if not future.done() or (isinstance(error, Exception) and not isinstance(error, ReadCancelled)):
+                    raise
+            raise_if_cancelled()
+            return self.get(key, make, outdated)
         try:
             directory = make()
         except BaseException as error:

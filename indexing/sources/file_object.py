@@ -57,14 +57,19 @@ class FileObjectSource(SourceBase):
     def read(self, offset: int, size: int) -> bytes:
         try:
             if self._is_plain:
-                return os.pread(self._file.fileno(), size, offset)
-            if os.getpid() != self._pid:
+                data = os.pread(self._file.fileno(), size, offset)
+            elif os.getpid() != self._pid:
                 raise SourceError("is a file object of another process: give its path or its bytes", self.name)
-            with self._lock:
-                self._file.seek(offset)
-                return self._read_all(size)
+            else:
+                with self._lock:
+                    self._file.seek(offset)
+                    data = self._read_all(size)
         except (OSError, ValueError) as error:
             raise SourceError(f"cannot be read at byte {offset} ({error})", self.name) from None
+        if len(data) < size and offset + len(data) < self.size:
+            self.check_unchanged()
+            raise SourceError(f"cannot be read at byte {offset}: only {len(data)} of {size} bytes came", self.name)
+        return data
 
     def _read_all(self, size: int) -> bytes:
         # Unbuffered objects may give less than asked for before their end.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from videoloader.errors import SourceError, VideoLoaderError, needs
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import SourceBase
+from videoloader.indexing.sources.regular_file import check_regular
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class _Environments:
             import lmdb
         try:
             status = os.stat(_data_file(path))
+            check_regular(path, status)
             key = (os.path.realpath(path), status.st_dev, status.st_ino)
             with self._lock:
                 if key not in self._open:
@@ -79,7 +81,7 @@ class LmdbSource(SourceBase):
 
     Args:
         path: folder or data file of the database.
-        key: of the value, as UTF-8.
+        key: of the value, as UTF-8; other bytes as in paths of files.
         known: its state when it was opened before, in this process or another.
 
     Raises:
@@ -104,10 +106,10 @@ class LmdbSource(SourceBase):
         environment = _environments.get(self._path)
         # The transaction keeps the value in place.
         self._transaction = environment.begin(buffers=True)
-        value = self._transaction.get(self._key.encode())
+        value = self._transaction.get(os.fsencode(self._key))
         if value is None:
             cursor = self._transaction.cursor()
-            near = bytes(cursor.key()) if cursor.set_range(self._key.encode()) or cursor.last() else b""
+            near = bytes(cursor.key()) if cursor.set_range(os.fsencode(self._key)) or cursor.last() else b""
             hint = f"; there is {near.decode(errors='replace')!r}" if near else ""
             raise SourceError(f"no key {self._key!r} among {environment.stat()['entries']}{hint}", self._path)
         status = os.stat(_data_file(self._path))
@@ -129,7 +131,7 @@ class LmdbSource(SourceBase):
         return bytes(self._mapped()[offset : offset + size])
 
     def _state_of(self, status: os.stat_result) -> SourceState:
-        place = blake2b(self._key.encode(), digest_size=16).hexdigest()
+        place = blake2b(os.fsencode(self._key), digest_size=16).hexdigest()
         file = state_of_file(status)
         return replace(file, fingerprint=f"{file.fingerprint}-{place}")
 

@@ -5,29 +5,32 @@ from __future__ import annotations
 import io
 import os
 import resource
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
 from videoloader.errors import SourceError
 from videoloader.indexing.sources.base import SourceBase
+from videoloader.indexing.sources.regular_file import open_regular
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
 
 class _OpenFile(io.FileIO):
     """A file that is closed when the last one who reads it lets go of it."""
 
-    def __del__(self) -> None:
-        self.close()
+    # No function of Python's, in which a Ctrl-C may come: Python prints and forgets what is raised there.
+    __del__ = io.FileIO.close
 
 
 # The files of this process that were read last, by a key of each source: what is read less often is closed, and opened
 # again when it is read. Each operation on the dictionary is a single one, so that no lock is needed, which a garbage
-# collection or a fork may find taken.
-_open_files: OrderedDict[object, _OpenFile] = OrderedDict()
+# collection or a fork may find taken. Beside each file the reference that takes it out when its source is gone, again
+# without a function of Python's.
+_open_files: OrderedDict[object, tuple[_OpenFile, weakref.ref[FileSource]]] = OrderedDict()
 
 
 @cache
@@ -59,31 +62,29 @@ class FileSource(SourceBase):
         self._keep(file)
         self.size = self._status.st_size
 
-    def __del__(self) -> None:
-        self._files.pop(self._key, None)
-
     def _open_file(self) -> _OpenFile:
         try:
-            return _OpenFile(self._path)
+            return _OpenFile(self._path, opener=open_regular)
         except (OSError, ValueError) as error:
             raise SourceError(
                 f"cannot be opened ({error.strerror if isinstance(error, OSError) else error})", self.name
             ) from None
 
     def _keep(self, file: _OpenFile) -> None:
-        self._files[self._key] = file
+        self._files[self._key] = file, weakref.ref(self, partial(self._files.pop, self._key))
         with suppress(KeyError):  # other threads let go of files, too
             while len(self._files) > _most_open_files():
                 self._files.popitem(last=False)
 
     def _file(self) -> _OpenFile:
         """The file, which stays open as long as the caller holds it, whatever other sources do."""
-        file = self._files.get(self._key)
-        if file is None:
+        kept = self._files.get(self._key)
+        if kept is None:
             file = self._open_file()
             self._compare(os.fstat(file.fileno()))
             self._keep(file)
         else:
+            file, _ = kept
             with suppress(KeyError):
                 self._files.move_to_end(self._key)
         return file
@@ -99,9 +100,13 @@ class FileSource(SourceBase):
     def read(self, offset: int, size: int) -> bytes:
         file = self._file()
         try:
-            return os.pread(file.fileno(), size, offset)
+            data = os.pread(file.fileno(), size, offset)
         except OSError as error:
             raise SourceError(f"cannot be read at byte {offset} ({error.strerror})", self.name) from None
+        if len(data) < size and offset + len(data) < self.size:  # no reader is to meet an end that was not there
+            self._compare(os.fstat(file.fileno()))
+            raise SourceError(f"cannot be read at byte {offset}: only {len(data)} of {size} bytes came", self.name)
+        return data
 
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
         data = super().read_ranges(offsets, sizes)
@@ -123,9 +128,6 @@ class FileSource(SourceBase):
         opened = self._status
         if (opened.st_mtime_ns, opened.st_size, opened.st_ino) != (now.st_mtime_ns, now.st_size, now.st_ino):
             require_same(self.state, state_of_file(now), self.name)
-
-    def open(self) -> io.BufferedIOBase:
-        return open(self._path, "rb")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A descriptor shared over fork or pickle would be a shared fate: the other process opens its own.
@@ -149,7 +151,8 @@ class MemorySource(SourceBase):
         return SourceState(self.fingerprint)
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
-        require_same(known, self.state, self.name)
+        if known is not None:
+            require_same(known, self.state, self.name)
 
     def read(self, offset: int, size: int) -> bytes:
         return self._data[offset : offset + size]

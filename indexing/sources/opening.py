@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from videoloader.errors import ArgumentError, ConfigurationError, SourceError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
-from videoloader.indexing.sources.folder import FolderSource, Timestamps, is_frame_folder
+from videoloader.indexing.sources.folder import FolderSource, Timestamps, frame_folder_places, is_frame_folder
 from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.recordio import is_recordio, open_recordio
@@ -64,7 +64,7 @@ def open_source(source: Openable) -> ByteSource:
         UnsupportedError: no known kind of archive, or a compressed one.
         ConfigurationError: a package that is needed is not installed; the source is none of these (ArgumentError).
 
-    Example:
+    Examples:
         >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size
         1048576
     """
@@ -108,6 +108,31 @@ def _open_name(name: str) -> ByteSource:
     if os.path.isdir(_local_path(container)):
         return LmdbSource(_local_path(container), member)
     return _open_member(open_archive(container), member)
+
+
+def local_places(name: str) -> list[str] | None:
+    """The local files and folders that ``open_source`` opens for a name; None where it asks fsspec for any of it.
+
+    The archive of a member, the folder of a pattern, the list of its times, and whatever a folder of images links to.
+    """
+    if os.path.isfile(name):
+        return [name]
+    if is_frame_folder(path := _local_path(name)):
+        return frame_folder_places(path)
+    if os.path.exists(name):
+        return [name]
+    if named := NAMED_STREAM.fullmatch(name):
+        return local_places(named[1])
+    if zipped := _ZIPPED.match(name):
+        container, member = zipped[2], zipped[1]
+    else:
+        container, member = (name, "") if _CHAINED.match(name) else _split_member(name)
+    if is_remote(container):
+        return None
+    path = _local_path(container)
+    # What is read along with an archive: the data of a database, the keys of records.
+    beside = (os.path.join(path, "data.mdb"), f"{os.path.splitext(path)[0]}.idx") if member else ()
+    return [path, *filter(os.path.lexists, beside)]
 
 
 def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Timestamps | None) -> ByteSource:

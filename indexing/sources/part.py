@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from videoloader.indexing.sources.base import ByteSource, SourceBase
-from videoloader.indexing.sources.state import SourceState, check_unchanged, require_same, state_of
+from videoloader.indexing.sources.local import FileSource
+from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.sources.state import Place, SourceState, check_unchanged, require_same, state_of
 
 
 class PartSource(SourceBase):
@@ -25,6 +27,12 @@ class PartSource(SourceBase):
     @property
     def fingerprint(self) -> str:
         return f"{self._source.fingerprint}-{self._offset}-{self.size}"
+
+    @property
+    def place(self) -> Place | None:
+        """Where these bytes lie in a file; None where the other source is none."""
+        is_file = isinstance(self._source, FileSource | RemoteSource)
+        return Place(self._source.name, self._offset, self.size) if is_file else None
 
     @property
     def state(self) -> SourceState | None:

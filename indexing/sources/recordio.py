@@ -97,7 +97,7 @@ def _keys_beside(file: ByteSource) -> dict[int, int] | None:
     if extension != ".rec":
         return None
     if isinstance(file, RemoteSource):
-        remote = RemoteSource(name, **file.options)
+        remote = file.beside(name)
         # Looked for once: it takes a request.
         table = _key_tables.get((name, file.fingerprint), lambda: _read_keys(remote) if remote.exists() else {})
         return table or None

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
+import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, needs
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import SourceBase
+from videoloader.indexing.sources.patience import GaveUpError, ReadCancelled, ask, patience, run_in
 from videoloader.indexing.sources.read_ahead import ReadAhead
 from videoloader.indexing.sources.state import SourceState, require_same
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
+T = TypeVar("T")
 
 # What file systems call the things that change with the content of a file.
 _MARKS_OF_VERSION = {
@@ -58,27 +63,37 @@ class RemoteSource(SourceBase):
     Opening it costs no request. Small reads are answered from windows that grow where reading goes on;
     large ones and ``read_ranges`` fetch what they are asked for, ranges side by side.
 
+    A server that is busy (HTTP status 429, 503 and the like) or breaks connections is asked again, after the pause that
+    it asks for or one that doubles. What does not come in time is an error that tells how often it was asked for. So it
+    is for all asynchronous file systems of fsspec, which HTTP and the clouds have; others wait as they do.
+
     Args:
         url: of the file.
+        retries: tries after the first. Default: the environment variable ``VIDEOLOADER_RETRIES``, or 4.
+        timeout: seconds for all tries of one read, and one more for each 64 KiB that it asks for; half of them without
+            a byte end a try. Default: the environment variable ``VIDEOLOADER_TIMEOUT``, or 60.
         options: for fsspec's file system: credentials and the like. Those in fsspec's own configuration are used too.
 
     Attributes:
         has_changed: whether the server was seen to have another version than the one that was read first.
 
     Raises:
-        ConfigurationError: fsspec, or the package it needs for this kind of URL, is not installed.
+        ConfigurationError: fsspec, or the package it needs for this kind of URL, is not installed; ``retries`` or
+            ``timeout`` is no such number.
         SourceError: no such kind of URL.
 
-    Example:
-        >>> video = Video(RemoteSource("s3://bucket/clip.mp4", anon=True))
+    Examples:
+        >>> video = Video(RemoteSource("s3://bucket/clip.mp4", timeout=20, anon=True))
     """
 
     # At 100 Mb/s these take as long as one round trip of 20 ms.
     read_through = 256 << 10
 
-    def __init__(self, url: str, **options: Any) -> None:
+    def __init__(self, url: str, *, retries: int | None = None, timeout: float | None = None, **options: Any) -> None:
         self.name = url
         self.options = options
+        self._given: dict[str, Any] = {"retries": retries, "timeout": timeout}
+        self._patience = patience(retries, timeout)
         self.has_changed = False
         self._facts: _Facts | None = None
         self._connection = self._connect()
@@ -146,7 +161,11 @@ class RemoteSource(SourceBase):
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), self.name, **self.options), (), {"_facts": self._facts}
+        return partial(type(self), self.name, **self._given, **self.options), (), {"_facts": self._facts}
+
+    def beside(self, url: str) -> RemoteSource:
+        """Another file of the same server, asked in the same way."""
+        return RemoteSource(url, **self._given, **self.options)
 
     def _known_facts(self) -> _Facts:
         if self._facts is None:
@@ -159,9 +178,15 @@ class RemoteSource(SourceBase):
         return self._facts
 
     def _ask_for_facts(self, connection: _Connection) -> _Facts:
+        filesystem, path = connection.filesystem, connection.path
         try:
-            with _turn_at(connection.filesystem):
-                info = connection.filesystem.info(connection.path)
+            if _is_asynchronous(filesystem):
+                info = self._run(filesystem, lambda: filesystem._info(path), "the size", 0)
+            else:
+                with _turn_at(filesystem):
+                    info = filesystem.info(path)
+        except ReadCancelled:
+            raise
         except Exception as error:
             raise SourceError(f"cannot be opened ({_reason(error)})", self.name) from error
         if info.get("type") == "directory":
@@ -198,15 +223,18 @@ class RemoteSource(SourceBase):
         there = [(start, stop) for start, stop in ranges if start < stop]
         try:
             data = dict(zip(there, self._request(connection, there), strict=True))
-        except SourceError:
+        except (SourceError, ReadCancelled):
             raise
         except Exception as error:  # each file system has errors of its own
-            if self._facts is None and not _is_http(connection.filesystem):
-                self._known_facts()  # what is beyond the end is not to be asked for
-                return self._fetch_ranges(ranges)
+            if not _is_http(connection.filesystem) and not _passes(error.__cause__ or error):
+                known = self._facts
+                self._learn(self._ask_for_facts(connection))  # an error: it is shorter than it was
+                if known is None:  # what is beyond the end is not to be asked for
+                    return self._fetch_ranges(ranges)
             raise SourceError(f"cannot be read at byte {there[0][0]} ({_reason(error)})", self.name) from error
         for (start, stop), piece in data.items():
             if len(piece) != stop - start and len(piece) != max(min(stop, self.size) - start, 0):
+                self.check_unchanged()
                 raise SourceError(f"of the bytes {start} to {stop} the server sent {len(piece)}", self.name)
         return [data.get(each, b"") for each in ranges]
 
@@ -215,6 +243,17 @@ class RemoteSource(SourceBase):
         if _is_http(filesystem):
             return self._request_http(connection, ranges)
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
+        if _is_asynchronous(filesystem):
+            what = f"bytes {starts[0]} to {stops[0]}" + (
+                f" and {len(ranges) - 1} ranges more" if len(ranges) > 1 else ""
+            )
+            some: list[bytes] = self._run(
+                filesystem,
+                lambda: filesystem._cat_ranges([path] * len(ranges), starts, stops, on_error="raise"),
+                what,
+                sum(stops) - sum(starts),
+            )
+            return some
         if filesystem.async_impl:
             pieces: list[bytes] = filesystem.cat_ranges([path] * len(ranges), starts, stops, on_error="raise")
             return pieces
@@ -222,20 +261,39 @@ class RemoteSource(SourceBase):
             return [_read_synchronously(filesystem, path, *each) for each in ranges]
 
     def _request_http(self, connection: _Connection, ranges: list[tuple[int, int]]) -> list[bytes]:
-        from fsspec.asyn import sync
-
         from videoloader.indexing.sources.http_ranges import BeyondEndError, get_ranges
 
+        filesystem, known = connection.filesystem, self._facts
         try:
-            replies = sync(connection.filesystem.loop, get_ranges, connection.filesystem, connection.path, ranges)
+            replies = run_in(filesystem.loop, get_ranges(filesystem, connection.path, ranges, self._patience))
         except BeyondEndError as end:
-            if end.size == 0 or self._facts is not None:
+            if end.size == 0 or (end.size is not None and known is not None):
                 self._learn(_Facts(end.size, None))  # an error: it is empty, or shorter than it was
-            self._request_http(connection, [(0, 1)])
+            self._request_http(connection, [(0, 1)])  # which tells its size
+            if known is not None:
+                raise OSError("HTTP status 416: the server refuses bytes of the file") from None
             return self._fetch_ranges(ranges)
         for reply in replies:
             self._learn(_Facts(reply.size, reply.version))
         return [reply.data for reply in replies]
+
+    def _run(self, filesystem: AbstractFileSystem, work: Callable[[], Awaitable[T]], what: str, size: int) -> T:
+        """What an asynchronous file system gives, which retries by rules of its own, too."""
+        until = time.monotonic() + self._patience.seconds(size)
+        protocol = filesystem.protocol
+        whom = protocol if isinstance(protocol, str) else protocol[0]
+        asking = ask(work, self._patience, until, passes=_passes, why=_reason, whom=whom, what=what)
+        return run_in(filesystem.loop, asking)
+
+
+def _passes(error: BaseException) -> bool:
+    return isinstance(error, ConnectionError | TimeoutError | asyncio.TimeoutError)
+
+
+def _is_asynchronous(filesystem: AbstractFileSystem) -> bool:
+    from fsspec.asyn import AsyncFileSystem
+
+    return isinstance(filesystem, AsyncFileSystem)
 
 
 def _fingerprint(facts: _Facts) -> str:
@@ -268,4 +326,8 @@ def _read_synchronously(filesystem: AbstractFileSystem, path: str, start: int, s
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, GaveUpError):
+        return str(error)
+    if type(error) is asyncio.TimeoutError:
+        return "no complete answer in time"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -5,22 +5,35 @@ from __future__ import annotations
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.folder import FolderSource
-from videoloader.indexing.sources.opening import open_source
+from videoloader.indexing.sources.opening import is_remote, open_archive, open_source
+from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.state import SourceState
 
 # The limit is on the files of all listings kept, about 200 bytes each.
 _listings: DirectoryCache[FolderSource] = DirectoryCache(200_000, count=lambda folder: len(folder.files))
 
 
-def reopen_source(name: str) -> ByteSource:
+def reopen_source(name: str, known: SourceState | None = None) -> ByteSource:
     """``open_source`` for a name that may have been opened before, to read what an index tells of.
+
+    A member of an archive that is as it was when the member's place was noted is read there, and nothing else of it.
 
     A folder of image files is listed again only when files were added to it, taken out or renamed: to list it costs
     as much as to decode several of them. A file that was written to since is found out when it is read, by its size
     and time of change; the fingerprint may be one of before.
 
+    Args:
+        name: of the source.
+        known: its state when it was indexed. Default: None, not known.
+
     Raises:
         SourceError, IndexingError, UnsupportedError, ConfigurationError: as for ``open_source``.
     """
+    if known is not None and known.place is not None:
+        part = PartSource(open_archive(known.place.archive), known.place.offset, known.place.size, name)
+        # To ask a server beforehand takes a request; where it is compared, every answer tells which version it has.
+        if (known.compared and is_remote(known.place.archive)) or part.fingerprint == known.fingerprint:
+            return part
     listed = _listings.kept(name)
     if listed is not None and listed.is_current():
         return listed

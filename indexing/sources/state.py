@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from videoloader.errors import StaleIndexError
 from videoloader.indexing.sources.base import ByteSource
+
+
+class Place(NamedTuple):
+    """Where the bytes of an archive's member lie: the archive's path or URL, and bytes of it."""
+
+    archive: str
+    offset: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -20,15 +29,21 @@ class SourceState:
         inode: of a local file; 0 where there is none, or it is not known.
         changed: when that inode was last changed in any way, nanoseconds.
         host: of a local file: on another machine a copy of it may have other times.
+        place: where a member of an archive of this state lies, if that is known.
+        compared: whether what is read must be of this state.
     """
 
     fingerprint: str
     inode: int = 0
     changed: int = 0
     host: str = ""
+    place: Place | None = field(default=None, compare=False)
+    compared: bool = field(default=True, compare=False)
 
     def difference(self, now: SourceState) -> str | None:
-        """What is different now; None where nothing is."""
+        """What is different now; None where nothing is, or nothing is compared."""
+        if not self.compared:
+            return None
         size, _, version = self.fingerprint.partition("-")
         size_now, _, version_now = now.fingerprint.partition("-")
         if size.isdigit() and size_now.isdigit() and size != size_now:

@@ -2,7 +2,8 @@
 
 A record is ``uint64 length, uint32 masked CRC-32C of the length, data, uint32 masked CRC-32C of the data``,
 little-endian (tensorflow/core/lib/io/record_writer.h). The checksum of the data is not looked at: that would read all
-of it.
+of it. Only where a length is damaged it tells whether the next length that is none lies behind the same record: numbers
+of records are never guessed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
 
 from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources.base import ByteSource
@@ -18,8 +22,29 @@ from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
 
 _HEADER = struct.Struct("<QI")
-_FOOTER_SIZE = 4
-_directories: DirectoryCache[array[int]] = DirectoryCache(1 << 23)
+_WRONG = "wrong checksum of its length"
+_FOOTER = struct.Struct("<I")
+_FOOTER_SIZE = _FOOTER.size
+_AROUND = _HEADER.size + _FOOTER_SIZE
+# Bytes looked through at a time for a header, and of the longest record whose data is checked, which takes seconds.
+_SCANNED_AT_ONCE, _LONGEST_CHECKED = 1 << 20, 32 << 20
+
+
+class _Records(NamedTuple):
+    """What is known of the records of a file.
+
+    Attributes:
+        starts: where each begins, and where the last one ends.
+        damaged: number of a record whose length is damaged -> what is wrong.
+        lost: what is wrong where nothing is known of the records after these; "" where there are no more.
+    """
+
+    starts: array[int]
+    damaged: dict[int, str]
+    lost: str
+
+
+_directories: DirectoryCache[_Records] = DirectoryCache(1 << 23, count=lambda records: len(records.starts))
 
 
 def _crc32c_table() -> list[int]:
@@ -32,6 +57,7 @@ def _crc32c_table() -> list[int]:
 
 
 _CRC32C = _crc32c_table()
+_CRC32C_ARRAY = np.array(_CRC32C, np.uint32)
 
 
 def masked_crc32c(data: bytes) -> int:
@@ -60,39 +86,84 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
         IndexingError: the file or the record is damaged or cut off.
     """
     number, _, feature = member.partition("/")
-    starts = _directories.get((file.name, file.fingerprint), lambda: _walk(file))
-    if not (number.isascii() and number.isdigit()) or int(number) >= len(starts):
-        raise SourceError(f"no record {number!r} among {len(starts)}", file.name)
-    start = starts[int(number)]
-    length = _record_length(file, start)
+    records = _directories.get((file.name, file.fingerprint), lambda: _walk(file))
+    known = len(records.starts) - 1
+    if not (number.isascii() and number.isdigit()) or (int(number) >= known and not records.lost):
+        raise SourceError(f"no record {number!r} among {known}", file.name)
+    if int(number) >= known:
+        raise IndexingError(f"{records.lost}, so which record is number {number} cannot be told", file.name)
+    start, stop = records.starts[int(number)], records.starts[int(number) + 1]
+    if fault := records.damaged.get(int(number)):
+        raise IndexingError(fault, file.name)
+    start, length = start + _HEADER.size, stop - start - _AROUND
     name = f"{file.name}::{member}"
-    record = PartSource(file, start + _HEADER.size, length, name)
+    record = PartSource(file, start, length, name)
     if not feature:
         return record
     place = _find_feature(record, feature)
-    return PartSource(file, start + _HEADER.size + place.start, place.stop - place.start, name)
+    return PartSource(file, start + place.start, place.stop - place.start, name)
 
 
-def _walk(file: ByteSource) -> array[int]:
-    starts = array("q")
-    position = 0
-    while position < file.size:
-        starts.append(position)
-        position += _HEADER.size + _record_length(file, position) + _FOOTER_SIZE
-    return starts
+def _walk(file: ByteSource) -> _Records:
+    """Where the records are. One whose length is damaged ends where the next begins, if it is sure which that is."""
+    records = _Records(array("q", [0]), {}, "")
+    while (position := records.starts[-1]) < file.size:
+        length, fault = _record_length(file, position)
+        if fault:
+            stop = _end_of_damaged(file, position, length) if _WRONG in fault else None
+            if stop is None:
+                return records._replace(lost=fault)
+            records.damaged[len(records.starts) - 1] = fault
+            length = stop - position - _AROUND
+        records.starts.append(position + length + _AROUND)
+    return records
 
 
-def _record_length(file: ByteSource, position: int) -> int:
+def _record_length(file: ByteSource, position: int) -> tuple[int, str]:
+    """The length that a record's header tells, and what is wrong with it."""
     header = file.read(position, _HEADER.size)
     if len(header) < _HEADER.size:
-        raise IndexingError(f"is cut off in the record at byte {position}", file.name)
-    length: int
+        return 0, f"is cut off in the record at byte {position}"
     length, crc = _HEADER.unpack(header)
     if crc != masked_crc32c(header[:8]):
-        raise IndexingError(f"the record at byte {position} is damaged: wrong checksum of its length", file.name)
-    if length > file.size - position - _HEADER.size - _FOOTER_SIZE:
-        raise IndexingError(f"is cut off: the record at byte {position} has {length} bytes", file.name)
-    return length
+        return length, f"the record at byte {position} is damaged: {_WRONG}"
+    if length > file.size - position - _AROUND:
+        return length, f"is cut off: the record at byte {position} has {length} bytes"
+    return length, ""
+
+
+def _end_of_damaged(file: ByteSource, position: int, length: int) -> int | None:
+    """Where the record ends whose length is damaged; None where that is not sure."""
+    if length <= file.size - position - _AROUND:
+        stop = position + length + _AROUND
+        if stop == file.size or is_tfrecord(file.read(stop, _HEADER.size)):
+            return stop  # the checksum alone was damaged
+    stop = _next_header(file, position + _HEADER.size)
+    data = position + _HEADER.size
+    if stop - data - _FOOTER_SIZE not in range(_LONGEST_CHECKED):
+        return None
+    (crc,) = _FOOTER.unpack(file.read(stop - _FOOTER_SIZE, _FOOTER_SIZE))
+    return stop if crc == masked_crc32c(file.read(data, stop - data - _FOOTER_SIZE)) else None
+
+
+def _next_header(file: ByteSource, position: int) -> int:
+    """Where the next header with a right checksum begins; the end of the file where there is none."""
+    while position < file.size:
+        data = np.frombuffer(file.read(position, _SCANNED_AT_ONCE + _HEADER.size), np.uint8)
+        places = max(len(data) - _HEADER.size + 1, 0)
+        crc = np.full(places, 0xFFFFFFFF, np.uint32)
+        for place in range(8):
+            crc = crc >> np.uint32(8) ^ _CRC32C_ARRAY[(crc ^ data[place : place + places]) & np.uint32(0xFF)]
+        crc = ~crc
+        masked = (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(0xA282EAD8)
+        stored = np.zeros(places, np.uint32)
+        for place in range(4):
+            stored |= data[8 + place : 8 + place + places].astype(np.uint32) << np.uint32(8 * place)
+        for found in np.flatnonzero(masked == stored).tolist():
+            if not _record_length(file, position + found)[1]:
+                return position + int(found)
+        position += _SCANNED_AT_ONCE
+    return file.size
 
 
 # tensorflow/core/example: Example.features, Features.feature (a map), its key and value, Feature.bytes_list,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zipfile
 import zlib
 
 from videoloader.errors import IndexingError, SourceError, UnsupportedError
+from videoloader.indexing.limits import beyond, current_limits
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.local import MemorySource
@@ -18,7 +20,7 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _ENCRYPTED = 1
 # Deflate cannot pack more tightly (zlib, "Technical Details").
 _LARGEST_RATIO = 1032
-_LARGEST_UNPACKED = 1 << 30
+_PIECE = 1 << 20
 
 
 _directories: DirectoryCache[dict[str, zipfile.ZipInfo]] = DirectoryCache(1 << 19)
@@ -59,17 +61,25 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
 
 def _inflate(archive: ByteSource, start: int, member: zipfile.ZipInfo, name: str) -> bytes:
     packed_size, size = member.compress_size, member.file_size
-    if size > _LARGEST_UNPACKED:
-        raise UnsupportedError(f"is deflated, and of {size} bytes: unpack it", name)
+    if size > current_limits().member_bytes:
+        raise beyond("member_bytes", f"is deflated, and {size} bytes unpacked (or unpack the archive)", name)
     if not 0 < size <= packed_size * _LARGEST_RATIO:
         raise IndexingError(f"is damaged: {packed_size} bytes cannot hold {size}", name)
+    # By pieces, so that what is packed, what is unpacked and a copy of it are never in memory together.
+    unpacked, packer = io.BytesIO(), zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(archive.read(start, packed_size), size)
+        for offset in range(0, packed_size, _PIECE):
+            piece = archive.read(start + offset, min(_PIECE, packed_size - offset))
+            while piece and (left := size - unpacked.tell()):
+                unpacked.write(packer.decompress(piece, min(left, _PIECE)))
+                piece = packer.unconsumed_tail
+        while (left := size - unpacked.tell()) and (rest := packer.decompress(b"", min(left, _PIECE))):
+            unpacked.write(rest)
     except zlib.error as error:
         raise IndexingError(f"is damaged ({error})", name) from None
-    if len(data) != size:
-        raise IndexingError(f"is damaged: {len(data)} bytes where {size} should be", name)
-    return data
+    if unpacked.tell() != size:
+        raise IndexingError(f"is damaged: {unpacked.tell()} bytes where {size} should be", name)
+    return unpacked.getvalue()
 
 
 def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:

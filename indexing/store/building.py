@@ -5,16 +5,26 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import get_args
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import ArgumentError, SourceError, check_positive
+from videoloader.errors import ArgumentError, SourceError, check_choice, check_positive
 from videoloader.indexing.build import INDEXER_VERSION
+from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 from videoloader.indexing.store.processes import index_in_processes
-from videoloader.indexing.store.schema import COLUMNS, Row, close_writer, connect_writer, record_key, recorded_roots
+from videoloader.indexing.store.schema import (
+    COLUMNS,
+    Row,
+    close_writer,
+    connect_writer,
+    mark_change,
+    record_key,
+    recorded_roots,
+)
 from videoloader.indexing.store.tasks import Answer, Task
 
 # Videos that a worker is given at a time.
@@ -56,10 +66,11 @@ def build_store(
     progress: Progress = lambda done, total: None,
     retry: bool = False,
     prune: bool = False,
+    fingerprint: FingerprintKind | None = None,
 ) -> BuildReport:
     """Index videos into a store, made or brought up to date.
 
-    Videos that the store knows and that have not changed (size and time of modification) are not read again, unless
+    Videos that the store knows and that have not changed (see ``fingerprint``) are not read again, unless
     a later version of this library would index them better. A build
     may be interrupted or killed at any moment; the next one goes on from there. Several processes of one machine may
     build the same store at once, each with videos of its own or even the same; readers see rows as they are
@@ -75,13 +86,18 @@ def build_store(
         progress: called now and then with (videos done, videos given). Default: nothing is called.
         retry: also index videos again that could not be and have not changed. Default: False.
         prune: take rows of vanished videos out of the store. Default: False.
+        fingerprint: by what a video is known to be the one that was indexed, in this build and by readers. ``"mtime"``:
+            size and time of modification. ``"size"``: size alone, so that copies of a data set need no build of their
+            own; another video of that very size is not noticed. ``"content"``: where the time is another one, a hash of
+            all bytes; the build reads them all, and readers those of files with other times, until the store is built
+            again, which takes over the new times. Default: as the store was built before, ``"mtime"`` for a new one.
 
     Raises:
         SourceError: the store cannot be written.
         IndexingError: there is another kind of file at its path.
-        ConfigurationError: ``workers`` is not positive.
+        ConfigurationError: ``workers`` is not positive, or ``fingerprint`` another word.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> report = build_store(Path("kinetics").rglob("*.mp4"), "kinetics/index.db")
         >>> report.indexed, report.unreadable
@@ -89,7 +105,7 @@ def build_store(
     """
     count = os.cpu_count() or 1 if workers is None else workers
     check_positive(workers=count)
-    with StoreBuild(paths, store, root=root, progress=progress, retry=retry) as build:
+    with StoreBuild(paths, store, root=root, progress=progress, retry=retry, fingerprint=fingerprint) as build:
         for answers in index_in_processes(build.chunks(), count):
             build.add(answers)
         return build.finish(prune=prune)
@@ -109,12 +125,19 @@ class StoreBuild:
         root: str | os.PathLike[str] | None = None,
         progress: Progress = lambda done, total: None,
         retry: bool = False,
+        fingerprint: FingerprintKind | None = None,
     ) -> None:
+        if fingerprint is not None:
+            check_choice("fingerprint", fingerprint, get_args(FingerprintKind))
         self._started = time.monotonic()
         self._store = os.path.abspath(os.fspath(store))
         given = None if root is None else os.path.abspath(os.fspath(root))
         self._connection = connect_writer(self._store, given)
         settings = dict(self._connection.execute("SELECT name, value FROM settings"))
+        recorded = settings.get("fingerprint", "mtime")
+        self._kind = fingerprint or (recorded if recorded in get_args(FingerprintKind) else "mtime")
+        if self._kind != recorded:
+            self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (self._kind,))
         self._keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
         if isinstance(paths, str | bytes | os.PathLike):
             raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
@@ -122,6 +145,7 @@ class StoreBuild:
         self._progress, self._retry = progress, retry
         self._done = self._indexed = self._unchanged = 0
         self._rows: list[Row] = []
+        self._renewed: list[tuple[str, str | bytes]] = []  # (fingerprint, key)
         self._committed = time.monotonic()
 
     def __enter__(self) -> StoreBuild:
@@ -144,7 +168,7 @@ class StoreBuild:
                 (INDEXER_VERSION, *keys),
             )
             known = {from_sql(key): print_ for key, print_, error in rows if not (error and self._retry)}
-            yield [Task(key, path, known.get(key)) for key, path in some]
+            yield [Task(key, path, known.get(key), self._kind) for key, path in some]
 
     def add(self, answers: Iterable[Answer]) -> None:
         """Take in answers; they are committed soon.
@@ -152,14 +176,20 @@ class StoreBuild:
         Raises:
             SourceError: they cannot be written.
         """
-        for _, row in answers:
+        for key, row, renewed in answers:
             self._done += 1
             if row is None:
                 self._unchanged += 1
+                if renewed is not None:
+                    self._renewed.append((renewed, to_sql(key)))
             else:
                 self._indexed += row.packed is not None
-                self._rows.append(row)
-        if len(self._rows) >= _ROWS_AT_ONCE or time.monotonic() - self._committed > _SECONDS_AT_ONCE:
+                place = row.place and row.place._replace(archive=self._keys.key_of(row.place.archive))
+                self._rows.append(row._replace(place=place))
+        if (
+            len(self._rows) + len(self._renewed) >= _ROWS_AT_ONCE
+            or time.monotonic() - self._committed > _SECONDS_AT_ONCE
+        ):
             self._commit()
         self._progress(self._done, len(self._paths))
 
@@ -175,7 +205,7 @@ class StoreBuild:
         ]
         known = (from_sql(source) for (source,) in self._connection.execute("SELECT source FROM videos"))
         vanished = [key for key in known if key not in self._paths and self._keys.is_gone(key)]
-        if prune:
+        if prune and vanished:
             _delete_rows(self._connection, vanished)
         return BuildReport(
             indexed=self._indexed,
@@ -188,13 +218,13 @@ class StoreBuild:
 
     def _commit(self) -> None:
         self._committed = time.monotonic()
-        if not self._rows:
+        if not self._rows and not self._renewed:
             return
         try:
-            _write_rows(self._connection, self._rows)
+            _write_rows(self._connection, self._rows, self._renewed)
         except sqlite3.Error as error:
             raise SourceError(f"the index store cannot be written ({error})", self._store) from None
-        self._rows = []
+        self._rows, self._renewed = [], []
 
 
 _UPSERT = (
@@ -203,13 +233,24 @@ _UPSERT = (
 )
 
 
-def _write_rows(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """All rows in one transaction, each in the place of the one that the store has of the same video."""
+def _write_rows(
+    connection: sqlite3.Connection, rows: Sequence[Row], renewed: Iterable[tuple[str, str | bytes]]
+) -> None:
+    """All rows in one transaction, each in the place of the one that the store has of the same video.
+
+    Args:
+        renewed: (fingerprint, key) of rows that get another fingerprint.
+    """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
+        if rows:
+            mark_change(connection)
+        connection.executemany("UPDATE videos SET fingerprint = ? WHERE source = ?", renewed)
         for row in rows:
             key = to_sql(row.key)
-            connection.execute(_UPSERT, (key, row.fingerprint, row.error_type, row.error, INDEXER_VERSION, *row.facts))
+            place = (None, None, None) if row.place is None else (to_sql(row.place.archive), *row.place[1:])
+            told = (row.fingerprint, row.error_type, row.error, INDEXER_VERSION, *place, *row.facts)
+            connection.execute(_UPSERT, (key, *told))
             if row.packed is None:
                 _delete_frame_table(connection, key)
                 continue
@@ -224,6 +265,7 @@ def _write_rows(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
 def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
     with connection:
         connection.execute("BEGIN IMMEDIATE")
+        mark_change(connection)
         for key in map(to_sql, keys):
             _delete_frame_table(connection, key)
             connection.execute("DELETE FROM videos WHERE source = ?", (key,))

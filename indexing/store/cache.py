@@ -67,7 +67,7 @@ class IndexCache:
         return self._take(source)[0]
 
     def state(self, source: str) -> SourceState | None:
-        """The state that the video had when it was indexed; None where that is not known, or not to be compared."""
+        """The state that the video had when it was indexed; None where that is not known, or is of no use."""
         return self._take(source)[1]
 
     def _take(self, source: str) -> tuple[VideoIndex, SourceState | None]:
@@ -76,7 +76,8 @@ class IndexCache:
                 self._kept.move_to_end(source)
                 return self._kept[source]
         index, found = self._store.look_up(source)
-        state = replace(found, host=self._host) if found is not None and self._compare else None
+        useful = found is not None and (self._compare or found.place is not None)
+        state = replace(found, host=self._host, compared=self._compare) if found is not None and useful else None
         with self._lock:
             struck = self._struck.get(source, ())
         for packet in struck:

@@ -18,7 +18,7 @@ _WIDTH_CODE, _DELTA, _EXCEPTIONS = 0x07, 0x08, 0x10
 # About what an exception takes (a step to its place, its upper part), and what the list of them does.
 _EXCEPTION_BITS, _LIST_BITS = 24, 128
 # A day and a half at 500 frames a second. A constant column takes no bytes, so these cannot bound its length.
-_LONGEST = 1 << 26
+LONGEST = 1 << 26
 
 
 def pack_column(values: Integers) -> bytes:
@@ -60,7 +60,7 @@ def unpack_column(data: bytes, at: int) -> tuple[Integers, int]:
     head = data[at]
     is_delta = bool(head & _DELTA)
     count, at = unpack_number(data, at + 1)
-    if not is_delta <= count <= _LONGEST:
+    if not is_delta <= count <= LONGEST:
         raise ValueError(f"a column of {count} values")
     first, at = unpack_number(data, at) if is_delta else (0, at)
     lowest, at = unpack_number(data, at)

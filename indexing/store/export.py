@@ -25,7 +25,7 @@ def torchcodec_frame_mappings(index: VideoIndex) -> str:
     The format is that of ``ffprobe -show_frames -show_entries frame=pts,duration,key_frame -of json``: times in
     units of the stream's time base, in display order. The last frame lasts as long as the one before it.
 
-    Example:
+    Examples:
         >>> decoder = VideoDecoder("a.mp4", custom_frame_mappings=torchcodec_frame_mappings(index))
     """
     rate, base = index.stream.frame_rate, index.stream.time_base

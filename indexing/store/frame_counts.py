@@ -1,42 +1,111 @@
-"""The frame counts of many videos at once, for data sets of a million."""
+"""The numbers of frames, and other numbers, of many videos at once, for data sets of a million."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import compress, islice, repeat
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import IndexingError
+from videoloader.errors import (
+    DecodeError,
+    IndexingError,
+    SourceError,
+    StaleIndexError,
+    UnsupportedError,
+    VideoLoaderError,
+)
+from videoloader.indexing.build import INDEXER_VERSION
+from videoloader.indexing.store.columns import LONGEST, Integers
+from videoloader.indexing.store.frame_facts import NO_RULE, RULE_SIZE
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 
 # Rows asked for in one statement by name, and in one pass.
 _NAMED_AT_ONCE, _PASSED_AT_ONCE = 500, 1 << 15
-_COLUMNS = "source, frames, fingerprint, error_type, error"
-_SOUND = "error_type IS NULL AND typeof(frames) = 'integer' AND frames > 0 AND typeof(source) = 'text'"
+# Numbers of rows for each row, from which on a pass over the numbers is not one over the rows.
+_SPARSEST = 64
+# What an error may have been when it was stored.
+_ERRORS = {kind.__name__: kind for kind in (SourceError, IndexingError, UnsupportedError, DecodeError)}
+_COLUMNS = "source, indexer, frames, fingerprint, error_type, error"
+_SOUND = (
+    f"indexer IS {INDEXER_VERSION} AND error_type IS NULL AND typeof(frames) = 'integer' "
+    f"AND frames BETWEEN 1 AND {LONGEST} AND typeof(source) = 'text' AND typeof(fingerprint) IN ('null', 'text')"
+)
+Number: TypeAlias = Literal["frames", "is_even", "first_key_frame", "frames_without_key", "time_rule"]
+
+
+class _Number(NamedTuple):
+    """How numbers are asked for: SQL that is never NULL, and how many integers it gives, with spaces between."""
+
+    sql: str
+    width: int = 1
+
+
+# What is not known stands for what makes nobody sure of anything.
+NUMBERS: dict[Number, _Number] = {
+    "frames": _Number("CAST(frames AS INTEGER)"),
+    "is_even": _Number("CAST(coalesce(is_even, 0) AS INTEGER)"),
+    "first_key_frame": _Number("CAST(coalesce(first_key_frame, -1) AS INTEGER)"),
+    "frames_without_key": _Number(f"CAST(coalesce(frames_without_key, {1 << 62}) AS INTEGER)"),
+    "time_rule": _Number(f"coalesce(time_rule, '{NO_RULE}')", RULE_SIZE),
+}
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 Select = Callable[..., Iterator[tuple[Any, ...]]]
 
 
-class FoundCounts(NamedTuple):
+class FoundNumbers(NamedTuple):
     """What some rows of the store say.
 
     Attributes:
         positions: the numbers of their videos among those asked for.
-        frames: how many each has.
+        numbers: int64[R, width] of each column asked for; zeros of videos that could not be indexed.
         fingerprints: one for each, None where there is none.
-        errors: (position, name of the error's class, message) of videos that could not be indexed.
+        errors: (position, error) of videos that could not be indexed, or whose rows cannot be used.
     """
 
     positions: list[int]
-    frames: npt.NDArray[np.int64]
+    numbers: dict[Number, Integers]
     fingerprints: Sequence[str | None]
-    errors: list[tuple[int, str, str]]
+    errors: list[tuple[int, VideoLoaderError]]
+
+
+def unusable(source: str, indexer: object, fingerprint: object) -> VideoLoaderError | None:
+    """The error of a row that another version of the indexer wrote, or nobody's; None where there is none.
+
+    Args:
+        source: name of the video.
+        indexer, fingerprint: of its row.
+    """
+    if indexer != INDEXER_VERSION:
+        now = f"which is version {INDEXER_VERSION} now: build the index store again"
+        return StaleIndexError(f"was indexed by version {indexer!r} of the indexer, {now}", source)
+    if not isinstance(fingerprint, str | None):
+        return _damaged(f"the fingerprint {fingerprint!r:.80}", source)
+    return None
+
+
+def stored_error(source: str, frames: object, error_type: object, error: object) -> VideoLoaderError | None:
+    """The error that a video had when it was indexed, or that its row is damaged; None where there is none.
+
+    Args:
+        source: name of the video.
+        frames, error_type, error: of its row.
+    """
+    if error_type is None:
+        sound = isinstance(frames, int) and 1 <= frames <= LONGEST
+        return None if sound else _damaged(f"{frames!r:.80} frames", source)
+    if not isinstance(error_type, str) or not isinstance(error, str):
+        return _damaged("an error that is no text", source)
+    return _ERRORS.get(error_type, IndexingError)(error, source)
+
+
+def _damaged(what: str, source: str) -> VideoLoaderError:
+    return IndexingError(f"its row in the index store is damaged: {what}", source)
 
 
 class Positions:
@@ -70,35 +139,66 @@ class Positions:
         return positions
 
 
-def counts_by_name(select: Select, positions: Positions) -> Iterator[FoundCounts]:
-    """What the store says of these videos, asked for by name."""
+def numbers_by_name(
+    select: Select, positions: Positions, names: Sequence[str], wanted: Sequence[Number]
+) -> Iterator[FoundNumbers]:
+    """What the store says of these videos, asked for by name; ``names`` are what errors call them."""
     keys = map(to_sql, positions.keys())
     while some := list(islice(keys, _NAMED_AT_ONCE)):
         asked = ",".join("?" * len(some))
-        yield _of_rows(select(f"SELECT {_COLUMNS} FROM videos WHERE source IN ({asked})", some), positions)
+        statement = f"SELECT {_COLUMNS}, {_text_of(wanted)} FROM videos WHERE source IN ({asked})"
+        yield _of_rows(select(statement, some), positions, names, wanted)
 
 
-def counts_by_pass(select: Select, positions: Positions, *, fingerprints: bool) -> Iterator[FoundCounts]:
-    """What the store says of these videos, from one pass over all its rows."""
-    yield _of_rows(select(f"SELECT {_COLUMNS} FROM videos WHERE NOT ({_SOUND})"), positions)
+def numbers_by_pass(
+    select: Select, positions: Positions, names: Sequence[str], wanted: Sequence[Number], *, fingerprints: bool
+) -> Iterator[FoundNumbers]:
+    """What the store says of these videos, from one pass over all its rows; ``names`` are what errors call them.
+
+    Raises:
+        IndexingError: names or numbers in the store are none.
+    """
+    first, last, rows = next(select("SELECT coalesce(min(id), 0), coalesce(max(id), -1), count(*) FROM videos"))
+    if last - first > _SPARSEST * rows:
+        yield from numbers_by_name(select, positions, names, wanted)
+        return
+    odd = f"SELECT {_COLUMNS}, {_text_of(wanted)} FROM videos WHERE NOT ({_SOUND})"
+    yield _of_rows(select(odd), positions, names, wanted)
     # One row for thousands of videos: a tuple for each would take longer than all the rest.
-    columns = ["group_concat(source, char(0))", "group_concat(frames)"]
+    columns = ["group_concat(source, char(0))", f"group_concat({_text_of(wanted)}, ' ')"]
     columns += ["group_concat(coalesce(fingerprint, ''), char(0))"] if fingerprints else []
     statement = f"SELECT {', '.join(columns)} FROM videos WHERE id BETWEEN ? AND ? AND {_SOUND}"
-    first, last = next(select("SELECT coalesce(min(id), 0), coalesce(max(id), -1) FROM videos"))
     ids = ((start, start + _PASSED_AT_ONCE - 1) for start in range(first, last + 1, _PASSED_AT_ONCE))
     for texts in _read_ahead(lambda some: next(select(statement, some)), ids):
         if texts[0] is None:
             continue
         found = positions.find(texts[0].split("\0"))
+        numbers = _numbers_in(texts[1], wanted, len(found))
+        stored = texts[2].split("\0") if fingerprints else [""] * len(found)
+        if len(found) != len(stored):
+            raise IndexingError("the index store is damaged: names or fingerprints with a zero byte in them")
         asked = found >= 0
-        stored = compress(texts[2].split("\0"), asked.tolist()) if fingerprints else ()
-        yield FoundCounts(
-            found[asked].tolist(),
-            np.fromstring(texts[1], np.int64, sep=",")[asked],
-            [fingerprint or None for fingerprint in stored],
-            [],
-        )
+        prints = [fingerprint or None for fingerprint in compress(stored, asked.tolist())]
+        kept = {name: column[asked] for name, column in numbers.items()}
+        yield FoundNumbers(found[asked].tolist(), kept, prints, [])
+
+
+def _text_of(wanted: Sequence[Number]) -> str:
+    """SQL of a row's numbers as one text, which is read faster than a column of each."""
+    return " || ' ' || ".join(NUMBERS[name].sql for name in wanted)
+
+
+def _numbers_in(text: str, wanted: Sequence[Number], rows: int) -> dict[Number, Integers]:
+    """The numbers of some rows.
+
+    Raises:
+        IndexingError: there are more or fewer.
+    """
+    ends = np.cumsum([NUMBERS[name].width for name in wanted])
+    numbers = np.fromstring(text, np.int64, sep=" ") if rows else np.zeros(0, np.int64)
+    if len(numbers) != rows * ends[-1]:
+        raise IndexingError("rows of the index store are damaged: numbers of frames, or of their times, are none")
+    return dict(zip(wanted, np.split(numbers.reshape(rows, ends[-1]), ends[:-1], axis=1), strict=True))
 
 
 def _read_ahead(read: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
@@ -114,18 +214,21 @@ def _read_ahead(read: Callable[[_Item], _Result], items: Iterable[_Item]) -> Ite
             yield reading.result()
 
 
-def _of_rows(rows: Iterator[tuple[Any, ...]], positions: Positions) -> FoundCounts:
-    counts: list[int] = []
-    found = FoundCounts([], np.zeros(0, np.int64), fingerprints := [], errors := [])
-    for key, frames, fingerprint, error_type, error in rows:
+def _of_rows(
+    rows: Iterator[tuple[Any, ...]], positions: Positions, names: Sequence[str], wanted: Sequence[Number]
+) -> FoundNumbers:
+    texts: list[str] = []
+    found = FoundNumbers([], {}, fingerprints := [], errors := [])
+    none = " ".join("0" * sum(NUMBERS[name].width for name in wanted))
+    for key, indexer, frames, fingerprint, error_type, error, text in rows:
         (position,) = positions.find([from_sql(key)]).tolist()
         if position < 0:
             continue
-        if error_type is None and (not isinstance(frames, int) or frames < 1):
-            raise IndexingError(f"its row in the index store is damaged: {frames!r} frames", from_sql(key))
-        if error_type is not None:
-            errors.append((position, error_type, error))
+        name = names[position]
+        wrong = unusable(name, indexer, fingerprint)
+        if refused := wrong or stored_error(name, frames, error_type, error):
+            errors.append((position, refused))
         found.positions.append(position)
-        counts.append(0 if error_type is not None else frames)
-        fingerprints.append(fingerprint)
-    return found._replace(frames=np.array(counts, np.int64))
+        texts.append(none if refused else str(text))
+        fingerprints.append(None if wrong else fingerprint)
+    return found._replace(numbers=_numbers_in(" ".join(texts), wanted, len(texts)))

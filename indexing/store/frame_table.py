@@ -18,8 +18,8 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -112,13 +112,40 @@ def _from_json(value: dict[str, Any]) -> object:
 def _read_record(record: bytes) -> tuple[tuple[str, ...], dict[str, Any]]:
     """(names of the columns, values of the fields that are no arrays)."""
     content = json.loads(record, object_hook=_from_json)
-    return content["columns"], content["index"]
+    names, common = content["columns"], content["index"]
+    _check_types(common, VideoIndex)
+    _check_types(vars(common["stream"]), StreamInfo)
+    return names, common
+
+
+def _check_types(values: Mapping[str, Any], kind: type) -> None:
+    """Raise ValueError unless each value is of the type that its field is declared with."""
+    types = _types_of(kind)
+    for name, value in values.items():
+        if not _is_of(value, types[name]):
+            raise ValueError(f"{name} is no {types[name]}")
+
+
+@cache
+def _types_of(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _is_of(value: object, kind: Any) -> bool:
+    parts = get_args(kind)
+    if get_origin(kind) is Literal:
+        return value in parts
+    if get_origin(kind) is not tuple:
+        return any(_is_of(value, part) for part in parts) if parts else type(value) is kind
+    if not isinstance(value, tuple) or (parts[-1] is not ... and len(value) != len(parts)):
+        return False
+    return all(_is_of(each, parts[0]) for each in value)  # of one type in all tuples here
 
 
 def pack_index(index: VideoIndex) -> PackedIndex:
     """The index as bytes. Everything but ``source`` comes back from them.
 
-    Example:
+    Examples:
         >>> packed = pack_index(index)
         >>> len(packed.blob) / len(index)  # bytes a frame
         3.1
@@ -167,8 +194,22 @@ def unpack_index(packed: PackedIndex, source: str) -> VideoIndex:
     try:
         names, common = _read_record(record)
         return _unpack(names, common, blob, source)
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError) as error:
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise IndexingError(f"its stored index makes no sense ({error})", source) from error
+
+
+def check_sense(index: VideoIndex) -> None:
+    """Raise IndexingError unless the numbers of a stored index are such as videos have, whoever wrote it."""
+    stream, packets = index.stream, index.packet_size
+    numbers = [each for each in vars(stream).values() if isinstance(each, int)]
+    wrong = {
+        "numbers of its stream": not 0 <= min(numbers) <= max(numbers) < 1 << 31,
+        "a time base or shape of pixels": min(stream.time_base.numerator, stream.sample_aspect_ratio.numerator) <= 0,
+        "packets": not len(packets) or min(packets.min(), index.packet_offset.min()) < 0,
+        "starts": any(not 0 <= each < len(packets) for pair in index.other_starts for each in pair),
+    }
+    if told := [what for what, is_wrong in wrong.items() if is_wrong]:
+        raise IndexingError(f"its stored index makes no sense ({told[0]} as no video has)", index.source)
 
 
 def _unpack(names: tuple[str, ...], common: Mapping[str, Any], blob: bytes, source: str) -> VideoIndex:

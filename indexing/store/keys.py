@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
+
+from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
 # What a path with "/" as separator may hold, or end with, that its absolute form does not.
@@ -55,10 +57,28 @@ class SourceKeys(NamedTuple):
 
     def path_of(self, key: str) -> str:
         """Where the video of a key is: below the first root that exists."""
-        if "://" in key or os.path.isabs(key):
-            return key
+        return next(self.paths_of([key]))
+
+    def paths_of(self, keys: Iterable[str]) -> Iterator[str]:
+        """``path_of`` of each; the root is looked for once."""
         root = next((root for root in self.roots if os.path.isdir(root)), self.roots[0])
-        return os.path.join(root, key)
+        return (key if "://" in key else os.path.join(root, key) for key in keys)
+
+    def place_of(self, source: str, archive: object, offset: object, size: object) -> Place | None:
+        """Where a member of an archive lies; None where its row does not tell.
+
+        The path of the archive is what the member's begins with: no row leads to another file.
+
+        Args:
+            source: the member, as its user calls it.
+            archive, offset, size: of its row.
+        """
+        key = self.key_of(source)
+        if not isinstance(archive, str) or not isinstance(offset, int) or not isinstance(size, int):
+            return None
+        member = key.removeprefix(archive)
+        sound = member.startswith("::") and member != key and source.endswith(member) and min(offset, size) >= 0
+        return Place(source.removesuffix(member), offset, size) if sound else None
 
     def is_gone(self, key: str) -> bool:
         """Whether the video is a local file that does not exist. What is not local is not looked for."""

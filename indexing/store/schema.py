@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from hashlib import blake2b
+from secrets import token_hex
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -14,10 +17,16 @@ import numpy as np
 
 from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.store.frame_table import PackedIndex
+from videoloader.indexing.sources.regular_file import check_regular
+from videoloader.indexing.sources.state import Place
+from videoloader.indexing.store.frame_facts import first_key_frame, frames_without_key, is_even, time_rule
+from videoloader.indexing.store.frame_table import PackedIndex, check_sense, unpack_index
+from videoloader.indexing.store.read_only import Guard
 
 APPLICATION_ID = 0x564C4958  # "VLIX"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+# The fingerprint of an archive, of its size and its version, and where in it a member lies.
+_MEMBER_PRINT = re.compile(r"\d+-[^-]+-(\d+)-(\d+)")
 # Seconds a connection waits for another one's transaction; a builder's take milliseconds.
 BUSY_TIMEOUT = 30.0
 
@@ -47,6 +56,12 @@ FACTS: dict[str, tuple[str, Callable[[VideoIndex], Fact]]] = {
     "byte_ranges": ("INTEGER", lambda index: int(index.byte_ranges)),
     "size_varies": ("INTEGER", lambda index: int(index.stream.size_varies)),
     "encrypted": ("INTEGER", lambda index: int(index.stream.encrypted)),
+    "first_time_s": ("REAL", lambda index: float(index.timestamps[0])),
+    "last_time_s": ("REAL", lambda index: float(index.timestamps[-1])),
+    "is_even": ("INTEGER", lambda index: int(is_even(index))),
+    "first_key_frame": ("INTEGER", first_key_frame),
+    "frames_without_key": ("INTEGER", frames_without_key),
+    "time_rule": ("TEXT", time_rule),
 }
 # The columns of the table `videos` that a user may ask for, with their types.
 COLUMNS = {
@@ -55,17 +70,30 @@ COLUMNS = {
     "error_type": "TEXT",
     "error": "TEXT",
     "indexer": "INTEGER",
+    "archive": "TEXT",
+    "byte_offset": "INTEGER",
+    "byte_size": "INTEGER",
     **{name: kind for name, (kind, _) in FACTS.items()},
 }
-_TABLES = (
-    "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    "CREATE TABLE videos (id INTEGER PRIMARY KEY, "
-    + ", ".join(f"{name} {kind}{' NOT NULL UNIQUE' if name == 'source' else ''}" for name, kind in COLUMNS.items())
-    + ")",
-    # Apart from the facts, so that a pass over these does not read the blobs.
-    "CREATE TABLE frame_tables (video INTEGER PRIMARY KEY, record BLOB NOT NULL, blob BLOB NOT NULL)",
-    "CREATE TABLE records (key BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
-)
+_PLACE = ("archive", "byte_offset", "byte_size")
+# Those that came with version 2.
+_ADDED = (*_PLACE, "first_time_s", "last_time_s", "is_even", "first_key_frame", "frames_without_key", "time_rule")
+
+
+def _tables(columns: Iterable[str]) -> tuple[str, ...]:
+    """The statements that make the tables, ``videos`` with these columns."""
+    types = [f"{name} {COLUMNS[name]}{' NOT NULL UNIQUE' if name == 'source' else ''}" for name in columns]
+    return (
+        f"CREATE TABLE videos (id INTEGER PRIMARY KEY, {', '.join(types)})",
+        "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+        # Apart from the facts, so that a pass over these does not read the blobs.
+        "CREATE TABLE frame_tables (video INTEGER PRIMARY KEY, record BLOB NOT NULL, blob BLOB NOT NULL)",
+        "CREATE TABLE records (key BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+    )
+
+
+_TABLES = _tables(COLUMNS)
+_EARLIER = [name for name in COLUMNS if name not in _ADDED]
 
 
 class Row(NamedTuple):
@@ -77,6 +105,7 @@ class Row(NamedTuple):
         error_type, error: name of the error's class and its message without the source.
         facts: in the order of ``FACTS``.
         packed: the index.
+        place: of a member of an archive, where its bytes lie, if they lie there in one piece.
     """
 
     key: str
@@ -85,11 +114,17 @@ class Row(NamedTuple):
     error: str | None = None
     facts: tuple[Fact, ...] = (None,) * len(FACTS)
     packed: PackedIndex | None = None
+    place: Place | None = None
 
 
 def facts_of(index: VideoIndex) -> tuple[Fact, ...]:
     """The values of ``FACTS`` for one video."""
     return tuple(fact(index) for _, fact in FACTS.values())
+
+
+def mark_change(connection: sqlite3.Connection) -> None:
+    """Let the store be known by another name of what it holds."""
+    connection.execute("INSERT OR REPLACE INTO settings VALUES ('content', ?)", (token_hex(16),))
 
 
 def record_key(record: bytes) -> bytes:
@@ -108,7 +143,7 @@ def is_being_written(path: str) -> bool:
     return os.path.exists(path + "-wal") or os.path.exists(path + "-journal")
 
 
-def connect_reader(path: str, *, immutable: bool) -> sqlite3.Connection:
+def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Connection:
     """A read-only connection; what a killed build left half done is undone first.
 
     The file is never opened but by SQLite: closing it otherwise would, by the rules of POSIX, give up the locks that
@@ -116,6 +151,7 @@ def connect_reader(path: str, *, immutable: bool) -> sqlite3.Connection:
 
     Args:
         path: of the store, absolute.
+        guard: what says which statements it takes.
         immutable: take no locks, since nobody writes: the file may then lie on a read-only or network file system.
 
     Raises:
@@ -123,15 +159,15 @@ def connect_reader(path: str, *, immutable: bool) -> sqlite3.Connection:
     """
     try:
         try:
-            return _open(path, "ro&immutable=1" if immutable else "ro")
+            return _open(path, guard, "ro&immutable=1" if immutable else "ro")
         except sqlite3.OperationalError as error:
             if not needs_rollback(error):
                 raise
-        _open(path, "rw").close()
-        return _open(path, "ro")
+        _open(path, guard, "rw").close()
+        return _open(path, guard, "ro")
     except sqlite3.OperationalError as error:
         raise SourceError(f"the index store cannot be read ({error})", path) from None
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote what is in the file
         raise IndexingError(f"is not an index store ({error})", path) from None
 
 
@@ -143,13 +179,15 @@ def needs_rollback(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_ROLLBACK
 
 
-def _open(path: str, mode: str) -> sqlite3.Connection:
+def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:
     uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
-        _check_version(connection, path)
+        _distrust(connection)
+        _check_schema(connection, path)
         # Each thread of a reader has a connection of its own: half a megabyte of pages is enough for look-ups.
         connection.execute("PRAGMA cache_size = -512")
+        guard.watch(connection)
     except BaseException:
         connection.close()
         raise
@@ -167,9 +205,11 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
         SourceError: the file cannot be written.
         IndexingError: it is no index store, or one of a later version.
     """
+    check_no_folder(path)
     try:
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
+            _distrust(connection)
             connection.execute("PRAGMA page_size = 8192")  # of a new file: wastes less around blobs of 1 or 2 kB
             connection.execute("BEGIN IMMEDIATE")
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -181,7 +221,8 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
                 )
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            _check_version(connection, path)
+            bring_up_to_date(connection, path)
+            _check_schema(connection, path)
             connection.execute("COMMIT")
             _set_journal_mode(connection, "wal", BUSY_TIMEOUT)
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -189,17 +230,22 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
-        check_no_folder(path)
         raise SourceError(f"the index store cannot be written ({error})", path) from None
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote what is in the file
         raise IndexingError(f"is not an index store ({error})", path) from None
     return connection
 
 
 def check_no_folder(path: str) -> None:
-    """Raise SourceError where the path of a store is a folder."""
+    """Raise SourceError where the path of a store is a folder, or of another thing that is no file."""
     if os.path.isdir(path):
         raise SourceError('is a folder: name the file of the index store in it, such as "index.db"', path)
+    try:
+        check_regular(path, os.stat(path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SourceError(f"the index store cannot be opened ({error.strerror})", path) from None
 
 
 def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:
@@ -214,7 +260,9 @@ def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:
     """
     try:
         root, is_own_folder = os.fsdecode(settings["root"]), settings["root_is_own_folder"]
-    except (KeyError, TypeError):
+        if not os.path.isabs(root) or "\0" in root:
+            raise ValueError
+    except (KeyError, TypeError, ValueError):
         raise IndexingError("the index store is damaged: it names no root", path) from None
     # Data set and store may have been moved together, or the store alone.
     return tuple(dict.fromkeys((root, os.path.dirname(path)))) if is_own_folder else (root,)
@@ -229,6 +277,45 @@ def close_writer(connection: sqlite3.Connection) -> None:
         pass  # in use: what is in the log is as good as what is in the file
     finally:
         connection.close()
+
+
+def bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
+    """Give the rows of a store of version 1 the columns that came later, out of the indexes that it holds.
+
+    Raises:
+        IndexingError: it holds other tables than a store of that version has.
+    """
+    if connection.execute("PRAGMA user_version").fetchone()[0] != 1:
+        return
+    _check_tables(connection, path, _tables(_EARLIER))
+    connection.execute("ALTER TABLE videos RENAME TO earlier")
+    connection.execute(_TABLES[0])
+    known, new = ", ".join(_EARLIER), [name for name in FACTS if name in _ADDED]
+    connection.execute(f"INSERT INTO videos (id, {known}) SELECT id, {known} FROM earlier")
+    connection.execute("DROP TABLE earlier")
+    update = f"UPDATE videos SET {', '.join(f'{name} = ?' for name in (*_PLACE, *new))} WHERE id = ?"
+    stored = (
+        "SELECT source, fingerprint, records.record, blob FROM videos JOIN frame_tables ON video = id "
+        "JOIN records ON key = frame_tables.record WHERE id = ?"
+    )
+    for (video,) in connection.execute("SELECT video FROM frame_tables").fetchall():
+        for source, fingerprint, record, blob in connection.execute(stored, (video,)).fetchall():
+            with suppress(IndexingError, TypeError):  # a damaged row, as whoever asks for it is told
+                index = unpack_index(PackedIndex(record, blob), os.fsdecode(source))
+                check_sense(index)
+                facts = [FACTS[name][1](index) for name in new]
+                connection.execute(update, (*_place_by_fingerprint(source, fingerprint), *facts, video))
+    mark_change(connection)
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _place_by_fingerprint(source: str | bytes, fingerprint: str | None) -> tuple[str | None, int | None, int | None]:
+    """The place that a member of an archive has by its fingerprint, which its archive's begins."""
+    found = _MEMBER_PRINT.fullmatch(fingerprint or "")
+    archive, *members = os.fsdecode(source).split("::")
+    if found is None or len(members) != 1 or "=" in members[0] or not isinstance(source, str) or "zip://" in archive:
+        return None, None, None
+    return archive, int(found[1]), int(found[2])
 
 
 def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float) -> None:
@@ -246,7 +333,14 @@ def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float
     connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
 
 
-def _check_version(connection: sqlite3.Connection, path: str) -> None:
+def _distrust(connection: sqlite3.Connection) -> None:
+    """Make SQLite suspect the file, as its page on defence against the dark arts advises for those of others."""
+    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        connection.execute(f"PRAGMA {setting}")
+
+
+def _check_schema(connection: sqlite3.Connection, path: str) -> None:
+    """Raise IndexingError unless a file holds the tables of an index store of this version, and nothing else."""
     application, version = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
@@ -256,3 +350,16 @@ def _check_version(connection: sqlite3.Connection, path: str) -> None:
         raise IndexingError(
             f"is an index store of version {version}; this videoloader reads up to {SCHEMA_VERSION}", path
         )
+    if version < SCHEMA_VERSION:
+        update = "build_store([], path) brings it up to date, and reads no video again"
+        raise IndexingError(f"is an index store of version {version}, of an earlier videoloader: {update}", path)
+    _check_tables(connection, path, _TABLES)
+
+
+def _check_tables(connection: sqlite3.Connection, path: str, tables: tuple[str, ...]) -> None:
+    # Views, triggers and computed columns would run in place of what is asked for.
+    found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    others = [str(name) for name, sql in found if sql not in tables]
+    if others or len(found) != len(tables):
+        what = f"defines {others[0]!r:.80}" if others else "lacks a table"
+        raise IndexingError(f"the index store {what}, which no build does: delete it and build it again", path)

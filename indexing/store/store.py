@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,21 +18,32 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.errors import (
     ArgumentError,
     ConfigurationError,
-    DecodeError,
     IndexingError,
     NotIndexedError,
     SourceError,
     StaleIndexError,
-    UnsupportedError,
     VideoLoaderError,
+    check_numbers,
 )
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources import ByteSource, SourceState
+from videoloader.indexing.sources.state import Place
 from videoloader.indexing.store.export import write_csv, write_parquet
-from videoloader.indexing.store.fingerprints import fingerprint_of
-from videoloader.indexing.store.frame_counts import FoundCounts, Positions, counts_by_name, counts_by_pass
-from videoloader.indexing.store.frame_table import PackedIndex, unpack_index
+from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time
+from videoloader.indexing.store.frame_counts import (
+    NUMBERS,
+    FoundNumbers,
+    Number,
+    Positions,
+    numbers_by_name,
+    numbers_by_pass,
+    stored_error,
+    unusable,
+)
+from videoloader.indexing.store.frame_table import PackedIndex, check_sense, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
+from videoloader.indexing.store.read_only import Guard
 from videoloader.indexing.store.schema import (
     COLUMNS,
     check_no_folder,
@@ -46,8 +57,7 @@ from videoloader.indexing.store.schema import (
 _STAT_THREADS = 8
 # The part of a store's videos from which on reading all of it is faster than asking for each.
 _WORTH_A_PASS = 0.2
-# What an error may have been when it was stored.
-_ERRORS = {kind.__name__: kind for kind in (SourceError, IndexingError, UnsupportedError, DecodeError)}
+_Result = TypeVar("_Result")
 # Connections made before a fork. Closing one in the child would be a second close of what the parent uses.
 _inherited: list[sqlite3.Connection] = []
 
@@ -85,14 +95,14 @@ class IndexStore:
         path: of the file; made by ``build_store``.
         root: folder that paths in the store are relative to, where it is another one than when it was built. Default:
             None.
-        verify: whether a look-up compares the size and time of modification of a local file with those that it was
-            indexed with. One system call for each. Default: True.
+        verify: whether a look-up compares a local file with the one that was indexed, by size and time of modification
+            (one system call), or as ``fingerprint`` of ``build_store`` says. Default: True.
 
     Raises:
         SourceError: the file cannot be opened.
         IndexingError: it is no index store, is damaged, or made by a later version of this library.
 
-    Example:
+    Examples:
         >>> store = IndexStore("kinetics.db")
         >>> video = Video("kinetics/a.mp4", index=store.get("kinetics/a.mp4"))
         >>> store.query("SELECT codec, count(*), sum(duration_s) FROM videos GROUP BY codec")
@@ -106,7 +116,7 @@ class IndexStore:
         check_no_folder(self.path)
         self.verify = verify
         self._given_root = None if root is None else os.path.abspath(os.fspath(root))
-        self._local = threading.local()
+        self._local, self._guard = threading.local(), Guard()
         settings = dict(self._select("SELECT name, value FROM settings"))
         self.keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))
 
@@ -119,6 +129,11 @@ class IndexStore:
     def unverified(self) -> IndexStore:
         """The same store where look-ups do not compare files with it."""
         return IndexStore(self.path, root=self._given_root, verify=False)
+
+    @property
+    def content(self) -> str:
+        """A text that is another one whenever a build has changed what the store holds; copies have the same."""
+        return str(next(self._select("SELECT value FROM settings WHERE name = 'content'"), ("",))[0])
 
     def __len__(self) -> int:
         """Number of videos, with the unreadable ones."""
@@ -134,7 +149,7 @@ class IndexStore:
 
         Raises:
             NotIndexedError: the store does not know it.
-            StaleIndexError: it has changed since (where ``verify``).
+            StaleIndexError: it has changed since (where ``verify``), or another version of this library indexed it.
             IndexingError: its row is damaged.
             VideoLoaderError: what was raised when it was indexed, if it could not be.
         """
@@ -148,31 +163,52 @@ class IndexStore:
         """
         name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
         statement = (
-            "SELECT fingerprint, error_type, error, frames, records.record, blob FROM videos "
+            "SELECT indexer, fingerprint, error_type, error, frames, records.record, blob, "
+            "archive, byte_offset, byte_size FROM videos "
             "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record WHERE source = ?"
         )
         row = next(self._select(statement, (to_sql(self.keys.key_of(name)),), name), None)
         if row is None:
             raise self._not_indexed(name)
-        fingerprint, error_type, error, frames, record, blob = row
-        if stale := self._difference(name, fingerprint):
-            raise stale
-        if error_type is not None:
-            raise _stored_error(error_type, error, name)
+        indexer, fingerprint, error_type, message, frames, record, blob, *place = row
+        if error := (
+            unusable(name, indexer, fingerprint)
+            or self._difference(name, fingerprint)
+            or stored_error(name, frames, error_type, message)
+        ):
+            raise error
         if not isinstance(record, bytes) or not isinstance(blob, bytes):
             raise IndexingError("its row in the index store is damaged: it has no index", name)
         index = unpack_index(PackedIndex(record, blob), name)
         if len(index) != frames:
             raise IndexingError(f"its row in the index store is damaged: {frames} frames of {len(index)}", name)
-        return index, SourceState(fingerprint) if fingerprint is not None else None
+        check_sense(index)
+        check_picture(index.stream.width, index.stream.height, name)
+        return index, self._state(name, fingerprint, self.keys.place_of(name, *place))
 
     def frame_counts(self, sources: Sequence[str]) -> tuple[npt.NDArray[np.int64], dict[int, VideoLoaderError]]:
-        """The number of frames of each video, without their indexes.
-
-        Asked for a good part of its videos, the store is read through once, which takes about a second for a million.
+        """The number of frames of each video, without their indexes; see ``numbers``.
 
         Returns:
             int64[V], and by position the error that ``get`` would raise, where there is one; the count there is 0.
+        """
+        numbers, errors = self.numbers(sources, ("frames",))
+        return numbers["frames"], errors
+
+    def numbers(
+        self, sources: Sequence[str], names: Sequence[Number]
+    ) -> tuple[dict[str, npt.NDArray[np.int64]], dict[int, VideoLoaderError]]:
+        """Columns of the table ``videos`` for each video, without their indexes.
+
+        Asked for a good part of its videos, the store is read through once, which takes about a second for a million.
+
+        Args:
+            sources: names of the videos.
+            names: of the columns.
+
+        Returns:
+            For each name int64[V], of ``time_rule`` int64[V, RULE_SIZE]; and by position the error that ``get`` would
+            raise, where there is one; the numbers there are 0.
 
         Raises:
             IndexingError: the file is damaged.
@@ -183,30 +219,37 @@ class IndexStore:
             # The same video several times, as parts of it or spelled in several ways.
             of_row = np.array([position[path] for path in paths])
             first, number = np.unique(of_row, return_inverse=True)
-            counts, errors = self.frame_counts([sources[row] for row in first.tolist()])
-            return counts[number], {row: errors[each] for row, each in enumerate(number.tolist()) if each in errors}
-        counts, known = np.zeros(len(paths), np.int64), np.zeros(len(paths), np.bool_)
-        errors = {}
-        for found in self._found_counts(Positions(position, self.keys)):
-            counts[found.positions], known[found.positions] = found.frames, True
-            errors |= {number: _stored_error(kind, message, sources[number]) for number, kind, message in found.errors}
+            numbers, errors = self.numbers([sources[row] for row in first.tolist()], names)
+            of_rows = {row: errors[each] for row, each in enumerate(number.tolist()) if each in errors}
+            return {name: column[number] for name, column in numbers.items()}, of_rows
+        wanted = {name: np.zeros((len(paths), NUMBERS[name].width), np.int64) for name in names}
+        known, errors = np.zeros(len(paths), np.bool_), {}
+        for found in self._found_numbers(Positions(position, self.keys), sources, names):
+            for name, column in found.numbers.items():
+                wanted[name][found.positions] = column
+            known[found.positions] = True
+            errors |= dict(found.errors)
             errors |= self._stale(sources, found)
         errors |= {number: self._not_indexed(sources[number]) for number in np.flatnonzero(~known).tolist()}
-        counts[list(errors)] = 0
-        return counts, errors
+        for column in wanted.values():
+            column[list(errors)] = 0
+        return {name: column[:, 0] if column.shape[1] == 1 else column for name, column in wanted.items()}, errors
 
-    def _found_counts(self, positions: Positions) -> Iterator[FoundCounts]:
+    def _found_numbers(
+        self, positions: Positions, sources: Sequence[str], names: Sequence[Number]
+    ) -> Iterator[FoundNumbers]:
         if len(positions) < _WORTH_A_PASS * len(self):
-            return counts_by_name(self._select, positions)
-        return counts_by_pass(self._select, positions, fingerprints=self.verify)
+            return numbers_by_name(self._select, positions, sources, names)
+        return numbers_by_pass(self._select, positions, sources, names, fingerprints=self.verify)
 
-    def _stale(self, sources: Sequence[str], found: FoundCounts) -> dict[int, VideoLoaderError]:
+    def _stale(self, sources: Sequence[str], found: FoundNumbers) -> dict[int, VideoLoaderError]:
         """The errors of videos that have changed, by position."""
 
         if not self.verify or not any(found.fingerprints):
             return {}
+        difference = partial(self._difference, archives={})
         with ThreadPoolExecutor(_STAT_THREADS, "videoloader-store") as pool:
-            errors = pool.map(self._difference, (sources[position] for position in found.positions), found.fingerprints)
+            errors = pool.map(difference, (sources[position] for position in found.positions), found.fingerprints)
             return {
                 position: error for position, error in zip(found.positions, errors, strict=True) if error is not None
             }
@@ -216,26 +259,42 @@ class IndexStore:
         for source, message in self._select("SELECT source, error FROM videos WHERE error_type IS NOT NULL"):
             yield self.keys.path_of(from_sql(source)), message
 
-    def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Rows of any SELECT. The table ``videos`` has a row for each video, with these columns:
+    def query(self, sql: str, parameters: Sequence[object] = (), *, timeout: float = 60) -> list[tuple[Any, ...]]:
+        """Rows of any SELECT, which reads this store and nothing else.
 
+        The table ``videos`` has a row for each video, with these columns:
         ``source`` (its key: the path relative to the root, or absolute), ``fingerprint``, ``error_type``, ``error``
         (NULL for good ones), ``indexer`` (version of the library's indexing), ``container``, ``method``, ``codec``,
         ``width``, ``height``, ``rotation``, ``fps``, ``duration_s``, ``frames``, ``packets``, ``keyframes``,
         ``longest_gop``, ``is_vfr``, ``bit_depth``, ``chroma``, ``color_primaries``, ``color_transfer``,
         ``color_matrix``, ``color_range``, ``byte_ranges``, ``size_varies``, ``encrypted`` (as in ``StreamInfo`` and
-        ``VideoIndex``; truth as 0 and 1).
+        ``VideoIndex``; truth as 0 and 1), ``first_time_s``, ``last_time_s`` (of the first and the last frame),
+        ``is_even`` (whether all frames come evenly, as ``Triplets(even=True)`` has it), ``first_key_frame`` (its
+        number; that of all frames where there is none), ``frames_without_key`` (the most in a row), ``time_rule``
+        (what the frames' times follow, in numbers), and for members of archives ``archive`` (its key),
+        ``byte_offset`` and ``byte_size``.
+
+        Args:
+            sql: str. One statement.
+            parameters: sequence. What stands for its question marks. Default: none.
+            timeout: float. Seconds after which it is ended. Default: 60.
+
+        Returns:
+            A list of tuples, of at most 1 GiB; no value is longer than 1 MiB.
 
         Raises:
-            ConfigurationError: the statement makes no sense, or would change the store.
+            ConfigurationError: the statement makes no sense, would do more than read the store, takes longer than
+                ``timeout``, or gives too much.
 
-        Example:
+        Examples:
             >>> store.query("SELECT count(*) FROM videos WHERE longest_gop > ?", (24,))
             [(8,)]
         """
+        check_numbers("timeout", timeout, None, "a positive number of seconds", lambda seconds: seconds > 0)
         try:
-            return self._execute(sql, parameters).fetchall()
-        except sqlite3.Error as error:
+            return self._with_connection(lambda opened: self._guard.run(opened, sql, parameters, timeout))
+        # A second statement is a Warning in older versions of Python; texts and numbers that SQLite has not are others.
+        except (sqlite3.Error, sqlite3.Warning, TypeError, UnicodeError, OverflowError) as error:
             raise ConfigurationError(f"the query fails ({error}): {sql}", self.path) from None
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
@@ -261,31 +320,46 @@ class IndexStore:
             source,
         )
 
-    def _difference(self, source: str, stored: str | None) -> StaleIndexError | None:
+    def _difference(
+        self, source: str, stored: str | None, archives: dict[str, str] | None = None
+    ) -> StaleIndexError | None:
         """The error of a video that is another one than was indexed, where videos are compared."""
-        if not self.verify or stored is None or "://" in source or (found := fingerprint_of(source)) == stored:
+        if not self.verify or stored is None or "://" in source:
             return None
+        if has_fingerprint(source, stored, {} if archives is None else archives):
+            return None
+        found = fingerprint_of(source)
         change = "has changed since it was indexed" if found else "is not there any more"
-        return StaleIndexError(f"{change}: build the index store {self.path} again", source)
+        hint = ""
+        if found and is_by_time(stored) and found.partition("-")[0] == stored.partition("-")[0]:
+            hint = " (its size is the same: for data that is copied, with fingerprint='size' or 'content')"
+        return StaleIndexError(f"{change}: build the index store {self.path} again{hint}", source)
+
+    def _state(self, source: str, stored: str | None, place: Place | None) -> SourceState | None:
+        """The state of a video when it was indexed; where times do not count, as it is now. None where unknown."""
+        if stored is not None and not is_by_time(stored):
+            stored = None if "://" in source else fingerprint_of(source)
+        return None if stored is None else SourceState(stored, place=place)
 
     def _select(
         self, sql: str, parameters: Sequence[object] = (), source: str | None = None
     ) -> Iterator[tuple[Any, ...]]:
         """Rows of our own statements, in which an error of SQLite's means that the file is damaged."""
         try:
-            yield from self._execute(sql, parameters)
+            yield from self._with_connection(lambda connection: connection.execute(sql, parameters))
         except sqlite3.Error as error:
             place = f"the index store {self.path}" if source else "the index store"
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
 
-    def _execute(self, sql: str, parameters: Sequence[object]) -> sqlite3.Cursor:
+    def _with_connection(self, use: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """What a use of this thread's connection gives."""
         try:
-            return self._opened().connection.execute(sql, parameters)
+            return use(self._opened().connection)
         except sqlite3.Error as error:
             if not needs_rollback(error):
                 raise
         del self._local.opened  # connecting undoes it
-        return self._opened().connection.execute(sql, parameters)
+        return use(self._opened().connection)
 
     def _opened(self) -> _Opened:
         """This thread's own connection; another after a fork, and where a file taken to be immutable is written to.
@@ -297,7 +371,9 @@ class IndexStore:
         if opened and opened.process == os.getpid() and (opened.state is None or opened.state == self._quiet_state()):
             return opened
         state = self._quiet_state()
-        self._local.opened = opened = _Opened(connect_reader(self.path, immutable=state is not None), state)
+        self._local.opened = opened = _Opened(
+            connect_reader(self.path, self._guard, immutable=state is not None), state
+        )
         return opened
 
     def _quiet_state(self) -> tuple[int, int, int] | None:
@@ -308,8 +384,3 @@ class IndexStore:
             raise SourceError(f"the index store cannot be opened ({error.strerror})", self.path) from None
         # Whoever begins to write makes the log first, and changes the file long after.
         return None if is_being_written(self.path) else (status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _stored_error(error_type: str, message: str, source: str) -> VideoLoaderError:
-    kind: type[VideoLoaderError] = _ERRORS.get(error_type, IndexingError)
-    return kind(message, source)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import NamedTuple
 
-from videoloader.errors import IndexingError, SourceError, VideoLoaderError
+from videoloader.errors import IndexingError, SourceError, VideoLoaderError, printable
 from videoloader.indexing.build import build_index
-from videoloader.indexing.store.fingerprints import fingerprint_of
+from videoloader.indexing.sources import PartSource, open_source
+from videoloader.indexing.store.fingerprints import FingerprintKind, fingerprint_of, is_same, renewed
 from videoloader.indexing.store.frame_table import pack_index
 from videoloader.indexing.store.schema import Row, facts_of
 
@@ -19,31 +20,43 @@ class Task(NamedTuple):
         key: its name in the store.
         path: where it is.
         known: fingerprint that its row in the store has; None where it must be indexed in any case.
+        kind: of the fingerprint that its row is to have.
     """
 
     key: str
     path: str
     known: str | None
+    kind: FingerprintKind = "mtime"
 
 
 class Answer(NamedTuple):
-    """What came of a task; no row where the video is the one that the store knows."""
+    """What came of a task.
+
+    Attributes:
+        key: of the task.
+        row: None where the video is the one that the store knows.
+        fingerprint: that such a row is to have from now on; None where it stays.
+    """
 
     key: str
     row: Row | None
+    fingerprint: str | None = None
 
 
 def answer_task(task: Task) -> Answer:
     """Index a video unless the store knows it as it is. Whatever goes wrong with it becomes its row."""
+    if task.known is not None and is_same(task.path, task.known):
+        now = renewed(task.path, task.known, task.kind)
+        return Answer(task.key, None, now if now != task.known else None)
     # Before the file is read: if it changes meanwhile, the row is stale instead of wrong.
-    fingerprint = fingerprint_of(task.path)
-    if task.known is not None and fingerprint == task.known:
-        return Answer(task.key, None)
+    fingerprint = fingerprint_of(task.path, task.kind)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what they tell is among the facts
-            index = build_index(task.path)
-            row = Row(task.key, fingerprint, facts=facts_of(index), packed=pack_index(index))
+            source = open_source(task.path)
+            index = build_index(source)
+            place = source.place if type(source) is PartSource and source.fingerprint == fingerprint else None
+            row = Row(task.key, fingerprint, facts=facts_of(index), packed=pack_index(index), place=place)
     except VideoLoaderError as error:
         row = failed_row(task, fingerprint, error)
     except Exception as error:
@@ -59,5 +72,5 @@ def failed_row(task: Task, fingerprint: str | None, error: VideoLoaderError) -> 
     A source that cannot be read has no fingerprint: permissions and networks change without the file, so that the
     next build tries it again.
     """
-    message = str(error).removeprefix(f"{error.source}: ").encode("utf-8", "backslashreplace").decode()
-    return Row(task.key, None if isinstance(error, SourceError) else fingerprint, type(error).__name__, message)
+    unchanged = None if isinstance(error, SourceError) else fingerprint
+    return Row(task.key, unchanged, type(error).__name__, printable(error.message))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from videoloader import ConfigurationError, SourceError, UnsupportedError
 from videoloader.indexing import FolderSource, open_source
-from videoloader.indexing.sources.folder import natural_order
+from videoloader.indexing.sources.folder import natural_order, number_parts
 
 
 @pytest.fixture
@@ -46,6 +46,11 @@ def test_padded_numbers_stand_in_plain_order(numbers):
 @given(st.permutations(["1.png", "01.png", "A2.png", "a10.png", "B1.png", "b.png", "_.png", "é3.png"]))
 def test_order_does_not_depend_on_that_of_the_folder(names):
     assert natural_order(names) == natural_order(sorted(names))
+
+
+@given(st.lists(st.from_regex(r"[aA\n]?[0-9٣]{0,3}[bB_]?[0-9]{1,19}\.png", fullmatch=True)))
+def test_names_that_differ_in_numbers_alone_are_in_the_same_order_as_all_others(names):
+    assert natural_order(names) == sorted(sorted(names), key=number_parts)
 
 
 def test_numbers_of_any_length_are_numbers():

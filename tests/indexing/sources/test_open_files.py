@@ -83,6 +83,16 @@ def test_a_source_that_is_no_longer_used_closes_its_file(tmp_path: Path) -> None
         os.fstat(descriptor)
 
 
+def test_no_function_of_pythons_runs_while_a_source_goes(tmp_path: Path) -> None:
+    """A Ctrl-C that comes in one would be lost: "Exception ignored in" is all that Python says of it."""
+    (source,) = files(tmp_path, 1)
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    del source
+    sys.setprofile(None)
+    assert called == []
+
+
 def test_a_file_stays_open_while_it_is_read(tmp_path: Path, at_most_two: None) -> None:
     first, *others = files(tmp_path, 3)
     file = first._file()

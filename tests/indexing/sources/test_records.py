@@ -91,12 +91,51 @@ def test_damaged_tfrecords_are_errors_or_true_records(data: st.DataObject) -> No
         assert len(content(source)) == source.size
 
 
+@settings(max_examples=40)
+@given(st.lists(st.binary(max_size=300), min_size=2, max_size=6), st.data())
+def test_one_damaged_record_does_not_take_the_others_with_it(records: list[bytes], data: st.DataObject) -> None:
+    whole = bytearray(tfrecord_bytes(records, checksums=True))
+    number = data.draw(st.integers(0, len(records) - 1))
+    start = sum(16 + len(record) for record in records[:number])
+    where = data.draw(st.sampled_from([range(start, start + 8), range(start + 8, start + 12)]))
+    for at in data.draw(st.sets(st.sampled_from(where), min_size=1)):
+        whole[at] ^= data.draw(st.integers(1, 255))
+    file = MemorySource(bytes(whole), "x.tfrecord")
+    for each, record in enumerate(records):
+        if each != number:
+            assert content(open_tfrecord(file, str(each))) == record
+    with pytest.raises(IndexingError, match=f"the record at byte {start} is damaged: wrong checksum of its length"):
+        open_tfrecord(file, str(number))
+
+
+def test_a_header_is_found_behind_more_than_is_looked_through_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videoloader.indexing.sources.tfrecord._SCANNED_AT_ONCE", 64)
+    records = [bytes(range(size % 256)) for size in (10, 200, 117, 0, 3)]
+    whole = bytearray(tfrecord_bytes(records, checksums=True))
+    whole[26:34] = b"\xff" * 8
+    file = MemorySource(bytes(whole), "x.tfrecord")
+    assert [content(open_tfrecord(file, str(number))) for number in (0, 2, 3, 4)] == [records[n] for n in (0, 2, 3, 4)]
+
+
+def test_numbers_of_records_are_not_guessed() -> None:
+    # How many records were where both a length and the data are damaged, nobody knows.
+    whole = bytearray(tfrecord_bytes([b"a" * 100, b"b" * 100, b"c" * 100], checksums=True))
+    whole[116:140] = bytes(24)
+    file = MemorySource(bytes(whole), "x.tfrecord")
+    assert content(open_tfrecord(file, "0")) == b"a" * 100
+    for number in ("1", "2", "3"):
+        with pytest.raises(IndexingError, match=f"116 is damaged: .*which record is number {number} cannot be told"):
+            open_tfrecord(file, number)
+
+
 def test_a_tfrecord_cut_off_or_with_a_wrong_length_says_so() -> None:
     whole = tfrecord_bytes([b"1" * 100, b"2" * 100])
+    cut, damaged = MemorySource(whole[:-1]), MemorySource(whole[:116] + b"\7" + whole[117:])
+    assert content(open_tfrecord(cut, "0")) == content(open_tfrecord(damaged, "0")) == b"1" * 100
     with pytest.raises(IndexingError, match="is cut off: the record at byte 116 has 100 bytes"):
-        open_tfrecord(MemorySource(whole[:-1]), "0")
+        open_tfrecord(cut, "1")
     with pytest.raises(IndexingError, match="the record at byte 116 is damaged: wrong checksum"):
-        open_tfrecord(MemorySource(whole[:116] + b"\7" + whole[117:]), "0")
+        open_tfrecord(damaged, "1")
 
 
 pieces = st.lists(st.sampled_from([RECORDIO_MAGIC, b"abcd", b"x", b"yz"]), max_size=12).map(b"".join)

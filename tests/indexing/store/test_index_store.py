@@ -225,10 +225,10 @@ class TestDamage:
 
     def test_a_later_version_is_refused(self, store_path, videos):
         with sqlite3.connect(store_path) as connection:
-            connection.execute("PRAGMA user_version = 2")
+            connection.execute("PRAGMA user_version = 3")
         connection.close()
         for use in (IndexStore, lambda path: build_store(videos, path, workers=1)):
-            with pytest.raises(IndexingError, match=r"version 2; this videoloader reads up to 1"):
+            with pytest.raises(IndexingError, match=r"version 3; this videoloader reads up to 2"):
                 use(store_path)
 
     @pytest.mark.parametrize(

@@ -1,0 +1,32 @@
+"""An image file, read in one piece together with what its header tells."""
+
+from __future__ import annotations
+
+from videoloader.errors import SourceError, UnsupportedError
+from videoloader.indexing.build import build_index
+from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.sources import ByteSource, FolderSource, MemorySource, open_source
+
+
+def read_image(path: str) -> tuple[ByteSource, VideoIndex]:
+    """An image, and its index, that of a video of one frame. The file is opened and read once.
+
+    Args:
+        path: what leads to it, as for ``open_source``.
+
+    Raises:
+        SourceError, IndexingError, UnsupportedError: as for ``build_index``; also where there is not one frame.
+    """
+    opened = open_source(path)
+    if isinstance(opened, FolderSource):
+        raise UnsupportedError("is a folder, but its name ends as an image's", path)
+    (content,) = opened.read_ranges([0], [opened.size])
+    if len(content) < opened.size:
+        raise SourceError(f"has become shorter while it was read, at byte {len(content)}", path)
+    image = MemorySource(content, opened.name)
+    index = build_index(image)
+    if len(index) != 1:
+        raise UnsupportedError(
+            f"has {len(index)} frames, but its name ends as an image's: rename it, or give the loader an index", path
+        )
+    return image, index

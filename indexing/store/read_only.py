@@ -1,0 +1,107 @@
+"""What a statement may do to a store: read it, and use no more than a given time and memory.
+
+Statements come from users, and what they run on may come from anyone.
+"""
+
+from __future__ import annotations
+
+import marshal
+import math
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+# Pragmas that tell of the store and change nothing, with an argument or without.
+_PRAGMAS = {"integrity_check", "quick_check", "table_info", "table_list", "table_xinfo"}
+_UNSAFE_FUNCTIONS = {"edit", "fts3_tokenizer", "load_extension", "readfile", "writefile"}
+# What denied actions are called where SQLite's own words for them tell little.
+_ACTIONS = {
+    sqlite3.SQLITE_ATTACH: "ATTACH, as VACUUM does,",
+    sqlite3.SQLITE_DETACH: "DETACH",
+    sqlite3.SQLITE_PRAGMA: "PRAGMA {}",
+    sqlite3.SQLITE_FUNCTION: "the function {1}",
+    sqlite3.SQLITE_TRANSACTION: "{}",
+    sqlite3.SQLITE_SAVEPOINT: "SAVEPOINT",
+}
+# Steps of SQLite's machine between two looks at the clock: some milliseconds.
+_STEPS = 1 << 18
+# Of one value, and of all rows that a statement gives. Facts of videos are short.
+_LARGEST_VALUE, _LARGEST_RESULT = 1 << 20, 1 << 30
+_ROWS_AT_ONCE = 1 << 12
+
+
+class Guard(threading.local):
+    """SQLite's authorizer and progress handler for the connections of a thread.
+
+    All statements may only read. Those of users are bounded, too.
+    """
+
+    def __init__(self) -> None:
+        self._reason = ""
+        self._deadline = self._seconds = math.inf
+
+    def watch(self, connection: sqlite3.Connection) -> None:
+        """Guard a connection to a store from now on."""
+        connection.set_authorizer(self._authorize)
+        connection.set_progress_handler(self._is_late, _STEPS)
+
+    def run(
+        self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object], seconds: float
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a user's statement, which takes so many seconds at most.
+
+        Raises:
+            sqlite3.Error: it is refused, or ended; its text says why.
+        """
+        self._reason, self._seconds, self._deadline = "", seconds, time.monotonic() + seconds
+        try:
+            with _short_values(connection):
+                return self._fetch(connection.execute(sql, parameters))
+        except sqlite3.Error as error:
+            raise sqlite3.OperationalError(self._reason or str(error)) from None
+        finally:
+            self._deadline = math.inf
+
+    def _fetch(self, cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        size = 0
+        while some := cursor.fetchmany(_ROWS_AT_ONCE):
+            rows += some
+            size += len(marshal.dumps(some))  # the quickest way to learn about how much it is
+            if size > _LARGEST_RESULT:
+                raise sqlite3.OperationalError(f"its rows take more than {_LARGEST_RESULT >> 20} MiB")
+        return rows
+
+    def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        if (
+            action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
+            or (action == sqlite3.SQLITE_FUNCTION and second not in _UNSAFE_FUNCTIONS)
+            or (action == sqlite3.SQLITE_PRAGMA and first in _PRAGMAS)
+        ):
+            return sqlite3.SQLITE_OK
+        denied = _ACTIONS.get(action, "what writes, or reads elsewhere,").format(first, second)
+        self._reason = f"{denied} is not allowed: statements only read the tables of this store"
+        return sqlite3.SQLITE_DENY
+
+    def _is_late(self) -> bool:
+        if time.monotonic() <= self._deadline:
+            return False
+        self._reason = f"it takes longer than timeout={self._seconds:g} seconds"
+        return True
+
+
+@contextmanager
+def _short_values(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let no value be longer than facts of videos are; before Python 3.11 only SQLite's own bound of 1 GB holds."""
+    if sys.version_info < (3, 11):
+        yield
+        return
+    before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+    try:
+        yield
+    finally:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)

@@ -1,0 +1,219 @@
+"""What users' statements may do to a store: read it, for so long, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from store_contents import make_store
+
+from videoloader import VideoDataset
+from videoloader.errors import ConfigurationError
+from videoloader.indexing import IndexStore
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IndexStore:
+    """A store alone in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return make_store(tmp_path / "index.db", {f"{name}.mp4": 24 for name in "abc"})
+
+
+WRITING = [
+    "ATTACH 'new.db' AS other",
+    "ATTACH DATABASE ':memory:' AS other",
+    "VACUUM INTO 'new.db'",
+    "VACUUM",
+    "INSERT INTO videos (source) VALUES ('x')",
+    "UPDATE videos SET frames = 1",
+    "DELETE FROM videos",
+    "REPLACE INTO settings VALUES ('root', '/')",
+    "WITH few AS (SELECT 1) DELETE FROM videos",
+    "WITH few AS (SELECT 1) UPDATE videos SET frames = 1",
+    "WITH few AS (SELECT 'x') INSERT INTO videos (source) SELECT * FROM few",
+    "DELETE FROM videos RETURNING source",
+    "EXPLAIN DELETE FROM videos",
+    "CREATE TABLE other (x)",
+    "CREATE TEMP TABLE other (x)",
+    "CREATE TEMP VIEW other AS SELECT 1",
+    "CREATE TEMP TRIGGER other AFTER INSERT ON videos BEGIN SELECT 1; END",
+    "CREATE VIRTUAL TABLE temp.other USING fts5(text)",
+    "CREATE INDEX other ON videos (frames)",
+    "DROP TABLE videos",
+    "ALTER TABLE videos RENAME TO other",
+    "ANALYZE",
+    "REINDEX",
+    "BEGIN IMMEDIATE",
+    "SAVEPOINT here",
+    "PRAGMA writable_schema = 1",
+    "PRAGMA journal_mode = wal",
+    "PRAGMA journal_mode",
+    "PRAGMA user_version = 3",
+    "PRAGMA trusted_schema = 1",
+    "PRAGMA temp_store_directory = '.'",
+    "PRAGMA wal_checkpoint(TRUNCATE)",
+    "PRAGMA mmap_size = 1000000000",
+    "PRAGMA hard_heap_limit = 1",
+    "SELECT load_extension('libm.so.6')",
+    "SELECT readfile('index.db')",
+    "SELECT writefile('new.db', 'x')",
+    "SELECT edit('x', 'touch new.db')",
+    "SELECT fts3_tokenizer('simple', x'00')",
+    "SELECT * FROM json_each('[1]')",
+    "SELECT * FROM pragma_journal_mode('wal')",
+    "SELECT 1; ATTACH 'new.db' AS other",
+    "SELECT 1; DROP TABLE videos",
+]
+
+
+@pytest.mark.parametrize("statement", WRITING)
+def test_what_is_no_reading_of_this_store_is_refused(store: IndexStore, statement: str) -> None:
+    before = Path(store.path).read_bytes()
+    with pytest.raises(ConfigurationError, match="query fails"):
+        store.query(statement)
+    assert os.listdir() == ["index.db"]
+    assert Path(store.path).read_bytes() == before
+    assert store.query("SELECT count(*) FROM videos") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["VACUUM INTO 'new.db'", "ATTACH 'new.db' AS other", "PRAGMA journal_mode", "SELECT load_extension('x')"],
+)
+def test_errors_say_what_is_not_allowed(store: IndexStore, statement: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"(ATTACH|journal_mode|load_extension).* is not allowed: .* only read"
+    ):
+        store.query(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT source FROM videos WHERE frames BETWEEN 1 AND 100 ORDER BY source",
+        "WITH some AS (SELECT source FROM videos) SELECT max(source), group_concat(source) FROM some",
+        "SELECT source, row_number() OVER (ORDER BY source) FROM videos",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 9) SELECT sum(x) FROM n",
+        "EXPLAIN QUERY PLAN SELECT * FROM videos",
+        "PRAGMA table_info(videos)",
+        "PRAGMA integrity_check",
+        "SELECT json_extract('{\"a\": 1}', '$.a'), printf('%03d', frames), upper(codec) FROM videos",
+    ],
+)
+def test_what_reads_is_not(store: IndexStore, statement: str) -> None:
+    with sqlite3.connect(store.path) as connection:
+        assert store.query(statement) == connection.execute(statement).fetchall() != []
+    connection.close()
+
+
+ENDLESS = [
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n",
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n WHERE x < 0",
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 5000) SELECT count(*) FROM n a, n b, n c",
+]
+
+
+@pytest.mark.parametrize("statement", ENDLESS)
+def test_statements_end(store: IndexStore, statement: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"takes longer than timeout=0\.2 seconds"):
+        store.query(statement, timeout=0.2)
+    assert len(store) == 3  # which has no such bound, and is not ended by that of before
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="sqlite3 sets no limits")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "zeroblob(100000000)",
+        "randomblob(100000000)",
+        "hex(zeroblob(999999))",
+        "replace(hex(zeroblob(400000)), '0', 'long')",
+        "(WITH RECURSIVE n(x) AS (SELECT 'x' UNION ALL SELECT x || x FROM n) SELECT max(x) FROM n)",
+        "(SELECT group_concat(a.source || b.source || printf('%900000d', 1)) FROM videos a, videos b)",
+    ],
+)
+def test_values_are_short(store: IndexStore, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"too big|too long|too large"):
+        store.query(f"SELECT {value}")
+
+
+def test_results_are_bounded(store: IndexStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videoloader.indexing.store.read_only._LARGEST_RESULT", 1 << 20)
+    with pytest.raises(ConfigurationError, match="rows take more than 1 MiB"):
+        store.query("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n")
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        (5, ()),
+        ("SELECT ?", (object(),)),
+        ("SELECT ?", (1 << 70,)),
+        ("SELECT ?", 3),
+        ("SELECT '\ud800'", ()),
+        ("SELECT ?", ()),
+    ],
+)
+def test_nonsense_is_an_error_of_ours(store: IndexStore, sql: str, parameters: tuple[object, ...]) -> None:
+    with pytest.raises(ConfigurationError, match="query fails"):
+        store.query(sql, parameters)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "5", float("inf"), True])
+def test_timeouts_are_seconds(store: IndexStore, timeout: float) -> None:
+    with pytest.raises(ConfigurationError, match="timeout must be a positive number of seconds"):
+        store.query("SELECT 1", timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "1) FROM videos /*",
+        "1)) FROM videos; ATTACH 'new.db' AS x /*",
+        "1), (2",
+        "load_extension('x')",
+        "(SELECT count(*) FROM (ATTACH 'new.db' AS x))",
+        "frames > (DELETE FROM videos RETURNING 1)",
+    ],
+)
+def test_conditions_of_where_are_statements_too(store: IndexStore, condition: str) -> None:
+    data = VideoDataset.from_paths([str(Path(store.path).parent / "a.mp4")])
+    with pytest.raises(ConfigurationError):
+        data.where(condition, store=store)
+    assert os.listdir() == ["index.db"]
+
+
+WORDS = st.sampled_from(
+    [
+        *{word for statement in (*WRITING, *ENDLESS) for word in statement.replace(",", " , ").split()},
+        "'x'",
+        "1",
+        "*",
+        "(",
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=8).map(" ".join))
+@settings(max_examples=400)
+def test_no_statement_writes_or_raises_anything_else(tmp_path_factory: pytest.TempPathFactory, statement: str) -> None:
+    folder = tmp_path_factory.getbasetemp() / "any_statement"
+    if not folder.exists():
+        folder.mkdir()
+        make_store(folder / "index.db", {"a.mp4": 24})
+    before = (folder / "index.db").read_bytes()
+    here = os.getcwd()
+    os.chdir(folder)
+    try:
+        IndexStore("index.db").query(statement, timeout=0.5)
+    except ConfigurationError:
+        pass
+    finally:
+        os.chdir(here)
+    assert os.listdir(folder) == ["index.db"]
+    assert (folder / "index.db").read_bytes() == before
