@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from typing import Any
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack, plain, take
 
 # Lone surrogates are what Python makes of file names that are not UTF-8.
-texts = st.lists(st.text(st.characters(exclude_categories=[])), max_size=8)
+names = st.text(st.characters(exclude_categories=[]))
+texts = st.lists(names, max_size=8)
 values = st.one_of(
     texts,
     st.lists(st.floats(allow_nan=False), max_size=8),
@@ -51,3 +53,14 @@ def test_values_keep_their_type_through_joins_and_choices(parts: list[list[Any]]
 
 def test_absence_survives_another_process() -> None:
     assert pickle.loads(pickle.dumps([ABSENT]))[0] is ABSENT
+
+
+@given(st.sampled_from(["", "a/", "é\udcff/"]), st.lists(names, min_size=1), st.data())
+def test_the_start_of_all_is_found_and_left_out(folder: str, given: list[str], data: st.DataObject) -> None:
+    strings = PackedStrings(f"{folder}x{name}" for name in given)
+    encoded = [text.encode("utf-8", "surrogatepass") for text in strings]
+    start = os.path.commonprefix(encoded)  # noqa: RUF071  # byte by byte
+    assert strings.common_start() == start
+    rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(given) - 1), min_size=1))))
+    expected = b"".join(encoded[row][len(start) :] + b"\0" for row in rows.tolist())
+    assert strings.ended_with_zeros(rows, len(start)) == expected

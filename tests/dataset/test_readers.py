@@ -238,6 +238,13 @@ class TestFromFolder:
         data = VideoDataset.from_folder(tmp_path / "data")
         assert relative(data, tmp_path / "data") == ["run/b.mp4", "walk/a.mp4"]
 
+    def test_links_that_end_as_a_video_does_are_files_wherever_they_lead(self, tmp_path):
+        touch(tmp_path, "store/a.mp4", "data/run/b.mp4")
+        (tmp_path / "data/run/c.MP4").symlink_to(tmp_path / "store/a.mp4")
+        (tmp_path / "data/run/frames.mp4").symlink_to(tmp_path / "store")
+        data = VideoDataset.from_folder(tmp_path / "data")
+        assert relative(data, tmp_path / "data") == ["run/b.mp4", "run/c.MP4", "run/frames.mp4"]
+
     def test_no_video_is_an_error_that_names_the_folder(self, tmp_path):
         touch(tmp_path, "run/a.txt")
         with pytest.raises(ConfigurationError, match=f"^{tmp_path}: no video"):

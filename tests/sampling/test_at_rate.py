@@ -15,6 +15,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.indexing import build_index
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.sampling import AllFrames, AtRate, clip_frames, clip_rng
+from videoloader.sampling.screen_time import screen_time
 
 # What each rate of the list means.
 RATES = {rate: Fraction(rate) for rate in (1, 2, 5, 12.5, 24, 25, 30, 50, 60, 120)} | {29.97: Fraction(30000, 1001)}
@@ -116,6 +117,45 @@ def test_all_starts_are_drawn_equally_often():
     assert abs(counts - 1000).max() < 150
 
 
+@given(of=videos(), length=st.integers(1, 12), units=st.fractions(Fraction(1, 20), 50), clips=st.integers(1, 5))
+def test_even_clips_reach_from_the_first_start_that_fits_to_the_last(of, length, units, clips):
+    base = of.index.stream.time_base
+    rate = 1 / (units * base)
+    mode = AtRate(rate, length, start="even", clips=clips, pad="constant")
+    assert mode.num_clips(of) == clips
+    begin, stop = screen_time(of)
+    fitting = [start for start in range(stop - begin) if start + (length - 1) * units < stop - begin] or [0]
+    chosen = [fitting[-1] // 2] if clips == 1 else np.floor(np.linspace(0, fitting[-1], clips) + 0.5).astype(int)
+    for clip, start in enumerate(chosen):
+        alone = AtRate(rate, length, start=Fraction(int(start)) * base, pad="constant")
+        assert frames_of(mode, of, clip) == only_clip(alone, of)
+
+
+@given(of=videos(), length=st.integers(1, 8), units=st.fractions(Fraction(1, 4), 50), offset=st.integers(0, 50),
+       apart=st.fractions(Fraction(1, 2), 100))  # fmt: skip
+def test_clips_a_step_apart_are_those_that_start_there(of, length, units, offset, apart):
+    base = of.index.stream.time_base
+    begin, stop = screen_time(of)
+    for pad, reach in (("none", (length - 1) * units), ("constant", 0)):
+        mode = AtRate(1 / (units * base), length, start=offset * base, step=apart * base, pad=pad)
+        starts = [start for k in range(2000) if (start := offset + k * apart) + reach < stop - begin]
+        assert mode.num_clips(of) == len(starts)
+        for clip, start in enumerate(starts[:20]):
+            alone = AtRate(1 / (units * base), length, start=start * base, pad=pad)
+            assert frames_of(mode, of, clip) == only_clip(alone, of)
+
+
+def test_random_clips_of_one_video_are_drawn_independently():
+    mode, of = AtRate(25, 3, clips=4), video(100)
+    assert mode.num_clips(of) == 4
+    assert mode.clips_by_length(np.array([0, 1, 100])).tolist() == [0, 4, 4]
+    assert len({tuple(clip_frames(mode, of, clip, clip_rng(0, 0, clip))[0]) for clip in range(4)}) > 1
+
+
+def frames_of(mode, of, clip):
+    return clip_frames(mode, of, clip, clip_rng(0, 0, 0))[0].tolist()
+
+
 @pytest.mark.parametrize("fps", RATES)
 def test_videos_of_any_rate_come_out_in_equal_spans(fps):
     length, rate = 16, RATES[fps]
@@ -173,7 +213,12 @@ def test_clips_are_counted_at_once_unless_that_takes_timestamps():
         (lambda: AtRate(0, 4), "fps must be positive, got 0"),
         (lambda: AtRate("25", 4), "fps must be a finite number, got '25'"),
         (lambda: AtRate(25, 0), "length must be a positive integer, got 0"),
-        (lambda: AtRate(25, 4, start="middle"), "start must be 'random' or a number of seconds, got 'middle'"),
+        (lambda: AtRate(25, 4, start="middle"), "start must be 'random', 'even' or a number of seconds, got 'middle'"),
+        (lambda: AtRate(25, 4, start=0, clips=3), "clips=3 needs start='random' or 'even', got start=0"),
+        (lambda: AtRate(25, 4, step=2), "step needs a start of 0 s or more, got start='random': write start=0"),
+        (lambda: AtRate(25, 4, start=-1, step=2), "step needs a start of 0 s or more, got start=-1: write start=0"),
+        (lambda: AtRate(25, 4, start=0, step=0), "step must be a positive number of seconds, got 0"),
+        (lambda: AtRate(25, 4, clips=0), "clips must be a positive integer, got 0"),
         (lambda: AtRate(25, 4, start=float("nan")), "start must be a finite number, got nan"),
         (lambda: AtRate(25, 4, pad="mirror"), "got 'mirror'"),
     ],

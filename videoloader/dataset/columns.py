@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import eq
@@ -41,14 +43,23 @@ class PackedStrings(Sequence[str]):
             lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
             bounds.append(len(text) + np.cumsum(lengths))
             text += b"".join(pieces)
-        self._text, self._bounds = bytes(text), np.concatenate(bounds)
+        self._text: bytes | memoryview = bytes(text)
+        self._bounds = np.concatenate(bounds)
 
     @classmethod
-    def of_utf8(cls, text: bytes, bounds: Rows) -> PackedStrings:
+    def of_utf8(cls, text: bytes | memoryview, bounds: Rows) -> PackedStrings:
         """The strings that lie in this text, from each of the bounds to the next, without gaps."""
         strings = cls.__new__(cls)
-        strings._text, strings._bounds = text, bounds - bounds[0]
+        strings._text, strings._bounds = text, bounds - bounds[0] if bounds[0] else bounds
         return strings
+
+    def utf8(self) -> tuple[bytes | memoryview, Rows]:
+        """The arguments of ``of_utf8``; the first bound is 0."""
+        return self._text, self._bounds
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The text may be a file's that is mapped into memory.
+        return self.of_utf8, (bytes(self._text), self._bounds)
 
     @property
     def sizes(self) -> Rows:
@@ -73,20 +84,67 @@ class PackedStrings(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            text, begin, end = self._text, self._bounds[:-1][index].tolist(), self._bounds[1:][index].tolist()
-            return [text[a:b].decode("utf-8", "surrogatepass") for a, b in zip(begin, end, strict=True)]
+            begin, end, text = self._bounds[:-1][index].tolist(), self._bounds[1:][index].tolist(), self._text
+            return [str(text[a:b], "utf-8", "surrogatepass") for a, b in zip(begin, end, strict=True)]
         begin, end = self._bounds.item(range(len(self))[index]), self._bounds.item(range(1, len(self) + 1)[index])
-        return self._text[begin:end].decode("utf-8", "surrogatepass")
+        return str(self._text[begin:end], "utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), _PACKED_AT_ONCE):
             yield from self[start : start + _PACKED_AT_ONCE]
+
+    def common_start(self) -> bytes:
+        """What all strings begin with, in UTF-8, which may end within a character."""
+        text = np.frombuffer(self._text, np.uint8)
+        start = text[: min(self._bounds[1], self.sizes.min())]
+        for first in range(0, len(self), _PACKED_AT_ONCE):
+            begin = self._bounds[:-1][first : first + _PACKED_AT_ONCE]
+            same = (text[begin[:, None] + np.arange(len(start))] == start).all(0)
+            start = start[: len(start) if same.all() else int(same.argmin())]
+        return start.tobytes()
+
+    def ended_with_zeros(self, rows: Rows, skipped: int) -> bytes:
+        """The strings of these rows in UTF-8, each without its first bytes and with a zero byte behind it.
+
+        Args:
+            rows: rising numbers, at least one.
+            skipped: how many bytes, which all strings have.
+        """
+        if rows[-1] - rows[0] + 1 != len(rows):
+            return self.take(rows).ended_with_zeros(np.arange(len(rows)), skipped)
+        bounds = self._bounds[rows[0] : rows[-1] + 2]
+        text = np.frombuffer(self._text, np.uint8)[bounds[0] : bounds[-1]]
+        kept = np.ones(len(text), np.bool_)
+        kept[(bounds[:-1, None] - bounds[0] + np.arange(skipped)).ravel()] = False
+        ends = np.cumsum(np.diff(bounds) + 1 - skipped)
+        ended, filled = np.zeros(ends[-1], np.uint8), np.ones(ends[-1], np.bool_)
+        filled[ends - 1] = False
+        ended[filled] = text[kept]
+        return ended.tobytes()
 
     def take(self, rows: Rows) -> PackedStrings:
         """The strings of these rows, in their order."""
         text, begin, end = self._text, self._bounds[rows].tolist(), self._bounds[rows + 1].tolist()
         taken = b"".join([text[a:b] for a, b in zip(begin, end, strict=True)])
         return self.of_utf8(taken, np.append(0, np.cumsum(self.sizes[rows])))
+
+    def end_with(self, endings: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """bool[N]: which of them end with one of some strings of ASCII, written in small letters or capitals."""
+        text, stops = np.frombuffer(bytes(self._text).lower(), np.uint8), self._bounds[1:]
+        ends = np.zeros(len(self), np.bool_)
+        for ending in endings:
+            found = self.sizes >= len(ending)
+            for place, code in enumerate(reversed(ending.encode()), 1):
+                found[found] = text[stops[found] - place] == code
+            ends |= found
+        return ends
+
+    def hold(self, character: str) -> npt.NDArray[np.bool_]:
+        """bool[N]: which of them hold a character of ASCII."""
+        places = np.flatnonzero(np.frombuffer(self._text, np.uint8) == ord(character))
+        held = np.zeros(len(self), np.bool_)
+        held[np.searchsorted(self._bounds, places, "right") - 1] = True
+        return held
 
     @classmethod
     def join(cls, parts: Sequence[PackedStrings]) -> PackedStrings:
@@ -95,7 +153,34 @@ class PackedStrings(Sequence[str]):
         return cls.of_utf8(b"".join(part._text for part in parts), np.append(0, np.cumsum(sizes)))
 
 
-Column = PackedStrings | npt.NDArray[Any] | list[Any]
+class JsonColumn(Sequence[Any]):
+    """Values that are read when they are asked for: of JSON, or of Base64 behind ``=``; empty text is ``ABSENT``."""
+
+    def __init__(self, texts: PackedStrings) -> None:
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        texts = self.texts[index]
+        return _read_cell(texts) if isinstance(texts, str) else list(map(_read_cell, texts))
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(_read_cell, self.texts)
+
+
+def _read_cell(text: str) -> Any:
+    if not text:
+        return ABSENT
+    return base64.b64decode(text) if text.startswith("=") else json.loads(text)
+
+
+Column = PackedStrings | JsonColumn | npt.NDArray[Any] | list[Any]
 
 
 def pack(values: Sequence[Any]) -> Column:
@@ -121,6 +206,8 @@ def take(column: Column, rows: Rows) -> Column:
     if isinstance(column, np.ndarray):
         # One value for all rows, kept once.
         return np.broadcast_to(column[:1], len(rows)) if column.strides == (0,) else column[rows]
+    if isinstance(column, JsonColumn):
+        return JsonColumn(column.texts.take(rows))
     return column.take(rows) if isinstance(column, PackedStrings) else [column[row] for row in rows.tolist()]
 
 

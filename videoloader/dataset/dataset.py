@@ -17,8 +17,11 @@ from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.labels import in_common_classes, names_in_order
 from videoloader.dataset.left_out import none_left
+from videoloader.dataset.paths import path_text
 from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to
+from videoloader.dataset.row_frames import resolved
+from videoloader.dataset.saving import Saved, write_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
@@ -27,6 +30,7 @@ from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError, is_true
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
+from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.sampling import FrameMode
 from videoloader.sampling.mode import FrameNumbers
 
@@ -53,7 +57,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     Raises:
         ConfigurationError: there are no entries, or a label has no class name.
 
-    Example:
+    Examples:
         >>> data = VideoDataset.from_paths(["a.mp4", "b.mp4"], ["walk", "run"])
         >>> len(data), data[0].label, data.class_names
         (2, 1, ('run', 'walk'))
@@ -93,7 +97,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     def labels(self) -> npt.NDArray[np.int64]:
         """int64[N]: the label of each row, -1 where it has none, as in batches. It cannot be written to.
 
-        Example:
+        Examples:
             ``VideoDataset([replace(entry, label=0) for entry in data])`` has other labels, by ``dataclasses.replace``.
         """
         labels = np.where(self.table.label == NONE, -1, self.table.label)
@@ -176,7 +180,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
             NotIndexedError: a video is not in the store.
             SourceError, IndexingError: the store cannot be read.
 
-        Example:
+        Examples:
             >>> small = data.where("duration_s < 60 AND NOT is_vfr", codec="h264", store="k400.db")
         """
         sql, parameters = conditions_in_sql(condition, min_height, codec, fps)
@@ -193,7 +197,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         Raises:
             ConfigurationError: it is neither.
 
-        Example:
+        Examples:
             ``VideoDataset.from_csv("shots_by_ffprobe.csv").with_times("pts")``
         """
         return replace(self, entries=self.table.with_times(times))
@@ -208,7 +212,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
             ConfigurationError: none is left, or ``keep`` gives a text that says no (``"0"``), which Python takes for
                 True.
 
-        Example:
+        Examples:
             ``data.filter(lambda entry: entry.columns["split"] == "val")``
         """
         kept: list[bool] = []
@@ -233,7 +237,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         Raises:
             ConfigurationError: the share is not between 0 and 1, or there is only one video.
 
-        Example:
+        Examples:
             >>> train, val = data.split(0.5, seed=1)
             >>> len(train), len(val)
             (1, 1)
@@ -295,7 +299,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
             ConfigurationError: there is not one ratio for each data set, one is not positive, or labels cannot be
                 brought together.
 
-        Example:
+        Examples:
             >>> len(VideoDataset.mix([data, data[:1]], ratios=[0.5, 0.5]))
             4
         """
@@ -319,7 +323,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
             NotIndexedError: a video is not in the store.
             SourceError, IndexingError: the store cannot be read.
 
-        Example:
+        Examples:
             >>> print(data.describe(RandomWindow(16, stride=4), store="train.db"))
             videos       2 in 2 rows, 2 classes
             length       0.01 hours, 600 frames
@@ -332,6 +336,29 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         """
         return summarize(self.table, len(self.left_out), mode, store, videos)
 
+    def save(self, path: str | os.PathLike[str], *, store: Store | None = None) -> None:
+        """Write all rows to an Arrow file, which ``VideoDataset.load`` maps into memory, the same for all processes.
+
+        With a store, the frames that each row means are worked out now and saved, too: a loader with that store then
+        begins at once, until the store is built anew. Files are compared with the store now, and when clips are read.
+
+        Args:
+            path: str or path. Of the file; what is there is replaced at once.
+            store: ``IndexStore``, or its path. That the videos are in. Default: None.
+
+        Raises:
+            NotIndexedError: a video is not in the store.
+            SourceError: the file cannot be written, or the store not be read.
+            ConfigurationError: pyarrow (``pip install 'videoloader[parquet]'``) is not installed, or a column holds
+                anything but text, numbers, bytes, and lists and dicts of them.
+
+        Examples:
+            ``data.save("train.arrow", store="train.db")``, and on each rank:
+
+                loader = VideoLoader(VideoDataset.load("train.arrow"), mode, index="train.db", batch_size=8)
+        """
+        write_rows(path_text("path", path), Saved(resolved(self.table, store), self.class_names, self.left_out))
+
     def build_index(
         self,
         store: str | os.PathLike[str],
@@ -341,6 +368,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         progress: Callable[[int, int], object] = lambda done, total: None,
         retry: bool = False,
         prune: bool = False,
+        fingerprint: FingerprintKind | None = None,
     ) -> BuildReport:
         """Index all videos into a store, for ``VideoLoader(…, index=store)``; arguments as for ``build_store``.
 
@@ -348,13 +376,20 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
             SourceError: the store cannot be written.
             IndexingError: there is another kind of file at its path.
 
-        Example:
+        Examples:
             >>> report = data.build_index("train.db")
             >>> report.indexed, len(report.unreadable)
             (239871, 129)
         """
         return build_store(
-            self.table.path, store, root=root, workers=workers, progress=progress, retry=retry, prune=prune
+            self.table.path,
+            store,
+            root=root,
+            workers=workers,
+            progress=progress,
+            retry=retry,
+            prune=prune,
+            fingerprint=fingerprint,
         )
 
 

@@ -40,7 +40,7 @@ class VideoEntry:
     Raises:
         ConfigurationError: an argument has the wrong type, an end is given twice, or the part is empty.
 
-    Example:
+    Examples:
         ``VideoEntry("match.mp4", label=3, start_seconds=61.5, stop_seconds=64.0)``
     """
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +97,7 @@ def _labelled(
     if flat:
         if class_names:
             raise ConfigurationError("class_names are given, but videos lie outside class folders", root)
-        return _table(find(root), {}), ()
+        return _table(PackedStrings(find(root)), {}), ()
     _, folders = list_folder(root)
     if class_names is None and len(folders) > 1 and {name.lower() for name in folders} <= _SPLITS:
         instead = f"read {os.path.join(root, folders[0])!r} and the others by themselves"
@@ -110,11 +109,11 @@ def _labelled(
     paths = [PackedStrings(find(os.path.join(root, name))) for name in folders]
     counts = np.array([len(some) for some in paths], np.int64)
     labels = np.repeat(np.array([number[name] for name in folders], np.int64), counts)
-    return (_table(chain.from_iterable(paths), {"label": labels}), names) if len(labels) else None
+    return (_table(PackedStrings.join(paths), {"label": labels}), names) if len(labels) else None
 
 
-def _table(paths: Iterable[str], fields: Mapping[str, npt.NDArray[np.int64]]) -> EntryTable:
-    return make_table(PackedStrings(paths), fields, {}, lambda row: f"row {row}")
+def _table(paths: PackedStrings, fields: Mapping[str, npt.NDArray[np.int64]]) -> EntryTable:
+    return make_table(paths, fields, {}, lambda row: f"row {row}")
 
 
 def list_folder(folder: str) -> tuple[list[str], list[str]]:
@@ -132,11 +131,12 @@ def files_below(folder: str, endings: tuple[str, ...], others: list[str] | None 
 
     Those of all other files go to ``others``.
     """
-    for path, files in _walk(folder):
-        if others is not None:
+    for path, files in _walk(folder, endings):
+        wanted = [name for name in files if name.lower().endswith(endings)]
+        if others is not None and len(wanted) < len(files):
             others += (os.path.join(path, name) for name in files if not name.lower().endswith(endings))
-        wanted = natural_order(name for name in files if name.lower().endswith(endings))
-        yield from (os.path.join(path, name) for name in wanted)
+        start = os.path.join(path, "")
+        yield from (start + name for name in natural_order(wanted))
 
 
 def frame_folders_below(folder: str) -> Iterator[str]:
@@ -144,21 +144,29 @@ def frame_folders_below(folder: str) -> Iterator[str]:
     return (path for path, files in _walk(folder) if any(map(is_image_name, files)))
 
 
-def _walk(folder: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
-    """A folder and the folders in it, in natural order, each with its files in any order. Links are followed."""
+def _walk(folder: str, endings: tuple[str, ...] = (), above: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
+    """A folder and the folders in it, in natural order, each with its files in any order. Links are followed.
+
+    One whose name has one of the endings is taken for a file, without a look at where it leads.
+    """
     here = os.path.realpath(folder)
     if here in above:  # a link to a folder that this one lies in
         return
-    files, folders = _unsorted(folder)
+    files, folders = _unsorted(folder, endings)
     yield folder, files
     for name in natural_order(folders):
-        yield from _walk(os.path.join(folder, name), (*above, here))
+        yield from _walk(os.path.join(folder, name), endings, (*above, here))
 
 
-def _unsorted(folder: str) -> tuple[list[str], list[str]]:
+def _unsorted(folder: str, endings: tuple[str, ...] = ()) -> tuple[list[str], list[str]]:
+    def leads_to_folder(item: os.DirEntry[str]) -> bool:
+        if endings and item.is_symlink() and item.name.lower().endswith(endings):
+            return False
+        return item.is_dir()
+
     try:
         with os.scandir(folder) as found:
-            is_folder = {item.name: item.is_dir() for item in found if not item.name.startswith(".")}
+            is_folder = {item.name: leads_to_folder(item) for item in found if not item.name.startswith(".")}
     except OSError as error:
         raise SourceError(f"the folder cannot be read ({error.strerror})", folder) from error
     return [name for name in is_folder if not is_folder[name]], [name for name in is_folder if is_folder[name]]

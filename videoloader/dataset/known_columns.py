@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from videoloader.dataset.allowed_sources import Sources, check_sources
 from videoloader.dataset.columns import ABSENT, PackedStrings, plain
 from videoloader.dataset.entry import ENDS
 from videoloader.dataset.labels import parse_labels
@@ -50,6 +51,7 @@ def entries_of(
     class_names: Sequence[str] | None,
     *,
     headless: bool = False,
+    sources: Sources = "any",
 ) -> tuple[EntryTable, Sequence[str]]:
     """The entries that the rows of a table mean, and the class names.
 
@@ -59,6 +61,7 @@ def entries_of(
         root: folder that relative paths start from; the table's own where None.
         class_names: as for ``VideoDataset.from_paths``.
         headless: whether the file has no header, so that a first row of a header's words is one after all.
+        sources: which of them rows may name, as for ``check_sources``.
 
     A warning names the columns that look like a label or an end, and are not used, where no other column is.
 
@@ -82,6 +85,7 @@ def entries_of(
             values = enumerate(plain(table.columns[name_of[end]]))
             fields[end] = array_of(end, (_number(end, value, row, where) for row, value in values))
     paths = PackedStrings(_full_paths(paths, folder, where))
+    check_sources(paths, sources, folder, where)
     columns = {name: column for name, column in table.columns.items() if name not in name_of.values()}
     return make_table(paths, fields, columns, where), known
 

@@ -28,7 +28,7 @@ def names_in_order(class_names: object) -> tuple[str, ...] | None:
     Raises:
         ConfigurationError: it is neither, a name is there twice, or a number from 0 on is missing.
 
-    Example:
+    Examples:
         >>> names_in_order({"walk": 1, "run": 0})
         ('run', 'walk')
     """

@@ -9,6 +9,7 @@ import numpy as np
 from videoloader.dataset.columns import Column, PackedStrings, join, pack
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
 from videoloader.errors import ConfigurationError, SourceError, needs
+from videoloader.indexing.sources.regular_file import open_regular
 
 
 def read_parquet(source: str) -> RawTable:
@@ -22,7 +23,7 @@ def read_parquet(source: str) -> RawTable:
         import pyarrow
         import pyarrow.parquet
     try:
-        with pyarrow.parquet.ParquetFile(source) as file:
+        with open(source, "rb", opener=open_regular) as opened, pyarrow.parquet.ParquetFile(opened) as file:
             header = file.schema_arrow.names
             if len(set(header)) < len(header):
                 raise ConfigurationError(f"the table has a column twice: {header}", source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +15,24 @@ from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import FrameRangeError, VideoLoaderError, warn_user
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.store.cache import IndexCache
+from videoloader.indexing.store.frame_facts import TimeRules
 from videoloader.sampling import AllFrames
 from videoloader.sampling.exact_time import first_at_or_after
 from videoloader.sampling.screen_time import screen_time, told_span
 
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 _ROUNDING = Fraction(1, 2000)
+# What a few operations on float64 may be wrong by, and more; and units that no video has.
+_NEAR, _FARTHEST = 1e-12, 2.0**60
 # Annotations may end after their video by a second, or by this share of it.
 _LATE_SECONDS, _LATE_SHARE = 1.0, 0.1
+
+
+class Indexes(Protocol):
+    """The index of each path."""
+
+    def __getitem__(self, path: str, /) -> VideoIndex: ...
 
 
 def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
@@ -34,7 +45,7 @@ def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
     Raises:
         FrameRangeError: there is no such frame, or a frame number lies outside the video.
 
-    Example:
+    Examples:
         At 25 frames a second, ``start_seconds=1, stop_seconds=2`` are the frames ``(25, 50)``.
     """
     index = index.with_times(entry.times)
@@ -53,10 +64,15 @@ def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
 
 
 def entry_ranges(
-    table: EntryTable, frames: Integers, indexes: IndexCache, errors: Mapping[int, VideoLoaderError]
+    table: EntryTable,
+    frames: Integers,
+    indexes: IndexCache,
+    errors: Mapping[int, VideoLoaderError],
+    rules: TimeRules | None = None,
 ) -> tuple[Integers, Integers, dict[int, VideoLoaderError]]:
-    """As ``entry_range``, for all rows of a table. Indexes are asked for only where rows give seconds.
+    """As ``entry_range``, for all rows of a table.
 
+    Indexes are asked for only where rows give seconds of videos whose times follow no rule, or mean no frames.
     A warning tells of rows that end long after their videos.
 
     Args:
@@ -64,48 +80,90 @@ def entry_ranges(
         frames: int64[N], number of frames of each row's video.
         indexes: those of the videos.
         errors: number of a row -> why its video cannot be used.
+        rules: of the times of each row's video. Default: None, they are not known.
 
     Returns:
         first and stop, int64[N], and the errors of rows, with those of rows that mean no frames; 0 and 0 there.
     """
     first, stop = np.where(table.start == NONE, 0, table.start), np.where(table.stop == NONE, frames, table.stop)
-    in_seconds = ~(np.isnan(table.start_seconds) & np.isnan(table.stop_seconds))
-    found, late = dict(errors), list[str]()
+    in_seconds = rows_in_seconds(table)
+    late = np.zeros(len(table), np.bool_)
+    if rules is not None:
+        known = np.flatnonzero(in_seconds & rules.known())
+        in_seconds[known] = False
+        for frame, seconds in ((first, table.start_seconds), (stop, table.stop_seconds)):
+            rows = known[~np.isnan(seconds[known])]
+            frame[rows] = _first_frames_from(seconds[rows], rules.take(rows), table.in_pts[rows])
+        rows = known[~np.isnan(table.stop_seconds[known]) & (stop[known] == frames[known]) & (first < stop)[known]]
+        late[rows] = _end_late(table.stop_seconds[rows], rules.take(rows), table.in_pts[rows])
+    found = dict(errors)
     for row in np.flatnonzero(in_seconds | (first >= stop) | (stop > frames)).tolist():
         if row not in errors:
             entry = table[row]
             try:
                 index = indexes[entry.path]
                 first[row], stop[row] = entry_range(entry, index)
-                late += late_end(entry, index, stop[row])
+                late[row] = ends_late(entry, index, stop[row])
             except VideoLoaderError as error:
                 first[row] = stop[row] = 0
                 found[row] = error
-    tell_of_late_ends(late, len(table))
+    tell_of_late_ends(table, np.flatnonzero(late).tolist(), indexes)
     return first, stop, found
 
 
-def late_end(entry: VideoEntry, index: VideoIndex, stop: int) -> list[str]:
-    """What to tell of an entry whose seconds end long after its video, as frame numbers do; ``stop`` is its range's."""
+def rows_in_seconds(table: EntryTable) -> npt.NDArray[np.bool_]:
+    """bool[N]: the rows that give an end in seconds."""
+    return ~(np.isnan(table.start_seconds) & np.isnan(table.stop_seconds))
+
+
+def ends_late(entry: VideoEntry, index: VideoIndex, stop: int) -> bool:
+    """Whether an entry's seconds end long after its video, as frame numbers do; ``stop`` is its range's."""
     if entry.stop_seconds is None or stop < len(index):
-        return []
+        return False
     video = AllFrames(index.with_times(entry.times))
     begin, end = (float((units - video.index.zero) * index.stream.time_base) for units in screen_time(video))
-    if entry.stop_seconds <= end + max(_LATE_SECONDS, _LATE_SHARE * (end - begin)):
-        return []
-    return [f"{entry.path} to {entry.stop_seconds:g} s of {told_span(video)}"]
+    return entry.stop_seconds > end + max(_LATE_SECONDS, _LATE_SHARE * (end - begin))
 
 
-def tell_of_late_ends(late: Sequence[str], total: int) -> None:
-    """Warn, if there are any, of the rows that ``late_end`` tells of among ``total`` ones."""
+def _end_late(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """bool[R]: ``ends_late`` of rows that have the last frames of their videos."""
+    steps = np.maximum(rules.frames - 1, 1)
+    shown, more = np.divmod(rules.last - rules.first, steps)
+    # To the nearest, halves to even, as Python rounds.
+    shown += (2 * more > steps) | ((2 * more == steps) & (shown % 2 == 1))
+    zero, base = np.where(in_pts, 0, rules.zero), rules.time_base
+    begin, end = ((units - zero) * base[0] / base[1] for units in (rules.first, rules.last + np.maximum(shown, 1)))
+    late: npt.NDArray[np.bool_] = seconds > end + np.maximum(_LATE_SECONDS, _LATE_SHARE * (end - begin))
+    return late
+
+
+def tell_of_late_ends(table: EntryTable, late: Sequence[int], indexes: Indexes) -> None:
+    """Warn, if there are any, of the rows of a table that end late."""
     if late:
+        entry = table[late[0]]
+        span = told_span(AllFrames(indexes[entry.path].with_times(entry.times)))
         units = "start, end and stop of a table are seconds, start_frame and end_frame are frames"
-        many = f"{len(late)} of {total} rows {'end' if len(late) > 1 else 'ends'} after the video"
-        warn_user(f"{many} and will be cut there (the first: {late[0]}): {units}")
+        many = f"{len(late)} of {len(table)} rows {'end' if len(late) > 1 else 'ends'} after the video"
+        told = f"{entry.path} to {entry.stop_seconds:g} s of {span}"
+        warn_user(f"{many} and will be cut there (the first: {told}): {units}")
 
 
 def _first_frame_from(seconds: float, index: VideoIndex) -> int:
+    return int(first_at_or_after(index, [_units(seconds, index.stream.time_base) + index.zero])[0])
+
+
+def _first_frames_from(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np.bool_]) -> Integers:
+    """int64[R]: ``_first_frame_from`` of many videos."""
+    base, seconds = rules.time_base, np.clip(seconds, -_FARTHEST, _FARTHEST)
+    exact = (seconds - np.minimum(base[0] / base[1] / 2, float(_ROUNDING))) * base[1] / base[0]
+    # Floats tell on which side of a whole number a time is, unless it is very near to one.
+    near = np.abs(exact - np.round(exact)) <= _NEAR * np.maximum(np.abs(exact), 1)
+    units = np.ceil(np.clip(exact, -_FARTHEST, _FARTHEST)).astype(np.int64)
+    for row in np.flatnonzero(near & (np.abs(exact) < _FARTHEST)).tolist():
+        units[row] = _units(float(seconds[row]), Fraction(int(base[0, row]), int(base[1, row])))
+    return rules.first_at_or_after(units + np.where(in_pts, 0, rules.zero))
+
+
+def _units(seconds: float, base: Fraction) -> int:
     # Slack, so that a time which was rounded (to a float, to the container's milliseconds) finds its frame.
-    base = index.stream.time_base
-    units = ceil((Fraction(float(seconds)) - min(base / 2, _ROUNDING)) / base)
-    return int(first_at_or_after(index, [units + index.zero])[0])
+    return ceil((Fraction(float(seconds)) - min(base / 2, _ROUNDING)) / base)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from videoloader.dataset.columns import Column
 from videoloader.errors import ConfigurationError, SourceError
+from videoloader.indexing.sources.regular_file import open_regular
 
 ROWS_AT_ONCE = 1 << 14
 # Characters; a longer line is none of a table.
@@ -36,7 +37,7 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
     """
     number = 0
     try:
-        with open(source, encoding="utf-8-sig", newline="") as file:
+        with open(source, encoding="utf-8-sig", newline="", opener=open_regular) as file:
             while line := file.readline(_LONGEST_LINE):
                 number += 1
                 if len(line) == _LONGEST_LINE:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from videoloader.attribute_names import TellsOfReaders
+from videoloader.dataset.allowed_sources import Sources, check_sources
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
@@ -15,7 +16,10 @@ from videoloader.dataset.labels import ClassNames, names_in_order
 from videoloader.dataset.missing import without_missing
 from videoloader.dataset.paths import entries_of_paths, path_text
 from videoloader.dataset.reading import read_table
+from videoloader.dataset.saving import map_rows
+from videoloader.dataset.stores import Store
 from videoloader.dataset.webdataset import shard_entries
+from videoloader.dataset.where import entries_of_store
 from videoloader.indexing.sources.folder import times_suffix
 
 if TYPE_CHECKING:
@@ -41,6 +45,8 @@ class DatasetReaders(metaclass=TellsOfReaders):
         labels: Iterable[SupportsIndex | str | None] | None = None,
         *,
         class_names: ClassNames | None = None,
+        sources: Sources = "any",
+        root: str | os.PathLike[str] = "",
     ) -> Self:
         """One entry for each path, in their order.
 
@@ -52,14 +58,20 @@ class DatasetReaders(metaclass=TellsOfReaders):
             class_names: the name of each number, as a list or as a dict of names and numbers (``class_to_idx``); for
                 names, unless given, those that occur in natural order. Give it where several splits of one data set
                 must agree.
+            sources: what the paths may name: ``"any"``, ``"local"`` or ``"inside root"``, as for ``from_csv``.
+                Default: ``"any"``.
+            root: folder of ``"inside root"``. Default: the working directory.
 
         Raises:
-            ConfigurationError: there are no paths, not as many labels as paths, or a label has no class name.
+            ConfigurationError: there are no paths, not as many labels as paths, a label has no class name, or paths
+                name what ``sources`` does not allow.
 
-        Example:
+        Examples:
             ``VideoDataset.from_paths(sorted(Path("clips").glob("*.mp4")))``
         """
-        return cls(*entries_of_paths(paths, labels, names_in_order(class_names)))
+        table, known = entries_of_paths(paths, labels, names_in_order(class_names))
+        check_sources(table.path, sources, path_text("root", root), lambda row: f"paths[{row}]")
+        return cls(table, known)
 
     @classmethod
     def from_folder(
@@ -74,8 +86,9 @@ class DatasetReaders(metaclass=TellsOfReaders):
         With no video directly in ``folder``, each folder in it is a class, with or without videos, so that
         splits with the same folders agree on the labels; a warning tells of folders that look like the splits
         themselves. Otherwise there are no labels, and a warning says so where most videos lie in folders. Hidden
-        files and folders (with a leading dot) are skipped, links are followed. Unless ``extensions`` are given, a
-        warning tells of files of other endings, and ``left_out`` lists them; lists, notes and subtitles do not count.
+        files and folders (with a leading dot) are skipped, links are followed; one that ends as a video does is taken
+        for a file. Unless ``extensions`` are given, a warning tells of files of other endings, and ``left_out`` lists
+        them; lists, notes and subtitles do not count.
 
         Args:
             folder: the root.
@@ -89,7 +102,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
             SourceError: a folder cannot be read.
             ConfigurationError: there is no video, or the folders are not those of ``class_names``.
 
-        Example:
+        Examples:
             ``VideoDataset.from_folder("kinetics/train")`` for ``kinetics/train/archery/….mp4``
         """
         names = names_in_order(class_names)
@@ -126,7 +139,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
             ConfigurationError: there is no image file, the folders are not those of ``class_names``, or ``fps`` is no
                 positive number.
 
-        Example:
+        Examples:
             ``VideoDataset.from_frame_folders("davis/480p", fps=24)``
         """
         root = path_text("folder", folder)
@@ -145,12 +158,13 @@ class DatasetReaders(metaclass=TellsOfReaders):
         missing: Literal["unchecked", "raise", "skip"] = "unchecked",
         header: Sequence[str] | None = None,
         separator: str | None = None,
+        sources: Sources = "any",
     ) -> Self:
         """One entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
 
         Files whose names end with ``.jsonl``, ``.ndjson`` or ``.json`` (an object in each line), and ``.parquet`` or
         ``.pq``, are read as such, all others as CSV; its separator is the comma, tab, semicolon or bar, whichever is
-        most in the header. Columns are found by name, in any case, the first that is there::
+        most in the header. Columns are found by name, in any case, the first that is there:
 
             path            path, video, filename, file, video_path, file_path, filepath, file_name
             label           label, class, label_name, class_name         numbers in every row, or names
@@ -178,20 +192,23 @@ class DatasetReaders(metaclass=TellsOfReaders):
             header: names of the columns of a text table without a header: its first line then is a row.
             separator: between the values of a text table, one character. A space is any number of spaces and tabs,
                 as in lists for DALI and MMAction2, where the last values of a line may be missing.
+            sources: what the rows may name. ``"any"`` is whatever ``Video`` takes, URLs and absolute paths, too, so
+                that the table must be trusted; ``"local"`` is what lies on this machine; ``"inside root"`` what lies
+                in ``root`` after links are followed, of members their archives. Default: ``"any"``.
 
         Raises:
             SourceError: the table cannot be read, or a file is not there.
-            ConfigurationError: the table or a value makes no sense, with the line; a column is missing; or pyarrow
-                is (``pip install 'videoloader[parquet]'``).
+            ConfigurationError: the table or a value makes no sense, with the line; rows name what ``sources`` does
+                not allow; a column is missing; or pyarrow is (``pip install 'videoloader[parquet]'``).
 
-        Example:
-            ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``, or for lines ``clips/a.mp4 3 1.5 4.0``::
+        Examples:
+            ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``, or for lines ``clips/a.mp4 3 1.5 4.0``:
 
                 VideoDataset.from_csv("train.txt", header=["path", "label", "start", "end"], separator=" ")
         """
         source, folder = path_text("path", path), None if root is None else path_text("root", root)
         rows, names = read_table(source, header, separator), names_in_order(class_names)
-        table, known = entries_of(rows, columns or {}, folder, names, headless=header is not None)
+        table, known = entries_of(rows, columns or {}, folder, names, headless=header is not None, sources=sources)
         there, left_out = without_missing(table, missing, source)
         return cls(there, known, left_out)
 
@@ -220,7 +237,41 @@ class DatasetReaders(metaclass=TellsOfReaders):
             UnsupportedError: it is compressed.
             ConfigurationError: there is no video, or a file beside one is not what its name says.
 
-        Example:
+        Examples:
             ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
         """
         return cls(*shard_entries(shards, file_endings(extensions), names_in_order(class_names)))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The data set that ``save`` wrote, mapped into memory: opened at once, and shared by all processes.
+
+        Args:
+            path: str or path. Of the file; it must not be written to while the data set is in use.
+
+        Raises:
+            SourceError: it cannot be read.
+            ConfigurationError: it is no saved data set, or pyarrow is not installed
+                (``pip install 'videoloader[parquet]'``).
+
+        Examples:
+            ``VideoDataset.load("train.arrow")``
+        """
+        return cls(*map_rows(path_text("path", path)))
+
+    @classmethod
+    def from_store(cls, store: Store, *, where: str = "") -> Self:
+        """One entry for each video of an index store that could be indexed, in the order in which they were.
+
+        Args:
+            store: ``IndexStore``, or its path.
+            where: str. Condition of SQL over the facts that ``IndexStore.query`` lists. Default: none.
+
+        Raises:
+            SourceError, IndexingError: the store cannot be read.
+            ConfigurationError: the condition is no SQL, or no video fulfils it.
+
+        Examples:
+            ``VideoDataset.from_store("train.db", where="duration_s > 10 AND NOT is_vfr")``
+        """
+        return cls(*entries_of_store(store, where))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from operator import eq
-from typing import Any, get_args, overload
+from typing import TYPE_CHECKING, Any, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from videoloader.dataset.entry import VideoEntry
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
+if TYPE_CHECKING:
+    from videoloader.dataset.row_frames import RowFrames
+
 _MADE_AT_ONCE = 1024
 # Stands in integer columns where a row has no value; in seconds it is NaN.
 NONE = -(2**63)
@@ -38,7 +41,7 @@ _NONE: dict[str, int | float] = {
     "start_seconds": math.nan,
     "stop_seconds": math.nan,
 }
-_ARRAYS = (*_NONE, "in_pts")
+ARRAYS = (*_NONE, "in_pts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,7 @@ class EntryTable(Sequence[VideoEntry]):
         start_seconds, stop_seconds: float64[N], NaN where there is none.
         in_pts: bool[N], whether seconds are the container's own timestamps.
         columns: of the rows that have them; ``ABSENT`` in the others.
+        frames: what a store told of all rows, where that was saved with them. They are equal without it.
     """
 
     path: PackedStrings
@@ -62,6 +66,7 @@ class EntryTable(Sequence[VideoEntry]):
     stop_seconds: npt.NDArray[np.float64]
     in_pts: npt.NDArray[np.bool_]
     columns: Mapping[str, Column] = field(default_factory=dict)
+    frames: RowFrames | None = None
 
     def __len__(self) -> int:
         return len(self.path)
@@ -136,17 +141,18 @@ class EntryTable(Sequence[VideoEntry]):
             ConfigurationError: there is no such place.
         """
         check_choice("times", times, get_args(Times))
-        return replace(self, in_pts=constant(times == "pts", len(self)))
+        return replace(self, in_pts=constant(times == "pts", len(self)), frames=None)
 
     def take(self, rows: Rows) -> EntryTable:
         """The rows of these numbers, in their order, repeats allowed."""
-        fields: dict[str, Any] = {name: take(getattr(self, name), rows) for name in ("path", *_ARRAYS)}
-        return EntryTable(**fields, columns={name: take(column, rows) for name, column in self.columns.items()})
+        fields: dict[str, Any] = {name: take(getattr(self, name), rows) for name in ("path", *ARRAYS)}
+        columns = {name: take(column, rows) for name, column in self.columns.items()}
+        return EntryTable(**fields, columns=columns, frames=self.frames and self.frames.take(rows))
 
     @staticmethod
     def join(tables: Sequence[EntryTable]) -> EntryTable:
         """The rows of all tables, one after the other; a column that one of them lacks is absent in its rows."""
-        fields: dict[str, Any] = {name: join([getattr(table, name) for table in tables]) for name in ("path", *_ARRAYS)}
+        fields: dict[str, Any] = {name: join([getattr(table, name) for table in tables]) for name in ("path", *ARRAYS)}
         names = dict.fromkeys(name for table in tables for name in table.columns)
         columns = {
             name: join([table.columns[name] if name in table.columns else [ABSENT] * len(table) for table in tables])
@@ -159,9 +165,10 @@ class EntryTable(Sequence[VideoEntry]):
         """A table of rows that there are already."""
         rows = _checked(entries)
         names = dict.fromkeys(name for row in rows for name in row.columns)
+        fields: dict[str, Any] = {name: array_of(name, (getattr(row, name) for row in rows)) for name in _NONE}
         return EntryTable(
             PackedStrings(row.path for row in rows),
-            **{name: array_of(name, (getattr(row, name) for row in rows)) for name in _NONE},
+            **fields,
             in_pts=np.array([row.times == "pts" for row in rows], np.bool_),
             columns={name: pack([row.columns.get(name, ABSENT) for row in rows]) for name in names},
         )
@@ -208,7 +215,8 @@ def make_table(
         ConfigurationError: as for ``VideoEntry``, of the first row that makes no sense.
     """
     rest = {name: constant(none, len(path)) for name, none in _NONE.items() if name not in fields}
-    table = EntryTable(path, **fields, **rest, in_pts=constant(False, len(path)), columns=columns)
+    known: dict[str, Any] = {**fields, **rest}
+    table = EntryTable(path, **known, in_pts=constant(False, len(path)), columns=columns)
     for row in np.flatnonzero(_suspect(table)).tolist():
         try:
             table[row]

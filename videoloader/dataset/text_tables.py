@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, lines
 from videoloader.errors import ConfigurationError
+from videoloader.indexing.limits import current_limits
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -41,6 +42,7 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
     if separator is not None and (not isinstance(separator, str) or len(separator) != 1 or separator in '"\r\n'):
         raise ConfigurationError(f"separator must be one character, as ',' or ' ', got {separator!r}", source)
     first = next(lines(source), "")
+    limit, usual = current_limits().cell_characters, csv.field_size_limit()  # one for all of Python's readers of CSV
     try:
         reader: Reader | _Words
         if separator == " ":
@@ -48,6 +50,7 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
         else:
             delimiter = separator or max(_SEPARATORS, key=first.count)
             reader = csv.reader(lines(source), delimiter=delimiter, strict=True)
+            csv.field_size_limit(limit)
         header = [name.strip() for name in (next(filter(None, reader), []) if given is None else given)]
         if len(set(header)) < len(header):
             raise ConfigurationError(f"the header has a name twice: {header}", source)
@@ -55,7 +58,13 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
         while chunk := list(islice(rows, ROWS_AT_ONCE)):
             parts.append([PackedStrings(values) for values in zip(*chunk, strict=True)])
     except csv.Error as error:
-        raise ConfigurationError(f"after line {line_of[-1] if line_of else 0}: {error}", source) from None
+        told = str(error)
+        if told.startswith("field larger"):
+            raised = "videoloader.set_limits(cell_characters=…)"
+            told = f"a value of more than {limit} characters, the limit cell_characters: {raised}"
+        raise ConfigurationError(f"after line {line_of[-1] if line_of else 0}: {told}", source) from None
+    finally:
+        csv.field_size_limit(usual)
     if not line_of:
         hint = " under a header: header=[…] names the columns of a table without one" if given is None else ""
         raise ConfigurationError(f"the table has no rows{hint}", source)

@@ -7,13 +7,16 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.dataset.columns import PackedStrings
 from videoloader.dataset.left_out import none_left, tell_left_out
 from videoloader.dataset.ranges import entry_ranges
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, Store, facts_of_rows, opened_store
-from videoloader.dataset.table import EntryTable
+from videoloader.dataset.table import EntryTable, make_table
 from videoloader.errors import ConfigurationError, FrameRangeError, check_positive_or_none
 from videoloader.indexing import IndexStore
 from videoloader.indexing.store.cache import IndexCache
+from videoloader.indexing.store.keys import from_sql
+from videoloader.indexing.store.schema import COLUMNS
 
 # Half of what lies between 29.97 and 30.
 _SAME_RATE = 0.0005
@@ -62,6 +65,22 @@ def rows_where(
             raise none_left(len(table), _what_there_is(opened, table.path))
     tell_left_out("where", kinds, len(table))
     return rows, left_out
+
+
+def entries_of_store(store: Store, where: str) -> tuple[EntryTable, tuple[str, ...], list[tuple[str, str]]]:
+    """Entries for the videos of a store, no class names, and what was left out; as of ``VideoDataset.from_store``."""
+    condition, parameters = conditions_in_sql(where, None, None, None)
+    with opened_store((), store) as opened:
+        _check_sql(opened, condition, parameters)
+        found = opened.query(
+            f"SELECT source FROM videos WHERE error_type IS NULL AND {condition} ORDER BY id", parameters
+        )
+        left_out = list(opened.errors())
+        paths = PackedStrings(opened.keys.paths_of(from_sql(key) for (key,) in found))
+        if not len(paths):
+            raise none_left(len(opened))
+    tell_left_out(opened.path, ["cannot be indexed"] * len(left_out), len(paths) + len(left_out), "videos")
+    return make_table(paths, {}, {}, lambda row: opened.path), (), left_out
 
 
 def conditions_in_sql(
@@ -119,7 +138,7 @@ def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> Non
     try:
         store.query(f"SELECT ({sql}\n) FROM videos LIMIT 0", parameters)
     except ConfigurationError as error:
-        facts = ", ".join(name for (name,) in store.query("SELECT name FROM pragma_table_info('videos')"))
         text = sql.partition("\n)")[0].removeprefix("(")
         wrong = f"condition {text!r} is no SQL over the facts of videos ({error.__context__})"
+        facts = ", ".join(("id", *COLUMNS))
         raise ConfigurationError(f"{wrong}; these are {facts}") from None

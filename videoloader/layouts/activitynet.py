@@ -25,7 +25,7 @@ def activitynet(
 ) -> VideoDataset:
     """ActivityNet 1.2 and 1.3, and other data sets in its format (HACS, FCVID, THUMOS14): a row for each segment.
 
-    The published files, as they are::
+    The published files, as they are:
 
         activity_net.v1-3.min.json    {"database": {"sJQn6o5fHKw": {"duration": 82.73, "subset": "training",
                                          "resolution": "1920x1080", "url": …, "annotations":
@@ -48,7 +48,7 @@ def activitynet(
         SourceError: the file or the folder cannot be read, or a video is not there.
         ConfigurationError: the file holds something else, or nothing of this subset.
 
-    Example:
+    Examples:
         ``activitynet("activity_net.v1-3.min.json", "videos", subset="validation", missing="skip")``
     """
     source = os.fspath(annotations)

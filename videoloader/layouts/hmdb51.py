@@ -27,7 +27,7 @@ def hmdb51(
 ) -> VideoDataset:
     """HMDB51, from its split files, one for each class and split.
 
-    The published files, as they are::
+    The published files, as they are:
 
         testTrainMulti_7030_splits/brush_hair_test_split1.txt    April_09_brush_hair_u_nm_np1_ba_goo_0.avi 1
         hmdb51/brush_hair/April_09_brush_hair_u_nm_np1_ba_goo_0.avi
@@ -47,7 +47,7 @@ def hmdb51(
         SourceError: a file or a folder cannot be read, or a video is not there.
         ConfigurationError: a line is not such a line, or there is no file of this split.
 
-    Example:
+    Examples:
         ``hmdb51("testTrainMulti_7030_splits", "hmdb51", split=1, part="test")``
     """
     check_choice("part", part, _PARTS)

@@ -28,7 +28,7 @@ def kinetics(
     """Kinetics, from one of its published lists.
 
     A list is a CSV file with the columns ``label`` (not in test lists), ``youtube_id``, ``time_start``, ``time_end``
-    and others, or the JSON file with the same facts. Videos lie in class folders or in one folder, with any ending::
+    and others, or the JSON file with the same facts. Videos lie in class folders or in one folder, with any ending:
 
         train.csv                   label,youtube_id,time_start,time_end,split
         videos/abseiling/-3B32lodo2M_000059_000069.mp4       a clip, as most copies have them: it is the row
@@ -49,7 +49,7 @@ def kinetics(
         SourceError: the list or the folder cannot be read, or a video is not there.
         ConfigurationError: the list is not such a list, with the line.
 
-    Example:
+    Examples:
         >>> train = kinetics("k400/train.csv", "k400/train", missing="skip")
         >>> val = kinetics("k400/val.csv", "k400/val", class_names=train.class_names)
     """

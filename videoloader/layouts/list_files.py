@@ -8,6 +8,7 @@ from typing import Any
 
 from videoloader.dataset.raw_table import lines
 from videoloader.errors import ConfigurationError, SourceError
+from videoloader.indexing.sources.regular_file import open_regular
 
 # Bytes. The largest published lists, of half a million videos, take half as much.
 _LONGEST_JSON = 256 << 20
@@ -35,7 +36,7 @@ def read_json(path: str, kind: type) -> Any:
     try:
         if os.path.getsize(path) > _LONGEST_JSON:
             raise ConfigurationError(f"is longer than {_LONGEST_JSON} bytes: no list of videos", path)
-        with open(path, encoding="utf-8-sig") as file:
+        with open(path, encoding="utf-8-sig", opener=open_regular) as file:
             if file.read(64).lstrip()[:1] != _OPENING[kind]:
                 raise ConfigurationError(f"is no JSON file that holds a {kind.__name__}", path)
             file.seek(0)

@@ -23,7 +23,7 @@ def something_something(
 ) -> VideoDataset:
     """Something-Something v2, from one of its published lists.
 
-    The published files, as they are::
+    The published files, as they are:
 
         labels/labels.json       {"Holding something next to something": "63", …}
         labels/train.json        [{"id": "78687", "label": "holding potato next to vicks vaporub bottle",
@@ -49,7 +49,7 @@ def something_something(
         SourceError: a file or the folder cannot be read, or a video is not there.
         ConfigurationError: a file holds something else.
 
-    Example:
+    Examples:
         ``something_something("labels/train.json", "20bn-something-something-v2")``
     """
     source = os.fspath(annotations)

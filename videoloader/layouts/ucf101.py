@@ -22,7 +22,7 @@ def ucf101(
 ) -> VideoDataset:
     """UCF101, from one of its split files.
 
-    The published files, as they are::
+    The published files, as they are:
 
         ucfTrainTestlist/classInd.txt       1 ApplyEyeMakeup
         ucfTrainTestlist/trainlist01.txt    ApplyEyeMakeup/v_ApplyEyeMakeup_g08_c01.avi 1
@@ -45,7 +45,7 @@ def ucf101(
         SourceError: a file or the folder cannot be read, or a video is not there.
         ConfigurationError: a line is not such a line.
 
-    Example:
+    Examples:
         ``ucf101("ucfTrainTestlist/trainlist01.txt", "UCF-101")``
     """
     source = os.fspath(split)

@@ -18,7 +18,7 @@ def vimeo90k(
 ) -> VideoDataset:
     """Vimeo-90K's triplets and septuplets, from one of its lists: a row for each folder of images, without labels.
 
-    The published files, as they are::
+    The published files, as they are:
 
         vimeo_triplet/tri_trainlist.txt       00001/0001
         vimeo_triplet/sequences/00001/0001/im1.png, im2.png, im3.png
@@ -38,7 +38,7 @@ def vimeo90k(
         SourceError: the list or the folder cannot be read, or a sequence is not there.
         ConfigurationError: a line is not such a line.
 
-    Example:
+    Examples:
         ``vimeo90k("vimeo_triplet/tri_trainlist.txt")``
     """
     source = os.fspath(split)

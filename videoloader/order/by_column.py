@@ -32,7 +32,7 @@ class ByColumn:
     Args:
         column: its name.
 
-    Example:
+    Examples:
         Tars were copied to ``/nvme`` of 64 nodes, and the table says which to which, in a column "node":
 
         >>> data = VideoDataset.from_csv("/shared/rows.jsonl", root="/nvme")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -12,10 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset import VideoDataset, VideoEntry, entry_range, entry_ranges
+from videoloader.dataset import VideoDataset, VideoEntry, entry_range
 from videoloader.dataset.left_out import tell_left_out
-from videoloader.dataset.ranges import late_end, tell_of_late_ends
+from videoloader.dataset.ranges import ends_late, tell_of_late_ends
+from videoloader.dataset.row_frames import OF_MODES, look_up_rows
 from videoloader.dataset.stores import Store
+from videoloader.dataset.table import NONE
 from videoloader.error_notes import note
 from videoloader.errors import (
     ConfigurationError,
@@ -32,10 +33,12 @@ from videoloader.errors import (
 )
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.images import tell_of_frame_times
+from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources import SourceState, state_of
+from videoloader.indexing.sources.folder import IMAGE_ENDINGS
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.sampling import AtRate, CountsByLength, FrameMode, Timestamps
-from videoloader.sampling.mode import IN_MODE, count_clips
+from videoloader.sampling.mode import IN_MODE, CountsByFrames, KnownFrames, count_clips
 from videoloader.threads import executor_of
 
 _PATHS_AT_ONCE = 1 << 14
@@ -67,6 +70,38 @@ class BuiltIndexes(dict[str, VideoIndex]):
 
     def state(self, path: str, /) -> SourceState | None:
         return self.states.get(path)
+
+
+class Unopened:
+    """The indexes of image files that nobody has looked at: each is read when its index is asked for, every time."""
+
+    def __getitem__(self, path: str, /) -> VideoIndex:
+        return read_image(path)[1]
+
+    def __setitem__(self, path: str, index: VideoIndex, /) -> None:
+        return
+
+    def state(self, path: str, /) -> None:
+        return None
+
+
+UNOPENED = Unopened()
+
+
+@dataclass(eq=False)
+class SameIndex:
+    """The index of a single video, or one that stands for those of many, which then is never set."""
+
+    known: VideoIndex
+
+    def __getitem__(self, path: str, /) -> VideoIndex:
+        return self.known
+
+    def __setitem__(self, path: str, index: VideoIndex, /) -> None:
+        self.known = index
+
+    def state(self, path: str, /) -> None:
+        return None
 
 
 @dataclass(eq=False, slots=True)
@@ -118,6 +153,7 @@ class FrameRanges:
         frames: int64[V], of the whole video.
         indexes: of the videos.
         unreadable: (path, error) of the rows that cannot be used.
+        unopened: bool[V], which of them are image files that were not looked at. Whether they can be read is not known.
     """
 
     rows: npt.NDArray[np.int64]
@@ -126,6 +162,7 @@ class FrameRanges:
     frames: npt.NDArray[np.int64]
     indexes: Indexes
     unreadable: list[tuple[str, str]]
+    unopened: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,11 +203,10 @@ class ClipTable:
     @cached_property
     def _digest(self) -> bytes:
         digest = blake2b(digest_size=16)
-        paths = list(self.dataset.table.path)
-        folder = os.path.commonprefix(paths).rfind("/") + 1  # noqa: RUF071  # by characters, up to a slash
-        for start in range(0, len(self.ranges.rows), _PATHS_AT_ONCE):
-            some = [paths[row][folder:] for row in self.ranges.rows[start : start + _PATHS_AT_ONCE].tolist()]
-            digest.update("\0".join([*some, ""]).encode(errors="surrogatepass"))
+        paths, rows = self.dataset.table.path, self.ranges.rows
+        folder = paths.common_start().rfind(b"/") + 1
+        for start in range(0, len(rows), _PATHS_AT_ONCE):
+            digest.update(paths.ended_with_zeros(rows[start : start + _PATHS_AT_ONCE], folder))
         for numbers in (self.ranges.first, self.ranges.stop, self.ranges.frames, self.clip_ends):
             digest.update(numbers.astype("<i8").tobytes())
         if self.dataset.table.in_pts.any():
@@ -187,6 +223,7 @@ def build_clip_table(
     skip_unreadable: bool,
     on_indexed: Callable[[], object] = lambda: None,
     listed_in: str = "unreadable",
+    open_images: bool = True,
 ) -> ClipTable:
     """Index all videos of a data set, or take them from a store, and number their clips.
 
@@ -200,6 +237,8 @@ def build_clip_table(
         skip_unreadable: leave out what cannot be indexed instead of raising, with a warning.
         on_indexed: called after each video.
         listed_in: what tells the user of that, for the warning.
+        open_images: index image files, too. Without it, and without a store, a row whose name ends as an image's is
+            taken for one frame, unless it tells of a part of its video, or ``mode`` counts by more than frames.
 
     Raises:
         ConfigurationError: there is no clip.
@@ -207,16 +246,13 @@ def build_clip_table(
         NotIndexedError: a video is not in the store.
     """
     if store is None:
-        ranges, errors = _index_all(dataset, mode, workers, skip_unreadable, on_indexed)
+        unopened, known = _taken_as_listed(dataset, mode, open_images), None
+        ranges, errors = _index_all(dataset, mode, unopened, workers, skip_unreadable, on_indexed)
     else:
         opened = store if isinstance(store, IndexStore) else IndexStore(store)
-        ranges, errors = _look_up_all(dataset, opened, skip_unreadable, on_indexed)
+        ranges, known, errors = _look_up_all(dataset, mode, opened, skip_unreadable, on_indexed)
     tell_left_out("the data set", map(_reason, errors), len(dataset), listed_in=listed_in)
-    with note(IN_MODE, mode):
-        clips = mode.clips_by_length(ranges.stop - ranges.first) if isinstance(mode, CountsByLength) else None
-    if clips is None:
-        videos = (entry_frames(dataset, ranges, video) for video in range(len(ranges.rows)))
-        clips = np.fromiter((_count(mode, video) for video in videos), np.int64, len(ranges.rows))
+    clips = _count_all(dataset, mode, ranges, known)
     if not clips.any():
         raise ConfigurationError(_why_no_clip(dataset, mode, ranges))
     if without := len(clips) - np.count_nonzero(clips):
@@ -226,6 +262,20 @@ def build_clip_table(
             f"has {_frames_and_hint(mode, int(lengths.max()))}; the first is row {first}, {dataset.table.path[first]}"
         )
     return ClipTable(dataset, ranges, np.cumsum(clips, dtype=np.int64))
+
+
+def _count_all(
+    dataset: VideoDataset, mode: FrameMode, ranges: FrameRanges, known: KnownFrames | None
+) -> npt.NDArray[np.int64]:
+    """int64[V]: the clips of each usable row. Only where nothing else tells, the mode is asked for a row."""
+    with note(IN_MODE, mode):
+        clips = mode.clips_by_length(ranges.stop - ranges.first) if isinstance(mode, CountsByLength) else None
+        if clips is None and known is not None and isinstance(mode, CountsByFrames):
+            clips = mode.clips_by_frames(known)
+    clips = np.full(len(ranges.rows), -1) if clips is None else clips.copy()
+    for video in np.flatnonzero(clips < 0).tolist():
+        clips[video] = _count(mode, entry_frames(dataset, ranges, video))
+    return clips
 
 
 def _why_no_clip(dataset: VideoDataset, mode: FrameMode, ranges: FrameRanges) -> str:
@@ -249,11 +299,31 @@ def _count(mode: FrameMode, video: EntryFrames) -> int:
 def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> EntryFrames:
     """What a frame mode sees of one of the usable rows."""
     row, first, stop = (int(each[video]) for each in (ranges.rows, ranges.first, ranges.stop))
-    return EntryFrames(dataset.table[row], first, stop, ranges.indexes, row)
+    indexes = UNOPENED if ranges.unopened[video] else ranges.indexes
+    return EntryFrames(dataset.table[row], first, stop, indexes, row)
+
+
+def _taken_as_listed(dataset: VideoDataset, mode: FrameMode, open_images: bool) -> npt.NDArray[np.bool_]:
+    """bool[N]: the rows that are taken for image files, of one frame each, without a look at them."""
+    table, one = dataset.table, np.ones(1, np.int64)
+    if open_images or not isinstance(mode, CountsByLength) or mode.clips_by_length(one) is None:
+        return np.zeros(len(table), np.bool_)
+    # A pattern stands for the files of a folder.
+    listed = table.path.end_with(IMAGE_ENDINGS) & ~table.path.hold("*") & ~table.path.hold("?")
+    for ends in (table.start, table.stop):
+        listed &= ends == NONE
+    for seconds in (table.start_seconds, table.stop_seconds):
+        listed &= np.isnan(seconds)
+    return listed
 
 
 def _index_all(
-    dataset: VideoDataset, mode: FrameMode, workers: int, skip_unreadable: bool, on_indexed: Callable[[], object]
+    dataset: VideoDataset,
+    mode: FrameMode,
+    unopened: npt.NDArray[np.bool_],
+    workers: int,
+    skip_unreadable: bool,
+    on_indexed: Callable[[], object],
 ) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
     indexes = BuiltIndexes()
 
@@ -271,33 +341,54 @@ def _index_all(
             with note("in on_indexed, after {}", entry.path):
                 on_indexed()
 
+    opened = np.flatnonzero(~unopened).tolist()
+    videos = dataset if len(opened) == len(dataset) else (dataset[number] for number in opened)
     with executor_of(workers, "videoloader-index") as pool:
-        made = list(pool.map(row, dataset))
+        made = dict(zip(opened, pool.map(row, videos), strict=True))
+    for _ in range(len(dataset) - len(opened)):
+        on_indexed()
     ends = np.stack([dataset.table.start_seconds, dataset.table.stop_seconds])
     tell_of_frame_times(indexes.values(), isinstance(mode, AtRate | Timestamps) or not np.isnan(ends).all())
     if not np.isnan(dataset.table.stop_seconds).all():
-        usable = ((dataset[row], each[1]) for row, each in enumerate(made) if not isinstance(each, VideoLoaderError))
-        late = [told for entry, stop in usable for told in late_end(entry, indexes[entry.path], stop)]
-        tell_of_late_ends(late, len(dataset))
-    errors = {number: each for number, each in enumerate(made) if isinstance(each, VideoLoaderError)}
-    numbers = np.array([(0, 0, 0) if isinstance(each, VideoLoaderError) else each for each in made], np.int64)
-    return _usable(dataset, numbers.T, indexes, errors), errors.values()
+        usable = ((row, dataset[row], each[1]) for row, each in made.items() if not isinstance(each, VideoLoaderError))
+        late = [row for row, entry, stop in usable if ends_late(entry, indexes[entry.path], stop)]
+        tell_of_late_ends(dataset.table, late, indexes)
+    errors = {number: each for number, each in made.items() if isinstance(each, VideoLoaderError)}
+    numbers = np.tile(np.array([[0], [1], [1]], np.int64), len(dataset))
+    for number, each in made.items():
+        numbers[:, number] = (0, 0, 0) if isinstance(each, VideoLoaderError) else each
+    return _usable(dataset, list(numbers), indexes, errors, unopened), errors.values()
 
 
 def _look_up_all(
-    dataset: VideoDataset, store: IndexStore, skip_unreadable: bool, on_indexed: Callable[[], object]
-) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
-    frames, errors = store.frame_counts(list(dataset.table.path))
+    dataset: VideoDataset,
+    mode: FrameMode,
+    store: IndexStore,
+    skip_unreadable: bool,
+    on_indexed: Callable[[], object],
+) -> tuple[FrameRanges, KnownFrames | None, Collection[VideoLoaderError]]:
     # The files were compared with the store just now, and are again when a clip is read.
     indexes = IndexCache(store.unverified(), compare=store.verify)
-    first, stop, errors = entry_ranges(dataset.table, frames, indexes, errors)
+    found = dataset.table.frames
+    if found is not None and found.content != store.content:
+        warn_user(f"{store.path} is not as it was when the data set was saved: it is looked up again; save it again")
+        found = None
+    if found is None:
+        found = look_up_rows(dataset.table, store, indexes, OF_MODES if isinstance(mode, CountsByFrames) else ())
+    columns, errors = found.columns, found.errors
     for error in errors.values():
         # A store that was built for other videos is no damaged file.
         if isinstance(error, NotIndexedError) or not skip_unreadable:
             raise error
     for _ in range(len(dataset)):
         on_indexed()
-    return _usable(dataset, np.stack([first, stop, frames]), indexes, errors), errors.values()
+    unopened = np.broadcast_to(np.bool_(False), len(dataset))
+    ranges = _usable(dataset, [columns[name] for name in ("first", "stop", "frames")], indexes, errors, unopened)
+    known = None
+    if isinstance(mode, CountsByFrames):
+        even, key, without = (columns[name][ranges.rows] if errors else columns[name] for name in OF_MODES)
+        known = KnownFrames(ranges.first, ranges.stop, even > 0, key, without)
+    return ranges, known, errors.values()
 
 
 def _reason(error: VideoLoaderError) -> str:
@@ -306,10 +397,14 @@ def _reason(error: VideoLoaderError) -> str:
 
 
 def _usable(
-    dataset: VideoDataset, numbers: npt.NDArray[np.int64], indexes: Indexes, errors: Mapping[int, VideoLoaderError]
+    dataset: VideoDataset,
+    numbers: Sequence[npt.NDArray[np.int64]],
+    indexes: Indexes,
+    errors: Mapping[int, VideoLoaderError],
+    unopened: npt.NDArray[np.bool_],
 ) -> FrameRanges:
     """The rows without errors, and those of the others in order; ``numbers`` are first, stop and frames of all."""
     rows = np.delete(np.arange(len(dataset), dtype=np.int64), list(errors))
     unreadable = [(dataset.table.path[row], str(errors[row])) for row in sorted(errors)]
-    first, stop, frames = numbers[:, rows]
-    return FrameRanges(rows, first, stop, frames, indexes, unreadable)
+    first, stop, frames = (column[rows] if errors else column for column in numbers)
+    return FrameRanges(rows, first, stop, frames, indexes, unreadable, unopened[rows])

@@ -39,7 +39,7 @@ def shard_of_environment() -> tuple[int, int]:
     Raises:
         ConfigurationError: only one of two variables is set, or they are not integers with 0 <= rank < ranks.
 
-    Example:
+    Examples:
         Under ``torchrun --nproc-per-node 4`` the second process gets (1, 4).
     """
     if torch.distributed.is_available() and torch.distributed.is_initialized():

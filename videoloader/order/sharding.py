@@ -45,7 +45,7 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBa
             batch: there are fewer clips than ranks, the batch size is 1 and the clips do not divide by the ranks, or
             a lane is far shorter than another.
 
-    Example:
+    Examples:
         >>> [num_batches(np.array([10]), 2, 2, last_batch) for last_batch in LAST_BATCH]
         [3, 2, 3, 3]
     """
@@ -75,7 +75,7 @@ def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, l
     Returns:
         int64[S], the shape of ``sizes``. With ``"fill"`` the clips that fill a batch up are not counted.
 
-    Example:
+    Examples:
         >>> size = np.array([13])  # with three ranks the last 7 share two batches
         >>> [int(dealt(batches, 3, size, 3, 2, "partial")[0]) for batches in range(4)]
         [0, 6, 10, 13]

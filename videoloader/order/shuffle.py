@@ -90,7 +90,7 @@ class ShuffleBlocks(_Computed):
     Raises:
         ConfigurationError: one of them is not positive.
 
-    Example:
+    Examples:
         >>> order = ShuffleBlocks(block=2, window=4).of_epoch(8, lambda: np.array([8]), seed=0, epoch=0)
         >>> sorted(order(np.arange(8)).tolist())
         [0, 1, 2, 3, 4, 5, 6, 7]
@@ -137,7 +137,7 @@ class ShuffleVideos(_Computed):
     Raises:
         ConfigurationError: it is not positive.
 
-    Example:
+    Examples:
         >>> order = ShuffleVideos().of_epoch(6, lambda: np.array([2, 4, 6]), seed=0, epoch=0)
         >>> order(np.arange(6)).reshape(3, 2) // 2
         array([[0, 0],

@@ -37,7 +37,7 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
         TypeError: it is anything else.
         FrameRangeError: a frame number lies outside the video, or there are not as many bools as frames.
 
-    Example:
+    Examples:
         >>> asked_frames([0, -1], 60, "clip.mp4"), asked_frames(7, 60, "clip.mp4")
         ((array([ 0, 59]), False), (array([7]), True))
     """
@@ -66,7 +66,7 @@ def frame_on_screen(index: VideoIndex, seconds: Time) -> int:
         ConfigurationError: the time is no finite number.
         FrameRangeError: no frame is on screen then.
 
-    Example:
+    Examples:
         >>> frame_on_screen(index, 1.5)
         37
     """
@@ -80,7 +80,7 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
         ConfigurationError: a time is no finite number, ``stop`` is not after ``start``, or ``fps`` is no rate.
         FrameRangeError: the times reach beyond the video, or no frame's time lies between them.
 
-    Example:
+    Examples:
         >>> frames_between(index, 2.0, 4.0, fps=8)
         AtRate(fps=8, length=16, start=Fraction(2, 1), pad='edge')
     """

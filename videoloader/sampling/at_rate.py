@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from math import ceil, floor, lcm
 from typing import Literal
@@ -10,18 +10,20 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_positive
-from videoloader.indexing.exact_numbers import exact_rate
+from videoloader.errors import ConfigurationError, check_positive, check_positive_or_none
+from videoloader.indexing.exact_numbers import exact, exact_rate
 from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
 from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before, whole_unit
+from videoloader.sampling.placements import even_start
 from videoloader.sampling.sampled_video import SampledVideo
+from videoloader.sampling.saved_repr import SavedRepr
 from videoloader.sampling.screen_time import screen_time
 
 
-@dataclass(frozen=True)
-class AtRate:
-    """One clip of ``length`` frames at a constant rate: for each output time the frame that is on screen then.
+@dataclass(frozen=True, repr=False)
+class AtRate(SavedRepr):
+    """Clips of ``length`` frames at a constant rate: for each output time the frame that is on screen then.
 
     Output time k is the clip's start and k / fps seconds. A source that is slower shows frames several times, one that
     is faster loses some; clips of all videos span the same time. Times are compared as fractions. One that is at most
@@ -33,75 +35,116 @@ class AtRate:
     range.
 
     Args:
-        fps: output frames a second, as a number or a ``Fraction``. A float is the decimal it prints as, but 23.976,
-            29.97, 59.94 and their like mean NTSC's rates (29.97 is 30000/1001): where the float is one of these rates
-            rounded to two decimals or more.
-        length: frames in a clip.
-        start: seconds after the range's first frame (a distance, not a time of the video), or ``"random"``: drawn
-            uniformly, in units of the video's timestamps, from the starts with which the clip fits. A video that is
-            too short is padded at its end; with ``pad="none"`` it gives no clip. Default: ``"random"``.
-        pad: padding mode, or a ``PadColumn``. Default: ``"edge"``.
+        fps: int, float or ``Fraction``. Output frames a second. A float is the decimal it prints as, but 23.976, 29.97,
+            59.94 and their like mean NTSC's rates (29.97 is 30000/1001): where the float is one of these rates rounded
+            to two decimals or more.
+        length: int. Frames in a clip.
+        start: ``"random"``, ``"even"`` or seconds. Default: ``"random"``: each clip's start is drawn uniformly, in
+            units of the video's timestamps, from those with which it fits. ``"even"`` spreads the clips evenly, as
+            ``EvenWindows`` does: the first begins with the range, the last ends with it, and a single one lies in the
+            middle. Seconds are a distance from the range's first frame (not a time of the video). A video that is too
+            short is padded at its end; with ``pad="none"`` it gives no clip.
+        pad: str or ``PadColumn``. Padding mode. Default: ``"edge"``.
+        clips: int. Clips of each video, with ``start="random"`` (independent draws) or ``"even"``. Default: one clip.
+        step: seconds. Distance between the starts of neighbouring clips, from a ``start`` in seconds to the end of the
+            range. With padding, clips at the end may reach beyond it; without, only those that fit count. Default: one
+            clip.
 
     Raises:
         ConfigurationError: an argument has no such value.
 
-    Example:
-        A source with a hole, ``AtRate(10, 6, start=0)``; frame 2 is on screen from 0.20 to 0.45 s::
+    Examples:
+        A source with a hole, ``AtRate(10, 6, start=0)``; frame 2 is on screen from 0.20 to 0.45 s:
 
             seconds  0.0   0.1   0.2   0.3   0.4   0.5
             frames   0     1     2              3     4
             clip 0   0     1     2     2     2  3
+
+        Ten views of 2 s for a test: ``AtRate(8, 16, start="even", clips=10)``. Every 2 s of a video without a rest:
+        ``AtRate(8, 16, start=0, step=2)``.
     """
 
     fps: Time
     length: int
     _: KW_ONLY
-    start: Literal["random"] | Time = "random"
+    start: Literal["random", "even"] | Time = "random"
     pad: Pad = "edge"
+    clips: int | None = field(default=None, repr=False)
+    step: Time | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         exact_rate(self.fps)
         check_positive(length=self.length)
-        if isinstance(self.start, str):
-            if self.start != "random":
-                raise ConfigurationError(f"start must be 'random' or a number of seconds, got {self.start!r}")
-        else:
-            object.__setattr__(self, "start", as_times("start", [self.start])[0])
+        check_positive_or_none(clips=self.clips)
+        start, step = self.start, self.step
+        drawn = isinstance(start, str)
+        if drawn and start not in ("random", "even"):
+            raise ConfigurationError(f"start must be 'random', 'even' or a number of seconds, got {start!r}")
+        if not drawn:
+            object.__setattr__(self, "start", as_times("start", [start])[0])
+        if self.clips is not None and not drawn:
+            raise ConfigurationError(
+                f"clips={self.clips} needs start='random' or 'even', got start={start!r}: for clips at equal distances "
+                "from a start write step=, in seconds"
+            )
+        if step is not None:
+            object.__setattr__(self, "step", as_times("step", [step])[0])
+            if exact("step", step) <= 0:
+                raise ConfigurationError(f"step must be a positive number of seconds, got {step!r}")
+            if drawn or exact("start", start) < 0:
+                raise ConfigurationError(f"step needs a start of 0 s or more, got start={start!r}: write start=0")
         check_pad(self.pad)
 
     def num_clips(self, video: SampledVideo) -> int:
-        """1, or 0 where the clip does not fit and nothing may be padded."""
-        if pad_of(self.pad, video) != "none" or video.stop == video.first:
-            return int(video.stop > video.first)
+        """As many as asked for; none where nothing fits and nothing may be padded."""
+        if video.stop == video.first:
+            return 0
+        padded = pad_of(self.pad, video) != "none"
         start, stop = screen_time(video)
-        offset = Fraction(0) if isinstance(self.start, str) else in_units(self.start, video.index.stream.time_base)
-        return int(offset >= 0 and start + offset + self._span(video) < stop)
+        # The first clip lies before this: its own start with padding, its last output time without.
+        room = stop - start - self._offset(video, 0) - (0 if padded else self._span(video))
+        if self.step is not None:
+            return max(ceil(room / in_units(self.step, video.index.stream.time_base)), 0)
+        fits = padded or (room > 0 and self._offset(video, 0) >= 0)
+        return (self.clips or 1) if fits else 0
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
         """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on their timestamps."""
         padded = not isinstance(self.pad, PadColumn) and check_mode(self.pad) != "none"
-        return (frames > 0).astype(np.int64) if padded else None
+        return np.int64(self.clips or 1) * (frames > 0) if padded and self.step is None else None
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: from a start that is fixed, or drawn with ``rng``."""
         start, stop = screen_time(video)
         if isinstance(self.start, str):
-            starts = ceil(stop - self._span(video)) - start
-            begin = Fraction(start + (int(rng.integers(starts)) if starts > 1 else 0))
+            # The last of the starts with which the clip fits, from the range's own.
+            last = max(ceil(stop - self._span(video)) - start - 1, 0)
+            if self.start == "random":
+                offset = int(rng.integers(last + 1)) if last else 0
+            else:
+                offset = even_start(clip, self.clips or 1, last)
+            begin = Fraction(start + offset)
         else:
-            begin = start + in_units(self.start, video.index.stream.time_base)
-        step = 1 / exact_rate(self.fps) / video.index.stream.time_base
+            begin = start + self._offset(video, clip)
+        base = video.index.stream.time_base
+        step = 1 / exact_rate(self.fps) / base
         # Times as integers over one denominator: fractions would take ten times as long.
         whole = lcm(begin.denominator, step.denominator)
         zero, distance = int(begin * whole), int(step * whole)
         times = [zero + number * distance for number in range(self.length)]
-        base = video.index.stream.time_base
         units = (time // whole if (unit := whole_unit(time, whole, base)) is None else unit for time in times)
         frames = last_at_or_before(video.index, units).clip(video.first, video.stop - 1)
         for number, time in enumerate(times):
             if not start * whole <= time < stop * whole:
                 frames[number] = _continued(video, Fraction(time, whole), start, stop)
         return frames
+
+    def _offset(self, video: SampledVideo, clip: int) -> Fraction:
+        """Units from the range's start to a clip's that is fixed in seconds; of others 0, the least."""
+        if isinstance(self.start, str):
+            return Fraction(0)
+        base = video.index.stream.time_base
+        return in_units(self.start, base) + (clip * in_units(self.step, base) if self.step is not None else 0)
 
     def _span(self, video: SampledVideo) -> Fraction:
         """From the first output time to the last, in units of the video's timestamps."""

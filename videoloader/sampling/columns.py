@@ -28,8 +28,8 @@ class PadColumn:
             ``repeat`` is ``edge``, ``reflect`` is ``reflect_101``, ``symmetric`` is ``reflect_1001``, and ``loop`` is
             ``wrap``.
 
-    Example:
-        ``RandomWindow(16, stride=4, pad=PadColumn("padding"))`` with the table::
+    Examples:
+        ``RandomWindow(16, stride=4, pad=PadColumn("padding"))`` with the table:
 
             path,padding
             loop.mp4,wrap

@@ -49,7 +49,7 @@ def in_units(time: Time, base: Fraction) -> Fraction:
     A float is the decimal it prints as. But where a whole number of units is that very float when written as one, it is
     that number: so ``video.timestamps[n]`` always means frame n, also at 30 frames a second.
 
-    Example:
+    Examples:
         >>> in_units(0.12, Fraction(1, 25)), in_units(1 / 30, Fraction(1, 30))
         (Fraction(3, 1), Fraction(1, 1))
     """

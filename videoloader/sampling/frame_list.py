@@ -25,8 +25,8 @@ class FrameList:
     Raises:
         ConfigurationError: there are no frames, one is not an integer, or the padding mode is unknown.
 
-    Example:
-        A video of 10 frames, ``FrameList([0, 5, -1])``; with ``FrameList("frames")`` the row's column says which::
+    Examples:
+        A video of 10 frames, ``FrameList([0, 5, -1])``; with ``FrameList("frames")`` the row's column says which:
 
             frame   0 1 2 3 4 5 6 7 8 9
             clip 0  ■         ■       ■

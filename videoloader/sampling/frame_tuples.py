@@ -40,8 +40,8 @@ class Triplets(Placed):
     Raises:
         ConfigurationError: an argument has no such value.
 
-    Example:
-        A video of 8 frames with a cut before frame 4, ``Triplets(cuts="cuts")``::
+    Examples:
+        A video of 8 frames with a cut before frame 4, ``Triplets(cuts="cuts")``:
 
             frame   0 1 2 3╎4 5 6 7
             clip 0  ■ ■ ■  ╎
@@ -91,10 +91,10 @@ class FrameTuples(Placed):
     Raises:
         ConfigurationError: an argument has no such value.
 
-    Example:
+    Examples:
         Vimeo-90K's septuplets are ``FrameTuples((0, 2, 4, 6), (1, 3, 5), step=7)``. A frame at any time between the
         first and the last of seven, as networks for arbitrary times are trained, is ``FrameTuples((0, 6), range(1, 6),
-        random_targets=1, clips=4)``. A video of 5 frames, ``FrameTuples((0, 2), 1)``, i for inputs and t for targets::
+        random_targets=1, clips=4)``. A video of 5 frames, ``FrameTuples((0, 2), 1)``, i for inputs and t for targets:
 
             frame   0 1 2 3 4
             clip 0  i t i               frame numbers 0 2 1

@@ -26,7 +26,7 @@ def several_integers(values: Any) -> npt.NDArray[Any] | None:
     Returns:
         An array of integers, of bools where ``values`` is a mask, or None where it is anything else.
 
-    Example:
+    Examples:
         >>> several_integers([np.int8(1), torch.tensor(2)]), several_integers([True, False]), several_integers([0.5])
         (array([1, 2]), array([ True, False]), None)
     """
@@ -62,7 +62,7 @@ def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDAr
     Raises:
         IndexError: there is no such position, or a mask has another length.
 
-    Example:
+    Examples:
         >>> positions_in([0, -1], 60, "row", "the data set")
         (array([ 0, 59]), False)
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -37,8 +38,8 @@ class FrameMode(Protocol):
 
     A mode may also have ``roles``, the ``Roles`` of the frames in its clips.
 
-    Example:
-        A mode of one's own, in full: a frame and what is shown an eighth of a second before and after it::
+    Examples:
+        A mode of one's own, in full: a frame and what is shown an eighth of a second before and after it:
 
             @dataclass(frozen=True)
             class Around:
@@ -74,7 +75,7 @@ def mode_of(given: Any) -> FrameMode:
         ArgumentError: it is anything else.
         ConfigurationError: it lists no frames.
 
-    Example:
+    Examples:
         >>> mode_of(range(0, 6, 2))
         FrameList(frames=(0, 2, 4), pad='none')
     """
@@ -101,6 +102,33 @@ class CountsByLength(Protocol):
         """int64[V]: clips of videos with so many frames; None where they depend on more than that."""
 
 
+@dataclass(frozen=True, eq=False)
+class KnownFrames:
+    """What is known of the frames of many rows without their indexes.
+
+    Attributes:
+        first, stop: int64[V], the frames that each row means.
+        is_even: bool[V], whether all frames of its video come evenly, by what ``Triplets`` calls so.
+        first_key_frame: int64[V], of its video; the number of its frames where there is none, -1 where that is not
+            known.
+        frames_without_key: int64[V], the most frames in a row of its video none of which is a keyframe.
+    """
+
+    first: npt.NDArray[np.int64]
+    stop: npt.NDArray[np.int64]
+    is_even: npt.NDArray[np.bool_]
+    first_key_frame: npt.NDArray[np.int64]
+    frames_without_key: npt.NDArray[np.int64]
+
+
+@runtime_checkable
+class CountsByFrames(Protocol):
+    """A frame mode whose number of clips may follow from what a store knows of a video's frames."""
+
+    def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64] | None:
+        """int64[V]: clips of each row, -1 where ``num_clips`` must be asked; None where it must be for all."""
+
+
 def count_clips(mode: FrameMode, video: SampledVideo) -> int:
     """``mode.num_clips(video)``, whose errors name the mode."""
     with note(IN_MODE, mode):
@@ -125,7 +153,7 @@ def clip_frames(
         FrameRangeError: the video has no such clip.
         ConfigurationError: the mode wants a column that the data set lacks, or that holds something else.
 
-    Example:
+    Examples:
         >>> clip_frames(RandomWindow(4, pad="wrap"), three_frames, 0, clip_rng(0, 0, 0))
         (array([0, 1, 2, 0]), array([ True,  True,  True, False]))
     """
@@ -166,7 +194,7 @@ def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Genera
     Raises:
         ConfigurationError: a number is outside that range.
 
-    Example:
+    Examples:
         >>> clip_rng(0, 3, 1_000_000).random() == clip_rng(0, 3, 1_000_000).random()
         True
     """

@@ -12,7 +12,14 @@ from videoloader.errors import ConfigurationError, check_integer
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling.columns import PadColumn
-from videoloader.sampling.mode import CountsByLength, FrameMode, clip_frames, clip_rng
+from videoloader.sampling.mode import (
+    CountsByFrames,
+    CountsByLength,
+    FrameMode,
+    KnownFrames,
+    clip_frames,
+    clip_rng,
+)
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.sampling.sampled_video import AllFrames, SampledVideo
 
@@ -55,8 +62,8 @@ class NearKeyframes:
     Raises:
         ConfigurationError: ``within`` is negative or ``mode`` no frame mode.
 
-    Example:
-        GOPs of 8 frames, ``NearKeyframes(RandomWindow(3), within=2)``; ^ marks where clips begin::
+    Examples:
+        GOPs of 8 frames, ``NearKeyframes(RandomWindow(3), within=2)``; ^ marks where clips begin:
 
             frame   K · · · · · · · K · · · · · · · K
                     ^ ^ ^           ^ ^ ^
@@ -89,6 +96,10 @@ class NearKeyframes:
         """int64[V]: ``num_clips`` of videos with so many frames; None where the mode does not tell."""
         return self.mode.clips_by_length(frames) if isinstance(self.mode, CountsByLength) else None
 
+    def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64] | None:
+        """int64[V]: ``num_clips`` of rows of which so much is known, as the mode tells."""
+        return self.mode.clips_by_frames(known) if isinstance(self.mode, CountsByFrames) else None
+
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[T]: the draw that counts."""
         best = self.mode.frame_numbers(video, clip, rng)
@@ -113,7 +124,7 @@ class NearKeyframes:
         Raises:
             FrameRangeError: the mode makes no clip of the video.
 
-        Example:
+        Examples:
             >>> mode = NearKeyframes(RandomWindow(8), within=4)
             >>> cost = mode.decode_cost(video.index)
             >>> f"{cost.plain:.1f} → {cost.near:.1f} packets a frame"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +13,9 @@ from videoloader.errors import ConfigurationError, check_flag, check_positive, c
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.columns import check_pad, integers_of, pad_of
 from videoloader.sampling.counting import CountedByLength
+from videoloader.sampling.mode import KnownFrames
 from videoloader.sampling.sampled_video import SampledVideo
+from videoloader.sampling.saved_repr import SavedRepr
 
 # Starts drawn at once. Only where none of them is allowed all that are allowed are looked for.
 _DRAWS = 16
@@ -21,11 +23,8 @@ _DRAWS = 16
 _CHUNK = 64
 
 
-class Placed(CountedByLength):
-    """A mode whose clips are placements of one pattern of frames: all of them, or so many drawn at random.
-
-    Fields added later appear in the ``repr`` only when they are set, so that states saved before still match.
-    """
+class Placed(SavedRepr, CountedByLength):
+    """A mode whose clips are placements of one pattern of frames: all of them, or so many drawn at random."""
 
     gap: int | tuple[int, int]
     step: int
@@ -45,11 +44,6 @@ class Placed(CountedByLength):
         if self.cuts is not None and (not isinstance(self.cuts, str) or not self.cuts):
             raise ConfigurationError(f"cuts must be the name of a column, got {self.cuts!r}")
         check_pad(self.pad)
-
-    def __repr__(self) -> str:
-        named = [(each, getattr(self, each.name)) for each in fields(self)]  # type: ignore[arg-type]
-        shown = [f"{each.name}={value!r}" for each, value in named if each.repr or value != each.default]
-        return f"{type(self).__name__}({', '.join(shown)})"
 
     @property
     @abstractmethod
@@ -72,6 +66,13 @@ class Placed(CountedByLength):
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
         """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on more."""
         return None if self._leaves_some_out else super().clips_by_length(frames)
+
+    def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64] | None:
+        """int64[V]: ``num_clips`` of rows of videos whose frames all come evenly, -1 of others."""
+        if self.cuts is not None:
+            return None
+        clips = super().clips_by_length(known.stop - known.first)
+        return None if clips is None else np.where(known.is_even, clips, -1)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[T]: 3 of a triplet, else inputs and targets. Random placements and targets are drawn with ``rng``."""
@@ -153,6 +154,12 @@ def draw_gap(least: int, largest: int, extent: int, frames: int, rng: np.random.
     """One of the gaps with which a pattern of ``extent`` gaps fits into so many frames; the least where none does."""
     fitting = min(largest, (frames - 1) // extent) if extent else largest
     return int(rng.integers(least, fitting, endpoint=True)) if least < fitting else least
+
+
+def even_start(clip: int, clips: int, last: int) -> int:
+    """A clip's start if so many spread evenly over 0 … ``last``, rounded halves up; a single one is in the middle."""
+    gaps = clips - 1
+    return (2 * clip * last + gaps) // (2 * gaps) if gaps else last // 2
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ class Roles(NamedTuple):
         inputs: places in the clip, 0 … T − 1, of the frames that a network looks at.
         targets: places of the frames that it is to make.
 
-    Example:
+    Examples:
         >>> FrameTuples((0, 4), (1, 2, 3)).roles
         Roles(inputs=(0, 1), targets=(2, 3, 4))
     """

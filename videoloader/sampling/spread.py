@@ -33,8 +33,8 @@ class Segments(CountedByLength):
     Raises:
         ConfigurationError: a number is not positive, or the padding mode is unknown.
 
-    Example:
-        A video of 10 frames, ``Segments(3)``::
+    Examples:
+        A video of 10 frames, ``Segments(3)``:
 
             frame   0  1  2 ╎3  4  5  6╎ 7  8  9      parts of 3⅓ frames, centres 1⅔, 5, 8⅓
             clip 0     ■    ╎      ■   ╎    ■
@@ -80,8 +80,8 @@ class UniformFrames(OneClip):
     Raises:
         ConfigurationError: the count is not positive, or the padding mode is unknown.
 
-    Example:
-        A video of 10 frames, ``UniformFrames(3)``: 0, 4.5 (rounded: 5) and 9::
+    Examples:
+        A video of 10 frames, ``UniformFrames(3)``: 0, 4.5 (rounded: 5) and 9:
 
             frame   0 1 2 3 4 5 6 7 8 9
             clip 0  ■         ■       ■

@@ -43,8 +43,8 @@ class Timestamps(OneClip):
     Raises:
         ConfigurationError: there are no times, one is no finite number, or another argument is unknown.
 
-    Example:
-        25 frames a second, ``Timestamps([0.05, 0.12])``; 0.05 s lies nearer to 0.04 s than 0.08 s::
+    Examples:
+        25 frames a second, ``Timestamps([0.05, 0.12])``; 0.05 s lies nearer to 0.04 s than 0.08 s:
 
             frame     0     1     2     3     4
             seconds   0   0.04  0.08  0.12  0.16

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from videoloader.errors import check_positive, check_positive_or_none
 from videoloader.sampling.columns import Pad, check_pad, pad_of
 from videoloader.sampling.counting import OneClip
+from videoloader.sampling.mode import KnownFrames
 from videoloader.sampling.sampled_video import SampledVideo
 
 
@@ -26,8 +27,8 @@ class WholeVideo(OneClip):
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
 
-    Example:
-        Videos of 8 and 4 frames, ``WholeVideo(stride=2, max_frames=3)``::
+    Examples:
+        Videos of 8 and 4 frames, ``WholeVideo(stride=2, max_frames=3)``:
 
             frame   0 1 2 3 4 5 6 7         0 1 2 3
             clip 0  ■ · ■ · ■               ■ · ■
@@ -66,8 +67,8 @@ class Keyframes:
     Raises:
         ConfigurationError: the limit is not positive, or the padding mode is unknown.
 
-    Example:
-        A video of 10 frames in GOPs of four, ``Keyframes()``::
+    Examples:
+        A video of 10 frames in GOPs of four, ``Keyframes()``:
 
             frame   K · · · K · · · K ·
             clip 0  ■       ■       ■
@@ -84,6 +85,12 @@ class Keyframes:
     def num_clips(self, video: SampledVideo) -> int:
         """1, or 0 where the range holds no keyframe."""
         return int(len(self._keyframes(video)) > 0)
+
+    def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64]:
+        """int64[V]: ``num_clips`` of rows of which so much is known; -1 where a keyframe may be in the range."""
+        key = known.first_key_frame
+        has = ((known.first <= key) & (key < known.stop)) | (known.stop - known.first > known.frames_without_key)
+        return np.where(has, 1, np.where(key >= known.stop, 0, -1))
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[T], at most ``limit``. Nothing is random."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from videoloader.errors import check_positive, check_positive_or_none, check_probability, integer_range
 from videoloader.sampling.columns import Pad, check_pad
 from videoloader.sampling.counting import CountedByLength
-from videoloader.sampling.placements import draw_gap
+from videoloader.sampling.placements import draw_gap, even_start
 from videoloader.sampling.sampled_video import SampledVideo
 
 
@@ -31,8 +31,8 @@ class EveryWindow(CountedByLength):
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
 
-    Example:
-        A video of 10 frames, ``EveryWindow(3, stride=2, step=1)``::
+    Examples:
+        A video of 10 frames, ``EveryWindow(3, stride=2, step=1)``:
 
             frame   0 1 2 3 4 5 6 7 8 9
             clip 0  ■ · ■ · ■
@@ -84,9 +84,9 @@ class RandomWindow(CountedByLength):
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
 
-    Example:
+    Examples:
         The usual 16×4 clip of action recognition is ``RandomWindow(16, stride=4)``. One draw of ``RandomWindow(3,
-        stride=(1, 5))`` from 14 frames: stride 4 of 1 … 5, start 3 of 0 … 5::
+        stride=(1, 5))`` from 14 frames: stride 4 of 1 … 5, start 3 of 0 … 5:
 
             frame   0  1  2  3  4  5  6  7  8  9 10 11 12 13
             clip 0           ■  ·  ·  ·  ■  ·  ·  ·  ■
@@ -141,8 +141,8 @@ class EvenWindows(CountedByLength):
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
 
-    Example:
-        A video of 10 frames, ``EvenWindows(3, clips=3)``: starts 0, 3.5 (rounded: 4) and 7::
+    Examples:
+        A video of 10 frames, ``EvenWindows(3, clips=3)``: starts 0, 3.5 (rounded: 4) and 7:
 
             frame   0 1 2 3 4 5 6 7 8 9
             clip 0  ■ ■ ■
@@ -163,9 +163,7 @@ class EvenWindows(CountedByLength):
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: window number ``clip``. Nothing is random."""
         last = max(video.stop - video.first - _span(self.length, self.stride), 0)
-        gaps = self.clips - 1
-        start = (2 * clip * last + gaps) // (2 * gaps) if gaps else last // 2
-        return _window(video.first + start, self.length, self.stride)
+        return _window(video.first + even_start(clip, self.clips, last), self.length, self.stride)
 
     def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
         return np.int64(self.clips) * (frames >= (_span(self.length, self.stride) if pad == "none" else 1))

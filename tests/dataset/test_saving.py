@@ -1,0 +1,168 @@
+"""Data sets that are saved: the same when they are loaded, and opened without looking anything up."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from store_contents import make_store
+
+import videoloader as vl
+from videoloader.indexing import build_store
+from videoloader.order.clip_table import ClipTable, build_clip_table
+from videoloader.sampling import FrameMode
+
+FRAMES = {"a.mp4": 60, "b.mp4": 1, "c.mp4": 300, "caf\udce9.mp4": 24}
+MODES = [vl.EveryWindow(4), vl.Keyframes(), vl.Triplets(even=True), vl.RandomWindow(8)]
+
+
+def data_of(folder: Path) -> vl.VideoDataset:
+    entries = [
+        vl.VideoEntry(f"{folder}/a.mp4", 2, columns={"night": True, "json": {"a": [1, 2.5, None, "ü"], "b": {}}}),
+        vl.VideoEntry(f"{folder}/b.mp4", columns={"night": "x", "raw": b"\0\xff", "n": 3}),
+        vl.VideoEntry(f"{folder}/c.mp4", 0, start_seconds=0.01, stop_seconds=0.02, columns={"raw": b"", "n": 2**70}),
+        vl.VideoEntry(f"{folder}/c.mp4", 1, start=7, stop=30, columns={"json": float("inf")}),
+        vl.VideoEntry(f"{folder}/caf\udce9.mp4", 1, start=3, times="pts", columns={"json": ""}),
+    ]
+    rows = [vl.VideoEntry(each.path, each.label, start=each.start, stop=each.stop, start_seconds=each.start_seconds,
+                          stop_seconds=each.stop_seconds, times=each.times,
+                          columns={**each.columns, "text": f"{row}ä", "x": row / 3, "i": row})
+            for row, each in enumerate(entries)]  # fmt: skip
+    return vl.VideoDataset(rows, ("run", "sit", "walk"), [("gone.mp4", "is not there")])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> vl.IndexStore:
+    return make_store(tmp_path / "index.db", FRAMES)
+
+
+def saved(data: vl.VideoDataset, folder: Path, **store: Any) -> vl.VideoDataset:
+    data.save(folder / "rows.arrow", **store)
+    return vl.VideoDataset.load(folder / "rows.arrow")
+
+
+def table_of(data: vl.VideoDataset, mode: FrameMode, store: vl.IndexStore) -> ClipTable:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*gives no clip")
+        return build_clip_table(data, mode, store=store, workers=1, skip_unreadable=True)
+
+
+def same(one: ClipTable, other: ClipTable) -> bool:
+    return (one.fingerprint(), one.unreadable, len(one)) == (other.fingerprint(), other.unreadable, len(other))
+
+
+def test_everything_comes_back(tmp_path: Path, store: vl.IndexStore) -> None:
+    data = data_of(tmp_path)
+    for loaded in (saved(data, tmp_path), saved(data, tmp_path, store=store), saved(data[[1]], tmp_path)):
+        expected = data if len(loaded) > 1 else data[[1]]
+        assert list(loaded) == list(expected)
+        assert (loaded.class_names, loaded.left_out) == (expected.class_names, expected.left_out)
+        assert [type(entry.columns.get("n")) for entry in loaded] == [type(e.columns.get("n")) for e in expected]
+    paths = vl.VideoDataset.from_paths(["a.mp4", "b.mp4"])
+    assert list(saved(paths, tmp_path)) == list(paths)
+    with pytest.raises(ValueError, match="read-only"):
+        loaded.table.label[0] = 1
+
+
+def test_what_is_made_of_it_is_as_if_it_had_not_been_saved(tmp_path: Path) -> None:
+    data, loaded = data_of(tmp_path), saved(data_of(tmp_path), tmp_path)
+    rows = [4, 0, 0, 2]
+    assert list(loaded[rows]) == list(data[rows])
+    assert list(loaded + data) == list(data + loaded) == list(data + data)
+    assert list(pickle.loads(pickle.dumps(loaded))) == list(data)
+    assert loaded.table.column("i") == data.table.column("i")
+    assert saved(loaded, tmp_path / "..").table == data.table
+
+
+def test_loaded_rows_may_be_used_in_another_process(tmp_path: Path) -> None:
+    loaded = saved(data_of(tmp_path), tmp_path)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(len, (loaded.paths[4],)) == len(data_of(tmp_path).paths[4])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_loader_finds_what_was_looked_up_before(
+    mode: FrameMode, tmp_path: Path, store: vl.IndexStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = data_of(tmp_path)
+    loaded, expected = saved(data, tmp_path, store=store), table_of(data, mode, store)
+    some = [0, 3, 3, 2]
+    expected_of_some = table_of(data[some], mode, store)
+    monkeypatch.setattr(vl.IndexStore, "numbers", None)
+    assert same(table_of(loaded, mode, store), expected)
+    assert same(table_of(loaded[some], mode, store), expected_of_some)
+    assert same(table_of(pickle.loads(pickle.dumps(loaded)), mode, store), expected)
+
+
+def test_rows_that_cannot_be_used_are_told_of_again(tmp_path: Path, store: vl.IndexStore) -> None:
+    data = vl.VideoDataset([*data_of(tmp_path), vl.VideoEntry(f"{tmp_path}/a.mp4", start=70)])
+    loaded = saved(data, tmp_path, store=store)
+    with pytest.warns(UserWarning, match="1 of 6 rows are left out"):
+        table = table_of(loaded, vl.EveryWindow(1), store)
+    assert table.unreadable == [(f"{tmp_path}/a.mp4", f"{tmp_path}/a.mp4: no frames for start=70; "
+                                 "the video lasts 0–0.005 s, 60 frames")]  # fmt: skip
+    assert not table_of(loaded[:5], vl.EveryWindow(1), store).unreadable
+    with pytest.raises(vl.FrameRangeError):
+        build_clip_table(loaded, vl.EveryWindow(1), store=store, workers=1, skip_unreadable=False)
+    with pytest.raises(vl.NotIndexedError):
+        vl.VideoDataset.from_paths(["no.mp4"]).save(tmp_path / "x.arrow", store=store)
+
+
+def test_where_the_store_was_built_anew_rows_are_looked_up_again(tmp_path: Path, store: vl.IndexStore) -> None:
+    data = data_of(tmp_path)
+    loaded = saved(data, tmp_path, store=store)
+    before = store.content
+    build_store([], store.path, workers=1)
+    assert store.content == before
+    (tmp_path / "text.mp4").write_text("no video")
+    build_store([tmp_path / "text.mp4"], store.path, workers=1)
+    with pytest.warns(UserWarning, match="is not as it was when the data set was saved.* save it again"):
+        table = table_of(loaded, vl.EveryWindow(4), store)
+    assert same(table, table_of(data, vl.EveryWindow(4), store))
+
+
+def test_seconds_that_count_from_elsewhere_are_looked_up_again(tmp_path: Path, store: vl.IndexStore) -> None:
+    loaded = saved(data_of(tmp_path), tmp_path, store=store).with_times("pts")
+    assert loaded.table.frames is None
+
+
+def test_what_json_would_change_is_refused(tmp_path: Path) -> None:
+    for value in ((1, 2), {1: 2}, np.float32(3), {"a": b""}, object()):
+        data = vl.VideoDataset([vl.VideoEntry("a.mp4", columns={"odd": value})])
+        with pytest.raises(vl.ConfigurationError, match=r"^a.mp4: column 'odd' cannot be saved .*: text, numbers"):
+            data.save(tmp_path / "rows.arrow")
+    assert not list(tmp_path.glob("rows*"))
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(vl.SourceError, match="cannot be read"):
+        vl.VideoDataset.load(tmp_path / "none.arrow")
+    with pytest.raises(vl.SourceError, match="cannot be saved"):
+        data_of(tmp_path).save(tmp_path / "no folder" / "rows.arrow")
+    data_of(tmp_path).save(tmp_path / "rows.arrow")
+    content = (tmp_path / "rows.arrow").read_bytes()
+    for damaged in (b"", b"text", content[: len(content) // 2], content.replace(b'"version": 1', b'"version": 9')):
+        (tmp_path / "rows.arrow").write_bytes(damaged)
+        with pytest.raises(vl.ConfigurationError, match=r"rows.arrow: is (no|a) saved data set"):
+            vl.VideoDataset.load(tmp_path / "rows.arrow")
+
+
+def test_rows_of_a_store(tmp_path: Path, store: vl.IndexStore) -> None:
+    assert list(vl.VideoDataset.from_store(store).paths) == [f"{tmp_path}/{name}" for name in FRAMES]
+    assert list(vl.VideoDataset.from_store(store.path, where="frames > 50 -- long").paths) == [
+        f"{tmp_path}/a.mp4",
+        f"{tmp_path}/c.mp4",
+    ]
+    with pytest.raises(vl.ConfigurationError, match="no SQL over the facts of videos"):
+        vl.VideoDataset.from_store(store, where="framez > 50")
+    with pytest.raises(vl.ConfigurationError, match="none of the 4 rows is left"):
+        vl.VideoDataset.from_store(store, where="frames > 5000")
+    (tmp_path / "text.mp4").write_text("no video")
+    build_store([tmp_path / "text.mp4"], store.path, workers=1)
+    with pytest.warns(UserWarning, match="1 of 5 videos are left out"):
+        assert [path for path, _ in vl.VideoDataset.from_store(store).left_out] == [f"{tmp_path}/text.mp4"]

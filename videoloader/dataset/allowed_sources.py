@@ -1,0 +1,77 @@
+"""Which sources the rows of a table may name: tables are passed on, and a cell can name any file or server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from videoloader.errors import ConfigurationError, SourceError, check_choice
+from videoloader.indexing.sources.opening import local_places
+
+Sources = Literal["any", "local", "inside root"]
+_TOLD = 3
+
+
+def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Callable[[int], str]) -> None:
+    """Raise ConfigurationError where rows name what they may not, with the first of them.
+
+    Links are followed to where they lead. Of a member of an archive, the archive counts; of a folder of images, all
+    that is linked from it, and its list of times. What is looked at is how things are now.
+
+    Args:
+        paths: of the rows.
+        sources: ``"any"``, ``"local"``, or ``"inside root"``.
+        root: folder that all must lie in with ``"inside root"``.
+        where: says where a row stands.
+    """
+    check_choice("sources", sources, ("any", "local", "inside root"))
+    if sources == "any":
+        return
+    allowed = os.path.realpath(root) if sources == "inside root" else None
+    places = _RealPlaces()
+    refused: list[str] = []
+    count = row = 0
+    for row, path in enumerate(paths, 1):
+        if reason := _refusal(path, allowed, places):
+            count += 1
+            if count <= _TOLD:
+                refused.append(f"{where(row - 1)}: {path!r:.200} {reason}")
+    if count:
+        more = f" and {count - _TOLD} more" if count > _TOLD else ""
+        wanted = "lies on this machine" if allowed is None else f"lies in {allowed}"
+        raise ConfigurationError(
+            f"sources={sources!r} takes only what {wanted}, and {count} of {row} rows name something else: "
+            f"{'; '.join(refused)}{more}; correct these rows, or give sources='any' where the table is trusted"
+        )
+
+
+def _refusal(path: str, root: str | None, places: _RealPlaces) -> str:
+    """Why a row may not name this; empty where it may."""
+    try:
+        found = local_places(path)
+        if found is None:
+            return "is opened by fsspec"
+        outside = [place for each in found if root is not None and not _is_in(place := places.find(each), root)]
+    except (SourceError, ValueError, OSError) as error:  # a zero byte, a folder that nobody may read
+        return f"cannot be looked at ({error})"
+    return f"leads to {outside[0]!r}" if outside else ""
+
+
+def _is_in(place: str, root: str) -> bool:
+    return place == root or place.startswith(os.path.join(root, ""))
+
+
+class _RealPlaces:
+    """Where paths lead to, without asking anew for folders that many videos lie in."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def find(self, path: str) -> str:
+        folder, name = os.path.split(path)
+        if name in ("", ".", "..") or os.path.islink(path):
+            return os.path.realpath(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder or ".")
+        return os.path.join(self._folders[folder], name)

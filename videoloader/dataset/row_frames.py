@@ -1,0 +1,85 @@
+"""Which frames of their videos all rows of a data set mean, as an index store tells: worked out once, and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.dataset.ranges import entry_ranges, rows_in_seconds
+from videoloader.dataset.stores import Store, opened_store
+from videoloader.errors import NotIndexedError, VideoLoaderError
+from videoloader.indexing.store.cache import IndexCache
+from videoloader.indexing.store.frame_counts import Number
+from videoloader.indexing.store.frame_facts import TimeRules
+
+if TYPE_CHECKING:
+    from videoloader.dataset.table import EntryTable
+    from videoloader.indexing import IndexStore
+
+Integers = npt.NDArray[np.int64]
+# What frame modes are told of the frames of videos.
+OF_MODES: tuple[Number, ...] = ("is_even", "first_key_frame", "frames_without_key")
+
+
+@dataclass(frozen=True, eq=False)
+class RowFrames:
+    """What a store tells of all rows of a table.
+
+    Attributes:
+        content: of the store, as it was then; see ``IndexStore.content``.
+        columns: int64[N] each: ``first``, ``stop``, the number of ``frames`` of the video, those of ``OF_MODES`` that
+            were asked for.
+        errors: number of a row -> why it cannot be used; its numbers are 0.
+    """
+
+    content: str
+    columns: Mapping[str, Integers]
+    errors: Mapping[int, VideoLoaderError]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> RowFrames:
+        """The rows of these numbers, in their order."""
+        failed = np.flatnonzero(np.isin(rows, list(self.errors))).tolist() if self.errors else []
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return RowFrames(self.content, columns, {row: self.errors[int(rows[row])] for row in failed})
+
+
+def look_up_rows(table: EntryTable, store: IndexStore, indexes: IndexCache, names: Sequence[Number]) -> RowFrames:
+    """The frames that all rows mean.
+
+    Args:
+        table: the rows.
+        store: that holds their videos.
+        indexes: of the store; asked for only where its columns do not tell.
+        names: what else to look up.
+
+    Raises:
+        IndexingError: the store is damaged.
+    """
+    content, in_seconds = store.content, rows_in_seconds(table).any()
+    wanted: list[Number] = ["frames", *names, *(["time_rule"] if in_seconds else [])]  # type: ignore[list-item]
+    numbers, errors = store.numbers(table.path, wanted)
+    frames = numbers["frames"]
+    rules = TimeRules(frames, numbers.pop("time_rule")) if in_seconds else None
+    first, stop, errors = entry_ranges(table, frames, indexes, errors, rules)
+    return RowFrames(content, {"first": first, "stop": stop, **numbers}, errors)
+
+
+def resolved(table: EntryTable, store: Store | None) -> EntryTable:
+    """The same rows, with what a store tells of them; as they are without one.
+
+    Raises:
+        NotIndexedError: the store does not know a video.
+        SourceError, IndexingError: it cannot be read.
+    """
+    if store is None:
+        return table
+    with opened_store(table.path, store) as opened:
+        frames = look_up_rows(table, opened, IndexCache(opened.unverified()), OF_MODES)
+    for error in frames.errors.values():
+        if isinstance(error, NotIndexedError):
+            raise error
+    return replace(table, frames=frames)

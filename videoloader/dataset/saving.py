@@ -1,0 +1,198 @@
+"""Data sets as Arrow files: columns that are mapped into memory, and shared by the processes of a machine."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader import errors as known_errors
+from videoloader.dataset.columns import ABSENT, Column, JsonColumn, PackedStrings, constant, plain
+from videoloader.dataset.row_frames import RowFrames
+from videoloader.dataset.table import ARRAYS, EntryTable
+from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, needs
+
+_FORMAT, _VERSION = b"videoloader.VideoDataset", 1
+_OTHER, _FRAMES = "columns.", "frames."
+_NEEDS = "saved data sets need pyarrow: pip install 'videoloader[parquet]'"
+
+
+class Saved(NamedTuple):
+    """What a file holds: the rows, and ``VideoDataset``'s other fields."""
+
+    table: EntryTable
+    class_names: Sequence[str]
+    left_out: Sequence[tuple[str, str]]
+
+
+def write_rows(path: str, rows: Saved) -> None:
+    """Write a file in the place of what is there, all at once.
+
+    Raises:
+        SourceError: it cannot be written.
+        ConfigurationError: pyarrow is not installed, or a column holds what cannot be saved.
+    """
+    with needs(_NEEDS, path):
+        import pyarrow
+    table, known = rows.table, rows.table.frames
+    columns: dict[str, Column] = {"path": table.path, **{name: getattr(table, name) for name in ARRAYS}}
+    columns |= {_OTHER + name: _as_text(column, name, table) for name, column in table.columns.items()}
+    columns |= {_FRAMES + name: column for name, column in known.columns.items()} if known else {}
+    constants = {name: plain(column[:1])[0] for name, column in columns.items() if _is_constant(column)}
+    failed = known.errors.items() if known else ()
+    about = {
+        "version": _VERSION,
+        "rows": len(table),
+        "constants": constants,
+        "json": [name for name, column in columns.items() if isinstance(column, JsonColumn)],
+        "class_names": list(rows.class_names),
+        "left_out": list(rows.left_out),
+        "content": known.content if known else None,
+        "errors": [(row, type(error).__name__, error.message) for row, error in failed],
+    }
+    arrays = {name: _to_arrow(column) for name, column in columns.items() if name not in constants}
+    batch = pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+    schema = batch.schema.with_metadata({_FORMAT: json.dumps(about).encode()})
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with pyarrow.OSFile(part, "wb") as file, pyarrow.ipc.new_file(file, schema) as writer:
+            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+        os.replace(part, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.remove(part)
+        raise SourceError(f"the data set cannot be saved ({error.strerror or error})", path) from None
+
+
+def map_rows(path: str) -> Saved:
+    """What a file holds, which is mapped into memory.
+
+    Raises:
+        SourceError: it cannot be read.
+        ConfigurationError: pyarrow is not installed, or it is no saved data set, or one of a later version.
+    """
+    with needs(_NEEDS, path):
+        import pyarrow
+    try:
+        file = pyarrow.ipc.open_file(pyarrow.memory_map(path))
+        about = json.loads((file.schema.metadata or {})[_FORMAT])
+        if about["version"] != _VERSION:
+            wanted = f"this videoloader reads version {_VERSION}: save it again"
+            raise ConfigurationError(f"is a saved data set of version {about['version']}; {wanted}", path)
+        batch = file.get_batch(0)
+        columns: dict[str, Column] = {
+            name: constant(value, about["rows"]) for name, value in about["constants"].items()
+        }
+        columns |= {name: _of_arrow(batch.column(name)) for name in batch.schema.names}
+        return _read(columns, about)
+    except OSError as error:
+        if error.errno is None:
+            raise ConfigurationError(f"is no saved data set ({error})", path) from None
+        raise SourceError(f"the data set cannot be read ({error.strerror})", path) from None
+    except (pyarrow.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        raise ConfigurationError(f"is no saved data set, or a damaged one ({error})", path) from None
+
+
+def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:
+    path = columns["path"]
+    columns |= {name: JsonColumn(columns[name]) for name in about["json"]}
+    others = {name.removeprefix(_OTHER): each for name, each in columns.items() if name.startswith(_OTHER)}
+    numbers = {name.removeprefix(_FRAMES): each for name, each in columns.items() if name.startswith(_FRAMES)}
+    if any(len(column) != about["rows"] for column in columns.values()):
+        raise ValueError("columns of several lengths")
+    failed = {row: _error(kind, message, path[row]) for row, kind, message in about["errors"]}
+    frames = None if about["content"] is None else RowFrames(about["content"], numbers, failed)
+    table = EntryTable(path, **{name: columns[name] for name in ARRAYS}, columns=others, frames=frames)
+    return Saved(table, about["class_names"], [(row, reason) for row, reason in about["left_out"]])
+
+
+def _error(kind: str, message: str, source: str) -> VideoLoaderError:
+    found = getattr(known_errors, kind, None)
+    if isinstance(found, type) and issubclass(found, VideoLoaderError):
+        return found(message, source)
+    return VideoLoaderError(message, source)
+
+
+def _is_constant(column: Column) -> bool:
+    return isinstance(column, np.ndarray) and column.strides == (0,) and len(column) > 0
+
+
+def _as_text(column: Column, name: str, table: EntryTable) -> Column:
+    """A column that is neither text nor numbers, as JSON."""
+    if not isinstance(column, list):
+        return column
+    texts = []
+    for row, value in enumerate(column):
+        try:
+            texts.append(encode_cell(value))
+        except (TypeError, ValueError) as error:
+            wanted = "text, numbers, bytes, and lists and dicts of text and numbers are saved"
+            raise ConfigurationError(f"column {name!r} cannot be saved ({error}): {wanted}", table.path[row]) from None
+    return JsonColumn(PackedStrings(texts))
+
+
+def encode_cell(value: Any) -> str:
+    """A value as text: JSON, or ``=`` and Base64 of bytes; empty where there is none.
+
+    Raises:
+        TypeError, ValueError: it would not come back as it was.
+    """
+    if value is ABSENT:
+        return ""
+    if type(value) is bytes:
+        return f"={base64.b64encode(value).decode()}"
+    text = json.dumps(value, allow_nan=True)
+    if not _same(json.loads(text), value):
+        raise TypeError(f"a value of type {type(value).__name__}")
+    return text
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two values are equal and of one type, and so is what they hold."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and all(map(_same, one.values(), other.values()))
+    return one == other or (one != one and other != other)
+
+
+def _to_arrow(column: Column) -> Any:
+    import pyarrow
+
+    if isinstance(column, JsonColumn):
+        column = column.texts
+    if isinstance(column, PackedStrings):
+        text, bounds = column.utf8()
+        buffers = [None, pyarrow.py_buffer(bounds), pyarrow.py_buffer(text)]
+        return pyarrow.Array.from_buffers(pyarrow.large_binary(), len(column), buffers)
+    numbers = np.ascontiguousarray(column)
+    return pyarrow.array(numbers.view(np.int8) if numbers.dtype == np.bool_ else numbers)
+
+
+def _of_arrow(values: Any) -> Column:
+    """A column of an Arrow array, in its memory.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    import pyarrow
+
+    if values.type == pyarrow.large_binary():
+        _, bounds, text = values.buffers()
+        starts = np.frombuffer(bounds, np.int64, len(values) + 1)
+        size = text.size if text else 0
+        if starts[0] or (np.diff(starts) < 0).any() or starts[-1] > size:
+            raise ValueError("text that does not lie in the file")
+        return PackedStrings.of_utf8(memoryview(text) if text else b"", starts)
+    numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=True)
+    return numbers.view(np.bool_) if numbers.dtype == np.int8 else numbers
