@@ -17,7 +17,7 @@ from image_files import write_frames
 from range_server import RangeServer, serve
 
 import videoloader as vl
-from videoloader import StaleIndexError
+from videoloader import SourceError, StaleIndexError
 from videoloader.indexing import FileSource, IndexStore, PartSource, build_index, open_source
 from videoloader.indexing.sources import LmdbSource
 from videoloader.indexing.store import build_store
@@ -219,6 +219,15 @@ def test_a_loader_skips_what_has_changed_and_a_new_one_reads_it(clip: Path, tmp_
     assert {path for batch in loader for path in batch.paths} == {str(tmp_path / "other.mp4")}
     assert all("has changed" in error for _, error in loader.unreadable)
     assert {path for batch in loader_of(tmp_path) for path in batch.paths} == {str(clip), str(tmp_path / "other.mp4")}
+
+
+@pytest.mark.filterwarnings("ignore:clips of 1 file cannot be made")
+def test_an_epoch_of_which_nothing_can_be_made_is_an_error(clip: Path, tmp_path: Path, sample: Sample) -> None:
+    loader = loader_of(tmp_path, on_error="skip")
+    change(clip, "replace", sample("hevc_mp4").read_bytes())
+    for _ in range(2):
+        with pytest.raises(SourceError, match=r"clip\.mp4: of the epoch's \d+ clips none can be made; the first: has"):
+            list(loader)
 
 
 def test_a_store_that_is_not_to_be_compared_is_not(clip: Path, tmp_path: Path) -> None:

@@ -103,7 +103,9 @@ def test_an_example_gives_what_it_says(name: str, module: str, text: str, names:
     assert not runner.run(example, out=said.append).failed, "".join(said)
 
 
-@pytest.mark.parametrize("document", ["README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md"))])
+@pytest.mark.parametrize(
+    "document", ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
+)
 def test_the_python_in_a_document_runs(document: str, names: dict[str, Any]) -> None:
     for block in re.findall(r"^```python\n(.*?)^```$", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL):
         exec(compile(block, document, "exec"), names)

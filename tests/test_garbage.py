@@ -31,11 +31,11 @@ def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPat
         gc.collect()
         living.append(len(gc.get_objects()))
 
-    put = ClipSink.put_frame if device.type == "cpu" else ClipSink.put_surface
+    put = ClipSink.put_frames if device.type == "cpu" else ClipSink.put_surface
 
-    def put_and_count(sink: ClipSink, *picture: object) -> None:
-        put(sink, *picture)  # type: ignore[arg-type]
-        if len(sink.done) % 40 == 1:
+    def put_and_count(sink: ClipSink, *pictures: object) -> None:
+        put(sink, *pictures)  # type: ignore[arg-type]
+        if len(sink.done) // 40 >= len(living):
             count()
 
     reader = ClipReader(device)

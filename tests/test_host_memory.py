@@ -14,7 +14,7 @@ import torch
 
 import videoloader as vl
 from videoloader.batching.rows import FrameMemory
-from videoloader.device import HostMemory
+from videoloader.device import HostMemory, allocate
 
 SIZE = (2, 3, 8, 8)
 
@@ -119,3 +119,10 @@ def test_batches_that_are_kept_stay_as_they_are(
     assert all(map(torch.equal, kept, copies))
     assert len({frames.data_ptr() for frames in kept}) == 2
     assert len(set(places)) < len(places) / 2
+
+
+def test_much_memory_is_like_little() -> None:
+    for side in (0, 8, 4096):
+        tensor = allocate((3, side, side), torch.float32, torch.device("cpu"))
+        assert (tensor.shape, tensor.dtype, tensor.is_contiguous()) == ((3, side, side), torch.float32, True)
+        assert torch.equal(tensor.fill_(side).clone(), torch.full((3, side, side), float(side)))

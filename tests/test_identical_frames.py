@@ -12,9 +12,10 @@ from unittest.mock import Mock
 import pytest
 from child_environment import child_environment
 from soak import doors
+from soak.cases import Case, Cases
 from soak.identical_batches import compare_loaders
 from soak.identical_frames import Engines, compare_clips, compare_whole, open_file
-from soak.libav_truth import Truth
+from soak.libav_truth import Truth, plain_hashes
 
 import videoloader as vl
 from videoloader.errors import DecodeError
@@ -83,6 +84,15 @@ def test_where_libav_gives_no_frame_those_of_the_index_must_be_errors(
     if not frames_come:
         monkeypatch.setattr(vl.Video, "read", Mock(side_effect=DecodeError("did not come out")))
     assert set(doors.compare_file(sample("h264_mp4"), 0, 1).faults) == {kind}
+
+
+def test_a_decode_of_a_file_once_more_begins_with_the_containers_parameter_sets(tmp_path: Path) -> None:
+    """The file has two sizes, and begins with pictures whose parameter sets only the container has."""
+    path = tmp_path / "file.mkv"
+    path.write_bytes(Cases(tmp_path).data(Case.parse("hevc_size[0,1,1]:late:mkv")))
+    hashes, _ = plain_hashes(path)
+    assert len(hashes) == 65
+    assert plain_hashes(path, passes=2)[0] == hashes
 
 
 def test_a_case_that_cannot_be_made_is_told(tmp_path: Path) -> None:

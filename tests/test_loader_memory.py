@@ -10,12 +10,16 @@ from soak import loader_memory
 from soak.footprint import Footprint, footprint, growth, leaks
 
 
+@pytest.mark.parametrize("anew", [False, True])
 @pytest.mark.parametrize("loader", ["VideoLoader", "DecodingLoader"])
-def test_batches_are_counted_over_epochs(tmp_path: Path, loader: str) -> None:
+def test_batches_are_counted_over_epochs(tmp_path: Path, loader: str, anew: bool) -> None:
     paths = loader_memory.write_videos(tmp_path, ["h264_intra"])
-    curve = loader_memory.run(paths, 30, loader=loader, epoch=10, device="cpu", num_workers=1)
+    curve = loader_memory.run(paths, 30, loader=loader, epoch=10, anew=anew, device="cpu", num_workers=1)
     assert [row.done for row in curve] == [10, 20, 30]
     assert all(row.host > 0 and row.files > 0 for row in curve)
+    assert all(row.heap >= row.used for row in curve)
+    if anew:
+        assert len({row.threads for row in curve}) == 1, "the next loader has the threads of the one before"
 
 
 def test_what_grows_is_noticed() -> None:

@@ -136,14 +136,13 @@ def test_a_batch_of_which_nothing_is_left_is_passed_over(damaged: vl.VideoDatase
     assert [batch.clips.tolist() for batch in resumed] == [[4]]
 
 
-def test_an_epoch_of_which_nothing_is_left_has_no_batch(damaged: vl.VideoDataset) -> None:
+def test_an_epoch_of_which_nothing_is_left_is_an_error(damaged: vl.VideoDataset) -> None:
     rows = vl.VideoDataset.from_paths([damaged[0].path] * 3)
     loader = vl.VideoLoader(rows, vl.FrameList([30]), batch_size=2, device="cpu", on_error="skip")
-    assert list(loader) == []
-    assert list(loader) == []
-    assert loader.state_dict()["epoch"] == 2
+    with pytest.raises(vl.SourceError, match=r"noise\.mp4"):
+        list(loader)
     assert len(loader.unreadable) == 1
-    assert loader.stats().skipped == 6
+    assert loader.stats().skipped == 3
 
 
 def test_where_nothing_can_replace_a_clip_the_error_says_what_was_tried(damaged: vl.VideoDataset) -> None:

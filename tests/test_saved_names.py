@@ -11,11 +11,12 @@ import pytest
 from store_contents import make_store
 
 import videoloader as vl
-from videoloader.indexing.store.store import _stored_error
+from videoloader.indexing.store.frame_counts import stored_error
 from videoloader.order.shuffle import InOrder, ShuffleClips
 
 MODES_AND_ORDERS = [
     (vl.AtRate(5, length=4), "AtRate(fps=5, length=4, start='random', pad='edge')"),
+    (vl.AtRate(5, 4, start=0.5, step=2.5), "AtRate(fps=5, length=4, start=0.5, pad='edge', step=2.5)"),
     (vl.EvenWindows(4), "EvenWindows(length=4, stride=1, clips=10, pad='edge')"),
     (vl.EveryWindow(4, stride=2, pad="edge"), "EveryWindow(length=4, stride=2, step=None, pad='edge')"),
     (vl.FrameList([1, 2]), "FrameList(frames=(1, 2), pad='none')"),
@@ -79,4 +80,4 @@ def test_errors_keep_the_names_in_index_stores(kind: type[vl.VideoLoaderError]) 
         vl.UnsupportedError: "UnsupportedError",
         vl.DecodeError: "DecodeError",
     }
-    assert type(_stored_error(names[kind], "what was wrong", "video.mp4")) is kind
+    assert type(stored_error("video.mp4", None, names[kind], "what was wrong")) is kind

@@ -24,9 +24,11 @@ from videoloader.indexing import (
     BuildReport as BuildReport,
     FolderSource as FolderSource,
     IndexStore as IndexStore,
+    Limits as Limits,
     VideoIndex as VideoIndex,
     build_index as build_index,
     build_store as build_store,
+    set_limits as set_limits,
 )
 from videoloader.loader import VideoLoader as VideoLoader
 from videoloader.order.by_column import ByColumn as ByColumn

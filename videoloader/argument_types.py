@@ -40,7 +40,7 @@ def argument_of_wrong_type(
         function: the one that was called.
         args, arguments: its arguments by position and by name.
 
-    Example:
+    Examples:
         >>> def crop(scale: tuple[float, float] = (0.08, 1.0)) -> None: ...
         >>> argument_of_wrong_type(crop, (0.5,), {})
         'scale must be (number, number), got 0.5: such as scale=(0.08, 1.0)'

@@ -23,7 +23,7 @@ def no_such_name(module: str, name: str, known: Collection[str]) -> MissingAttri
         name: that there is not.
         known: names that there are.
 
-    Example:
+    Examples:
         >>> print(no_such_name("videoloader", "RandomWindws", ["RandomWindow"]))
         module videoloader has no attribute RandomWindws: write RandomWindow
     """

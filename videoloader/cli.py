@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.reading import TABLE_ENDINGS
 from videoloader.errors import SourceError, VideoLoaderError
 from videoloader.indexing import BuildReport, IndexStore, VideoIndex, build_index, build_store
+from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.sampling import AllFrames, RandomWindow
 from videoloader.sampling.screen_time import told_span
 from videoloader.verification.verify_source import verify as verify_videos
@@ -53,13 +54,25 @@ def index(
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="try unreadable files that have not changed again")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="forget videos that do not exist any more")] = False,
+    fingerprint: Annotated[
+        str | None, typer.Option(help="by what a file is known again: mtime, size or content; as before unless given")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 1 if a file cannot be indexed")] = False,
 ) -> None:
     """Index videos into a store. Only new and changed files are read, so run it again whenever you like."""
     with _errors_told():
         paths = list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
         with _progress("indexing", len(paths)) as tell:
-            report = build_store(paths, output, root=root, workers=workers, progress=tell, retry=retry, prune=prune)
+            report = build_store(
+                paths,
+                output,
+                root=root,
+                workers=workers,
+                progress=tell,
+                retry=retry,
+                prune=prune,
+                fingerprint=cast(FingerprintKind | None, fingerprint),
+            )
         _print_build(report)
         _print_store(IndexStore(output, root=root))
     if strict and report.unreadable:

@@ -16,7 +16,7 @@ import torch
 
 from videoloader.errors import ConfigurationError
 from videoloader.order.ranks import local_rank
-from videoloader.shared_memory import MemoryBlock, new_block, own_block
+from videoloader.shared_memory import MemoryBlock, new_block, new_memory, own_block
 
 _GPU_PACKAGES = ("PyNvVideoCodec", "cupy")
 
@@ -113,7 +113,9 @@ def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> t
     It is taken for a stream that nothing ever runs on. PyTorch gives a block out again only when all streams
     recorded for its last tensor are done with it, so such memory has nothing to wait for.
     """
-    with on_stream(_idle_stream(device) if device.type == "cuda" else None):
+    if device.type == "cpu":
+        return new_memory(math.prod(size) * dtype.itemsize).view(dtype).view(tuple(size))
+    with on_stream(_idle_stream(device)):
         return torch.empty(tuple(size), dtype=dtype, device=device)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Sequence
 
-from videoloader.errors import VideoLoaderError
+from videoloader.errors import VideoLoaderError, printable
 
 _short = reprlib.Repr()
 _short.maxother = _short.maxstring = 300
@@ -30,7 +30,7 @@ class note:
             no video.
         row: the row of the data set, which they name before their message; -1 where the video is of none.
 
-    Example:
+    Examples:
         >>> with note("in the transform {}", Resize(64)):
         ...     half = 64 // 2
     """
@@ -53,7 +53,7 @@ class note:
         notes, start = _notes_of(error), self._template.partition("{")[0]
         if not any(each.startswith(start) for each in notes):
             facts = [fact if isinstance(fact, str) else _short.repr(fact) for fact in self._facts]
-            notes.append(self._template.format(*facts))
+            notes.append(printable(self._template.format(*facts)))
 
 
 class _RowsNote(str):
@@ -87,7 +87,7 @@ class note_rows:
             rows = [rows[row] for row in inner.rows]
         named = [f"row {row}" if self._name is None else str(self._name(row)) for row in rows[:_MOST_NAMED]]
         more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
-        told = f"for {'; '.join(named)}{more}"
+        told = printable(f"for {'; '.join(named)}{more}")
         if self._name is None:
             told = _RowsNote(told)
             told.rows = rows

@@ -29,6 +29,9 @@ class VideoLoaderError(Exception):
         self.message = message
         self.source = source
 
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
 
 class SourceError(VideoLoaderError):
     """The bytes could not be had: no such file, no permission, a read that came back short."""
@@ -221,6 +224,11 @@ def integer_range(name: str, value: object) -> tuple[int, int]:
     return least, largest
 
 
+def printable(text: str) -> str:
+    """A text that every terminal and file takes: what stands for bytes of a path that are no UTF-8 is written out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def counted(number: int, noun: str) -> str:
     """``1 row``, ``2 rows``."""
     return f"{number} {noun}{'s' * (number != 1)}"
@@ -231,4 +239,4 @@ def warn_user(message: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "videoloader":
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, UserWarning, stacklevel=level)
+    warnings.warn(printable(message), UserWarning, stacklevel=level)

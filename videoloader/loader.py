@@ -17,11 +17,12 @@ from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
+from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, plan_transforms, tell_of_unused
 from videoloader.batching.prefetch import batches_ahead, give_out, how_far_ahead
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
-from videoloader.convert import Color, Layout
+from videoloader.convert import Color, Layout, native_code
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode, FrameCache
 from videoloader.device import available_cores, resolve_device
@@ -32,7 +33,6 @@ from videoloader.errors import (
     check_integer,
     check_positive,
     counted,
-    no_copy,
 )
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
@@ -54,12 +54,11 @@ from videoloader.transforms.planning.pipeline import Transforms
 _MOST_STAND_INS = 255
 # The use of a clip's generator that is drawn from for the batch that begins with it; see ``clip_rng``.
 _FOR_BATCH = 1 << 32
-_CLOSED = "the loader is closed: make another one"
 
 
 @tells_of_arguments
 @tells_of_attributes("loader")
-class VideoLoader:
+class VideoLoader(OneLoop):
     """Clips of a data set in batches, decoded ahead in worker threads.
 
     What a batch holds depends on (seed, epoch) and the shard, never on workers, prefetching or the device.
@@ -136,13 +135,15 @@ class VideoLoader:
         on_error: str. Treatment of a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out (and a
             batch of which none is left, so not where other ranks wait for it); ``"replace"`` leaves unreadable files
             out too, and takes another clip for one that does not decode: with ``"stack"`` one of the same shape, with
-            ``"pad"`` one no longer than the longest that was planned, with ``"list"`` any. Default: ``"raise"``.
+            ``"pad"`` one no longer than the longest that was planned, with ``"list"`` any. Image files that were not
+            opened before count as clips that do not decode. Default: ``"raise"``.
         on_corrupt: str. Treatment of damaged frames, independently of ``on_error``: ``"keep"`` them, which
             ``batch.corrupt`` marks and ``stats()`` counts, and warn once for each file and process
             (``CorruptFramesWarning``); or ``"raise"``, ``"skip"`` and ``"replace"``, which do what they do as
             ``on_error`` with clips that do not decode. Default: ``"keep"``.
         index: ``IndexStore``, or its path. The videos' indexes (``dataset.build_index``). Without it all videos are
-            indexed now, by every process, and all indexes are kept in memory. Default: None.
+            indexed now, by every process, and all indexes are kept in memory; but on the CPU image files, rows whose
+            path ends as theirs do, are opened when they are decoded, and are taken for one frame each. Default: None.
         on_indexed: function without arguments. Called after each video of the data set was indexed, for progress bars.
             Default: nothing is called.
 
@@ -153,10 +154,10 @@ class VideoLoader:
 
     Raises:
         ConfigurationError: an argument has no such value, or the data set gives no clips.
-        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``).
+        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``; an image file's error is its batch's).
         NotIndexedError: a video is not in the given ``index``, whatever ``on_error`` says.
 
-    Example:
+    Examples:
         >>> loader = VideoLoader(data, RandomWindow(16, stride=4), batch_size=8)
         >>> for batch in loader:
         ...     train(batch.frames, batch.labels)
@@ -234,7 +235,7 @@ class VideoLoader:
         self._prefetch, self._planned_at_once = how_far_ahead(threads, batch_size, order, prefetch)
         check_integer("gop_cache", gop_cache, 0)
         tell_of_unused(self.device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
-        self._maker = BatchMaker(
+        maker = BatchMaker(
             self._workers,
             plan,
             layout,
@@ -243,6 +244,7 @@ class VideoLoader:
             on_error=on_error,
             on_corrupt=on_corrupt,
         )
+        super().__init__(maker)
         table = build_clip_table(
             dataset,
             mode,
@@ -250,6 +252,7 @@ class VideoLoader:
             workers=available_cores() if threads else 0,
             skip_unreadable=on_error != "raise",
             on_indexed=on_indexed,
+            open_images=False,
         )
         self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable
@@ -263,13 +266,13 @@ class VideoLoader:
                 f"with batch_size={batch_size}; take a smaller batch_size, or last_batch='partial'"
             )
         self._resumed, self._unwaited = False, 0
-        self._token, self._closed = CancelToken(), False
 
     def __repr__(self) -> str:
         epochs, rows = self._epochs, len(self._epochs.table.dataset)
+        how = "" if self.device.type == "cuda" or native_code() else " without native code"
         return (
             f"VideoLoader({len(self)} batches of {epochs.batch_size}, {self.num_clips} clips of {rows} rows, "
-            f"{self._planner.mode!r:.80}, shard {epochs.rank} of {epochs.ranks}, on {self.device})"
+            f"{self._planner.mode!r:.80}, shard {epochs.rank} of {epochs.ranks}, on {self.device}{how})"
         )
 
     def __len__(self) -> int:
@@ -286,28 +289,6 @@ class VideoLoader:
                 "batches have no numbers, and no DataLoader can be made of a loader: "
                 "write for batch in loader, or next(iter(loader))"
             )
-
-        def __reduce__(self) -> NoReturn:
-            raise no_copy(self)
-
-    def __enter__(self) -> VideoLoader:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the threads, and a loop under way. To continue it, or to begin another one, is a ConfigurationError.
-
-        A loader that is no longer used closes by itself.
-
-        Example:
-            >>> with VideoLoader(data, RandomWindow(16), batch_size=8) as loader:
-            ...     batch = next(iter(loader))
-        """
-        self._closed = True
-        self._token.cancel(_CLOSED)
-        self._maker.close()
 
     @property
     def num_clips(self) -> int:
@@ -350,21 +331,21 @@ class VideoLoader:
         """The batches of one epoch, or of what is left of it after ``load_state_dict``.
 
         Raises:
-            DecodeError, SourceError: a clip cannot be made (with ``on_error="raise"``).
+            VideoLoaderError: a clip cannot be made (with ``on_error="raise"``), or none of a whole epoch can.
             ConfigurationError: clips of one batch differ in their size or number of frames, see ``collate``;
                 another loop over this loader has begun; or it is closed.
         """
-        if self._closed:
-            raise ConfigurationError(_CLOSED)
+        token = self._begin_loop()
         if self._given:
             self.set_epoch(self._epoch.number + 1)
         if self._shard_found:
             tell_of_later_ranks(self._epochs.ranks)
-        self._token.cancel()
         plan, self._unwaited = self._epoch, 0
-        token = self._token = CancelToken()
         ahead = batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.drop, token)
+        resumed = self._resumed  # of what is left of an epoch, the last clips may be the ones that cannot be made
         yield from give_out(ahead, partial(self._finish, plan), self._account, token)
+        if not resumed:
+            self._account.raise_if_nothing()
         if self._epoch is plan:  # a rank that gets fewer batches than others, or none
             self.set_epoch(plan.number + 1)
 

@@ -125,7 +125,7 @@ def meant(given: str, known: Collection[str], places: Collection[str] | None = N
         places: the places in which the name was looked for: names of classes, or "import"; None for the known names.
         of: the text before a name in what is written, as "video.".
 
-    Example:
+    Examples:
         >>> meant("drop_last", ["last_batch"]), meant("num_threads", ["num_workers"])
         ('write last_batch="drop"', 'write num_workers')
     """

@@ -40,7 +40,7 @@ def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> Integers:
     Raises:
         ConfigurationError: an argument is outside its range.
 
-    Example:
+    Examples:
         >>> sorted(permute(range(5), 5, seed=0, epoch=0).tolist())
         [0, 1, 2, 3, 4]
     """
@@ -68,7 +68,7 @@ def permute_within(index: Integers, size: Integers, seed: int, epoch: int, strea
     Returns:
         int64[N].
 
-    Example:
+    Examples:
         >>> index, stream = np.arange(6) % 3, np.arange(6) // 3
         >>> np.sort(permute_within(index, np.full(6, 3), 0, 0, stream).reshape(2, 3)).tolist()
         [[0, 1, 2], [0, 1, 2]]

@@ -22,7 +22,7 @@ def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator
     Raises:
         ConfigurationError: it is no loader, or Rich is not installed (``pip install videoloader[cli]``).
 
-    Example:
+    Examples:
         >>> for batch in show_progress(loader, "epoch 3"):
         ...     train(batch.frames, batch.labels)
         epoch 3 ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ 80/80 74.3 clips/s, waited 1% 0:00:00

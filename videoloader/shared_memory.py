@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
@@ -74,12 +75,29 @@ def can_share() -> bool:
 
 def own_block(size: int) -> MemoryBlock:
     """A block of so many bytes that no other process can be given."""
-    return MemoryBlock(torch.empty(size, dtype=torch.uint8).numpy())
+    return MemoryBlock(new_memory(size).numpy())
+
+
+def new_memory(size: int) -> torch.Tensor:
+    """uint8[size], uninitialised.
+
+    Much of it comes in huge pages, where the system has any: to get 4 KiB at a time, each when it is first written,
+    takes longer than to convert the frames that are put there.
+    """
+    if size < _LEAST_HUGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return torch.empty(size, dtype=torch.uint8)
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a system without them
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=torch.uint8)
 
 
 def new_block(size: int) -> MemoryBlock:
     """A block of at least so many bytes: a shared one, whose tensors ``block_of`` finds, unless there are many."""
-    return own_block(size) if len(_blocks) >= _MOST_BLOCKS else new_shared_block(size)
+    if len(_blocks) < _MOST_BLOCKS:
+        with suppress(OSError):  # the process may have no more descriptors
+            return new_shared_block(size)
+    return own_block(size)
 
 
 def new_shared_block(size: int) -> SharedBlock:
@@ -122,6 +140,8 @@ def _existing() -> list[SharedBlock]:
     return [block for reference in _blocks.valuerefs() if (block := reference()) is not None]
 
 
+# Bytes: from here on glibc, too, takes memory from the system each time.
+_LEAST_HUGE = 32 << 20
 # Bytes. The memory can be seen as a tensor of any type.
 _LARGEST_ITEM = 16
 # Each takes a descriptor, of which a process may have a few hundred.

@@ -73,7 +73,7 @@ class Video:
         VideoLoaderError: the file cannot be read, or holds no video; the message names it.
         ConfigurationError: an argument has no such value, or the file no such video stream; the message lists those.
 
-    Example:
+    Examples:
         >>> video = Video("clip.mp4", device="cpu")
         >>> len(video), video[10].shape, video[10:40:2].shape
         (300, torch.Size([3, 360, 640]), torch.Size([15, 3, 360, 640]))
@@ -125,7 +125,7 @@ class Video:
 
         Videos that are no longer used close by themselves, and any number of local files may be open.
 
-        Example:
+        Examples:
             >>> with Video("clip.mp4", device="cpu") as video:
             ...     frame = video[0]
             >>> video.close()
@@ -211,7 +211,7 @@ class Video:
             FrameRangeError: a frame number outside the video.
             DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
-        Example:
+        Examples:
             >>> video[-1].shape, video[[0, 5, 9]].shape
             (torch.Size([3, 360, 640]), torch.Size([3, 3, 360, 640]))
         """
@@ -250,7 +250,7 @@ class Video:
             FrameRangeError: the mode has no such clip, or a listed frame is outside the video.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
-        Example:
+        Examples:
             >>> clip = video.read(RandomWindow(16, stride=4, pad="reflect_101"))
             >>> clip.frames.shape, clip.frame_numbers[:3]
             (torch.Size([16, 3, 360, 640]), array([ 8, 12, 16]))
@@ -271,7 +271,7 @@ class Video:
             FrameRangeError: no frame is on screen then: before the first frame, or from the end of the last one on.
             DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
-        Example:
+        Examples:
             >>> torch.equal(video.at(1.5), video[37])
             True
         """
@@ -292,7 +292,7 @@ class Video:
             FrameRangeError: the times reach beyond the video, or no frame's time lies between them.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
-        Example:
+        Examples:
             >>> video.between(2.0, 4.0).frame_numbers[[0, -1]], video.between(2.0, 4.0, fps=8).frames.shape
             (array([50, 99]), torch.Size([16, 3, 360, 640]))
         """
@@ -317,7 +317,7 @@ class Video:
             ConfigurationError: the mode is neither, or the transforms cannot be applied.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
-        Example:
+        Examples:
             >>> views = video.read_clips(EveryWindow(16, stride=4, step=64))
             >>> [int(view.frame_numbers[0]) for view in views]
             [0, 64, 128, 192]
@@ -350,7 +350,7 @@ class Video:
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``), and all before it have
                 been given out.
 
-        Example:
+        Examples:
             >>> for frame in video.stream(slice(100, 200)):
             ...     show(frame)
         """

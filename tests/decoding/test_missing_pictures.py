@@ -8,14 +8,19 @@ import numpy as np
 import pytest
 import torch
 from lies import LIES
+from lies.joined import joined
 from lies.remuxed import rewritten
+from sample_videos import X264, Recipe, write_video
+from truth import full_decode, hash_of
 
 import videoloader as vl
+from videoloader.decoding import CpuDecoder, decode_run
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.index import DISPOSABLE_YES
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
+from videoloader.packets.run_start import WrongIndexError
 
 pytestmark = pytest.mark.filterwarnings("ignore::videoloader.CorruptFramesWarning")
 
@@ -53,6 +58,92 @@ def test_they_are_the_same_where_the_plan_has_left_out_what_hides_that_a_picture
     clip = video.read(referred_to)
     for number, frame, corrupt in zip(referred_to, clip.frames, clip.corrupt, strict=True):
         assert corrupt or torch.equal(frame, streamed[number]), number
+
+
+def without(folder, settings, missing):
+    """A video whose encoder was given these settings, without the packet of that number."""
+    options = X264 | {"x264-params": f"scenecut=0:b-pyramid=normal:{settings}"}
+    path = write_video(folder / "whole.mkv", Recipe("mkv", "libx264", options, frames=48))
+    data = rewritten(path.read_bytes(), lambda found: found.packets[:missing] + found.packets[missing + 1 :])
+    lossy = folder / "lossy.mkv"
+    lossy.write_bytes(data)
+    return lossy
+
+
+def frames_of_runs(path, frames):
+    """(hashes of the frames, which are corrupt, packets of the plan, packets that were decoded)."""
+    source, index = FileSource(path), build_index(path)
+    while True:
+        try:
+            for run in plan_frames(index, frames).runs:
+                list(read_packets(source, index, run))
+            break
+        except WrongIndexError as better:
+            index = better.index
+    found, corrupt, planned, fed = {}, set(), 0, 0
+    for run in plan_frames(index, frames).runs:
+        count, marked = decode_run(
+            CpuDecoder(),
+            index,
+            run,
+            lambda some: read_packets(source, index, some),
+            lambda packet, frame: found.__setitem__(packet, hash_of(frame)),
+        )
+        planned, fed, corrupt = planned + len(run.packets), fed + count, corrupt | marked
+    packets = index.frame_packet[frames].tolist()
+    return [found[packet] for packet in packets], [packet in corrupt for packet in packets], planned, fed
+
+
+@pytest.mark.parametrize("missing", [25, 37])
+def test_a_frame_with_motion_vectors_that_stood_in_memory_is_corrupt(tmp_path, missing):
+    """A picture in temporal direct mode takes them from the one that libavcodec invents for the missing one."""
+    path = without(tmp_path, "direct=temporal:ref=1", missing)
+    truth = full_decode(path).hashes
+    hashes, corrupt, _, _ = frames_of_runs(path, range(47))
+    assert 0 < sum(corrupt) < 4
+    assert [one for one, bad in zip(hashes, corrupt, strict=True) if not bad] == [
+        one for one, bad in zip(truth, corrupt, strict=True) if not bad
+    ]
+    for number in range(47):
+        (alone,), (marked,), _, _ = frames_of_runs(path, [number])
+        assert marked == corrupt[number]
+        assert alone == hashes[number]
+
+
+@pytest.mark.parametrize(("settings", "again"), [("direct=spatial", True), ("bframes=0", False)])
+def test_frames_behind_missing_pictures_are_sound_where_memory_shows_nowhere(tmp_path, settings, again):
+    """They are decoded again only if they may take motion vectors from others."""
+    path = without(tmp_path, settings, 17)
+    hashes, corrupt, planned, fed = frames_of_runs(path, range(47))
+    assert hashes == full_decode(path).hashes
+    assert not any(corrupt)
+    assert (fed > planned) == again
+
+
+def test_a_frame_that_refers_to_what_was_decoded_by_other_parameter_sets_is_corrupt(tmp_path):
+    """Those came a packet too late. libavcodec says nothing, and shows what stood in memory."""
+    path = tmp_path / "late.mkv"
+    path.write_bytes(joined(tmp_path, "h264_sps", [3, 1], "late", "mkv"))
+    truth = full_decode(path).hashes
+    hashes, corrupt, _, _ = frames_of_runs(path, range(len(truth)))
+    assert 0 < sum(corrupt) < 8
+    assert all(bad or one == other for bad, one, other in zip(corrupt, hashes, truth, strict=True))
+
+
+def test_only_b_pictures_behind_missing_ones_are_guessed(sample):
+    payloads, record = payloads_of(sample("h264_mkv"))
+    numbers = FrameNumbers(record)
+    references = [is_reference(payload, record) for payload in payloads]
+    # Otherwise a picture that nothing refers to has the missing one's number, and libavcodec misses none.
+    missing = next(number for number in range(1, 12) if references[number - 1 : number + 2] == [True, True, False])
+    guessed = []
+    for payload in payloads[:missing] + payloads[missing + 1 :]:
+        numbers.show_missing(payload)
+        guessed.append(numbers.guessed)
+    index = build_index(sample("h264_mkv"))
+    keyframe = int(np.flatnonzero(index.packet_key)[1])
+    assert any(guessed[missing:keyframe])
+    assert not any(guessed[:missing] + guessed[keyframe - 1 :])
 
 
 @pytest.mark.parametrize("name", ["h264_mkv", "h264_ts", "h264_mp4_open_gop", "h264_mkv_interlaced"])

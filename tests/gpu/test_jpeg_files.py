@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,9 @@ def on_engines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     decoded: list[int] = []
     decode = JpegDecoder.decode
 
-    def counted(self: JpegDecoder, picture: bytes, stream: torch.cuda.Stream) -> Any:
-        planes = decode(self, picture, stream)
-        decoded.append(len(picture))
+    def counted(self: JpegDecoder, pictures: Sequence[bytes], stream: torch.cuda.Stream) -> Any:
+        planes = decode(self, pictures, stream)
+        decoded.extend(map(len, pictures))
         return planes
 
     why_not_jpeg_engine(0)  # which decodes a file, once
@@ -163,7 +164,7 @@ def test_decode_cpu_means_the_cpu(tmp_path: Path, on_engines: list[int]) -> None
 
 
 def test_what_engines_refuse_is_done_by_the_cpu_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: JpegDecoder, picture: bytes, stream: torch.cuda.Stream) -> Any:
+    def refuse(self: JpegDecoder, pictures: Sequence[bytes], stream: torch.cuda.Stream) -> Any:
         raise vl.DecodeError("no")
 
     why_not_jpeg_engine(0)

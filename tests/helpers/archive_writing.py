@@ -38,13 +38,17 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def tfrecord_bytes(records: Iterable[bytes]) -> bytes:
+def masked_crc32c(data: bytes) -> int:
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def tfrecord_bytes(records: Iterable[bytes], checksums: bool = False) -> bytes:
     out = b""
     for record in records:
         length = struct.pack("<Q", len(record))
-        crc = crc32c(length)
-        masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-        out += length + struct.pack("<I", masked) + record + b"\0" * 4  # the checksum of the data is not looked at
+        checksum = struct.pack("<I", masked_crc32c(record)) if checksums else b"\0" * 4  # mostly not looked at
+        out += length + struct.pack("<I", masked_crc32c(length)) + record + checksum
     return out
 
 

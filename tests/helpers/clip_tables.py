@@ -23,4 +23,5 @@ def table_of_counts(
         ]
     )
     frames = np.array(counts, np.int64)
-    return ClipTable(data, FrameRanges(rows, 0 * frames, frames, frames, {}, []), np.cumsum(frames))
+    ranges = FrameRanges(rows, 0 * frames, frames, frames, {}, [], np.zeros(len(rows), np.bool_))
+    return ClipTable(data, ranges, np.cumsum(frames))

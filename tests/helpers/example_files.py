@@ -28,6 +28,15 @@ VIDEOS = (
     "k400/train/running/abcdefghijk_000010_000020.mp4",
     "k400/train/walking/bcdefghijkl_000020_000030.mp4",
 )
+IMAGES = (
+    "davis/bear/00000.png",
+    "davis/bear/00001.png",
+    "stereo/left_0.png",
+    "stereo/left_1.png",
+    *(f"scenes/street/{number:04}.png" for number in (1, 2, 3, 4, 7, 8, 9, 10)),  # two are missing
+    *(f"vimeo_triplet/sequences/00001/0001/im{number}.png" for number in (1, 2, 3)),
+    *(f"imagenet/{part}/{name}.png" for part in ("train", "val") for name in ("cat/a", "cat/b", "dog/a", "dog/b")),
+)
 KINETICS = """\
 label,youtube_id,time_start,time_end,split
 running,abcdefghijk,10,20,train
@@ -48,9 +57,10 @@ def write_example_files(folder: Path) -> None:
     (folder / "k400/train.csv").write_text(KINETICS + MISSING)
     (folder / "k400/val.csv").write_text(KINETICS)
     os.symlink("train", folder / "k400/val")
-    for name in ("davis/bear/00000.png", "davis/bear/00001.png", "stereo/left_0.png", "stereo/left_1.png"):
+    for name in IMAGES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (64, 48)).save(folder / name)
+    (folder / "vimeo_triplet/tri_trainlist.txt").write_text("00001/0001\n")
     vl.build_store([folder / name for name in VIDEOS], folder / "all.db", workers=1)
     for name in ("k400.db", "kinetics.db", "train.db"):
         os.link(folder / "all.db", folder / name)

@@ -14,10 +14,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class RangeServer:
     """What it serves and how; ``requests`` are the ranges it was asked for, ``sent`` the bytes of its answers.
 
+    ``asked`` counts all requests, with those that were refused; ``stalling`` is set when it has fallen silent.
+
     Attributes:
         fault: ``""``; ``"no ranges"``, ``"no size"``, ``"short"`` (says less in its headers than is there),
             ``"long"`` (says more), ``"wrong range"`` (other bytes than asked for), ``"drops"`` (breaks off in the
-            middle), ``"stalls"`` (there), ``"416"`` (says that every range begins beyond the end), ``"500"``.
+            middle), ``"stalls"`` (there), ``"drips"`` (from there on a byte now and then), ``"416"`` (says that every
+            range begins beyond the end), ``"416 without size"``, ``"500"``.
+        refusals: what the next requests get in place of an answer: (HTTP status, headers), or None where the server
+            hangs up without a word.
         version: its ETag; ``weak`` says whether it calls it that.
         before_answer: called before each answer with bytes.
     """
@@ -26,10 +31,13 @@ class RangeServer:
     fault: str = ""
     version: str = "1"
     weak: bool = False
+    refusals: list[tuple[int, dict[str, str]] | None] = field(default_factory=list)
     before_answer: Callable[[], None] = lambda: None
     url: str = ""
     requests: list[tuple[int, int]] = field(default_factory=list)
     sent: int = 0
+    asked: int = 0
+    stalling: threading.Event = field(default_factory=threading.Event)
 
     def forget(self) -> None:
         """Count from zero."""
@@ -50,6 +58,19 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
             pass
 
         def do_GET(self) -> None:
+            with lock:
+                refusal = state.refusals.pop(0) if state.refusals else ()
+                state.asked += 1
+            if refusal is None:
+                self.close_connection = True
+                return
+            if refusal:
+                status, headers = refusal
+                self.send_response(status)
+                for name, value in {"Content-Length": "0", **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                return
             data = state.files.get(self.path.lstrip("/"))
             if data is None or state.fault == "500":
                 self.send_response(404 if data is None else 500)
@@ -64,7 +85,8 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
                 start, stop = int(asked[1]), min(int(asked[2]) + 1, len(data))
                 if start >= len(data) or state.fault == "416":
                     self.send_response(416)
-                    self.send_header("Content-Range", f"bytes */{min(start, len(data))}")
+                    if state.fault != "416 without size":
+                        self.send_header("Content-Range", f"bytes */{min(start, len(data))}")
                     self.send_header("Content-Length", "0")
                     self.end_headers()
                     return
@@ -80,7 +102,8 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
                 self.send_header("Content-Length", str(said))
             self.send_header("ETag", f'{"W/" * state.weak}"{state.version}"')
             self.end_headers()
-            body = data[start:stop] if state.fault not in ("drops", "stalls") else data[start : (start + stop) // 2]
+            breaks_off = state.fault in ("drops", "stalls", "drips")
+            body = data[start : (start + stop) // 2] if breaks_off else data[start:stop]
             if state.fault in ("drops", "long", "short"):
                 self.close_connection = True
             for at in range(0, len(body), 1 << 16):
@@ -88,7 +111,10 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
                     state.sent += len(body[at : at + (1 << 16)])
                 self.wfile.write(body[at : at + (1 << 16)])
             if state.fault == "stalls":
+                state.stalling.set()
                 stopped.wait()
+            while state.fault == "drips" and not stopped.wait(0.02):
+                self.wfile.write(b"x")
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

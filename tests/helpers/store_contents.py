@@ -13,7 +13,7 @@ from typing import Any
 from synthetic_index import make_index
 
 from videoloader.errors import IndexingError
-from videoloader.indexing import IndexStore
+from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.indexing.store.building import StoreBuild
 from videoloader.indexing.store.frame_table import PackedIndex, pack_index, unpack_index
 from videoloader.indexing.store.schema import COLUMNS, Row, facts_of
@@ -77,10 +77,15 @@ def contents(store: Path) -> dict[Any, tuple[Any, ...]]:
 
 def make_store(path: Path, frames: dict[str, int]) -> IndexStore:
     """A store of videos that need not exist, beside it: each with so many frames and keyframes every twelve."""
-    packed = {size: make_index(list(range(size)), set(range(0, size, 12))) for size in set(frames.values())}
-    rows = {size: (facts_of(index), pack_index(index)) for size, index in packed.items()}
+    made = {size: make_index(list(range(size)), set(range(0, size, 12))) for size in set(frames.values())}
+    return make_store_of(path, {name: made[size] for name, size in frames.items()})
+
+
+def make_store_of(path: Path, indexes: dict[str, VideoIndex]) -> IndexStore:
+    """A store of videos that need not exist, beside it, with these indexes."""
     with StoreBuild([], path, root=None) as build:
         build.add(
-            Answer(name, Row(name, None, facts=rows[size][0], packed=rows[size][1])) for name, size in frames.items()
+            Answer(name, Row(name, None, facts=facts_of(index), packed=pack_index(index)))
+            for name, index in indexes.items()
         )
     return IndexStore(path)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
+from zlib import crc32
 
 import av
 import numpy as np
@@ -45,10 +45,8 @@ def hash_of(frame: av.VideoFrame) -> bytes:
 
 
 def hash_planes(samples: list[np.ndarray]) -> bytes:
-    digest = blake2b(digest_size=16)
-    for plane in samples:
-        digest.update(np.ascontiguousarray(plane))
-    return digest.digest()
+    """A checksum of each plane: a fifth of the time of a cryptographic hash, which nobody here tries to deceive."""
+    return b"".join(crc32(np.ascontiguousarray(plane)).to_bytes(4, "big") for plane in samples)
 
 
 def full_decode(path: Path) -> Truth:

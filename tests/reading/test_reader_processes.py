@@ -68,7 +68,7 @@ def processes() -> ReaderProcesses:
 def only_there(processes: ReaderProcesses, monkeypatch: pytest.MonkeyPatch) -> ProcessReader:
     """A reader whose thread cannot read by itself."""
     reader = ProcessReader(ClipReader(CPU), processes)
-    monkeypatch.setattr(reader, "_local", None)
+    monkeypatch.setattr(reader, "local", None)
     return reader
 
 

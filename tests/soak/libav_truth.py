@@ -17,13 +17,15 @@ import videoloader as vl
 from videoloader.convert import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource
+from videoloader.indexing.decoder import put_beside
 from videoloader.indexing.libav import open_video
+from videoloader.indexing.pictures import digest_of
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.decode_job import whole_clip
 
 # More would take the time of many cases; such a file is compared as far as that.
 _MOST_PIXELS, MOST_FRAMES = 60_000_000, 400
-_LEAVING_MEMORY = ("ffv1", "hevc", "speedhq", "vp8")
+_LEAVING_MEMORY = ("ffv1", "h264", "hevc", "speedhq", "vp8")
 
 
 @dataclass(frozen=True)
@@ -116,15 +118,21 @@ def _undefined_frames(path: Path) -> frozenset[int]:
     """Frames that depend on what was in a decoder's memory.
 
     Some decoders leave what the packets of a picture do not cover as it was, without a word: where slices of HEVC end
-    early, being decoded by other parameter sets than they were coded with; where VP8's bits are used up. What was there
-    is nothing, where all pictures are kept, a picture of a decode before, or a third one with many threads. Not all of
-    them need differ in such decodes: with those goes all that lies between the same keyframes.
+    early, being decoded by other parameter sets than they were coded with; where VP8's bits are used up; where motion
+    vectors are taken from a picture of H.264 that is missing. What was there is nothing in new memory, a picture of a
+    decode before, or a third one with many threads, or where pictures of H.264 are given out late. Not all of them need
+    differ in such decodes: with those goes all that lies between the same keyframes.
     """
     with open_video(FileSource(path)) as (_, stream):
         if stream.codec_context.codec.canonical_name not in _LEAVING_MEMORY:
             return frozenset()
-    one, key = _plain_hashes(path)
-    others = (_plain_hashes(path, keep=True)[0], _plain_hashes(path, threads=8)[0])
+    one, key = plain_hashes(path, passes=2)
+    others = (
+        plain_hashes(path, keep=True)[0],
+        plain_hashes(path)[0],
+        plain_hashes(path, threads=8, passes=2)[0],
+        plain_hashes(path, late=True, passes=2)[0],
+    )
     gop = np.cumsum(key).tolist()
     touched = {
         number
@@ -136,21 +144,28 @@ def _undefined_frames(path: Path) -> frozenset[int]:
     return frozenset(number for number, each in enumerate(gop) if each in touched)
 
 
-def _plain_hashes(path: Path, *, keep: bool = False, threads: int = 1) -> tuple[list[bytes], list[bool]]:
-    """Hashes of frames, and which of them are keyframes; in new memory each, or in that of a decode of all before."""
+def plain_hashes(
+    path: Path, *, keep: bool = False, threads: int = 1, late: bool = False, passes: int = 1
+) -> tuple[list[bytes], list[bool]]:
+    """Hashes of frames, and which of them are keyframes; in new memory each, or in that of the passes before."""
     kept, hashes, key = [], [], []
     # The truth tells of what cannot be opened, or not be read to its end.
     with suppress(av.error.FFmpegError, VideoLoaderError), open_video(FileSource(path)) as (container, stream):
         decoder = stream.codec_context
         decoder.thread_count, decoder.thread_type = threads, "FRAME"
+        if late and decoder.name == "h264":
+            decoder.options = {"has_b_frames": "16"}
         packets = list(container.demux(stream))
-        for _ in range(1 if keep else 2):
+        # Parameter sets that come inside the stream outlive a pass: the next one begins with the container's again.
+        if decoder.extradata and not packets[0].has_sidedata("new_extradata"):
+            put_beside(packets[0], "new_extradata", decoder.extradata)
+        for _ in range(passes):
             hashes, key = [], []
             decoder.flush_buffers()
             try:
                 for frame in chain.from_iterable(map(decoder.decode, packets)):
                     assert isinstance(frame, av.VideoFrame)
-                    hashes.append(blake2b(frame.to_ndarray(), digest_size=12).digest())
+                    hashes.append(digest_of(frame))
                     key.append(bool(frame.key_frame))
                     kept += [frame] * keep
                     if len(hashes) * frame.width * frame.height > _MOST_PIXELS:

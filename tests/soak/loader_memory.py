@@ -1,10 +1,11 @@
 """Tens of thousands of batches in one process: what it and the GPU hold must not grow.
 
-    python tests/soak/loader_memory.py [--batches 24000] [--device cuda] [--loader DecodingLoader]
+    python tests/soak/loader_memory.py [--batches 24000] [--device cuda] [--loader DecodingLoader] [--anew]
 
-One loader gives two small clips a batch, augmented, over many epochs. After each epoch memory, open files and threads
-are printed; between the first and the last fifth of what comes after the first 1,000 batches, the medians may not grow
-by more than ``footprint.TOLERANCES``. Exit code 1 if they do. Let nothing else run on the GPU meanwhile.
+One loader gives two small clips a batch, augmented, over many epochs, or with ``--anew`` one for each epoch. After each
+epoch memory, open files, threads and the C library's own numbers of its heaps are printed; between the first and the
+last fifth of what comes after the first 1,000 batches, the medians may not grow by more than ``footprint.TOLERANCES``.
+Exit code 1 if they do. Let nothing else run on the GPU meanwhile.
 
 ``tests/test_loader_memory.py`` runs a small sample of this.
 """
@@ -61,6 +62,7 @@ def run(
     *,
     loader: str = "VideoLoader",
     epoch: int = 200,
+    anew: bool = False,
     **settings: Any,
 ) -> list[Footprint]:
     """Go through so many batches at least, and say what was held after each epoch.
@@ -71,24 +73,32 @@ def run(
         progress: called with each row.
         loader: ``"VideoLoader"``, or ``"DecodingLoader"`` over a torch DataLoader without workers.
         epoch: batches in an epoch.
+        anew: whether each epoch has a loader of its own.
         settings: of the loader.
     """
     names = [str(path) for path in paths]
     rows = [names[row % len(names)] for row in range(epoch * BATCH)]
-    made: vl.VideoLoader | DecodingLoader
-    if loader == "VideoLoader":
-        data = vl.VideoDataset.from_paths(rows)
-        made = vl.VideoLoader(data, MODE, batch_size=BATCH, shuffle=True, **PIXELS, **settings)
-    else:
-        made = DecodingLoader(DataLoader(_Requests(rows), BATCH, shuffle=True), **PIXELS, **settings)
+
+    def make() -> vl.VideoLoader | DecodingLoader:
+        if loader == "VideoLoader":
+            data = vl.VideoDataset.from_paths(rows)
+            return vl.VideoLoader(data, MODE, batch_size=BATCH, shuffle=True, **PIXELS, **settings)
+        return DecodingLoader(DataLoader(_Requests(rows), BATCH, shuffle=True), **PIXELS, **settings)
+
+    made = make()
     curve: list[Footprint] = []
     done = 0
     while done < batches:
         for _ in made:
             done += 1
+        device = made.device
+        if anew:
+            del made
         # Between two epochs nothing is under way.
-        curve.append(footprint(done, made.device))
+        curve.append(footprint(done, device))
         progress(curve[-1])
+        if anew:
+            made = make()
     return curve
 
 
@@ -96,6 +106,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=24_000)
     parser.add_argument("--epoch", type=int, default=200, help="batches in an epoch")
+    parser.add_argument("--anew", action="store_true", help="make a loader for each epoch")
     parser.add_argument("--loader", choices=("VideoLoader", "DecodingLoader"), default="VideoLoader")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--decode", choices=("nvdec", "cpu", "auto"), default="auto")
@@ -115,6 +126,7 @@ def main() -> int:
             partial(print, flush=True),
             loader=arguments.loader,
             epoch=arguments.epoch,
+            anew=arguments.anew,
             device=arguments.device,
             decode=arguments.decode,
             num_workers=arguments.workers,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from videoloader.batching.stats import LoaderStats
-from videoloader.errors import counted, warn_user
+from videoloader.errors import SourceError, counted, printable, warn_user
 
 # At most so many unreadable files are listed.
 _MOST_LISTED = 65536
@@ -59,6 +59,14 @@ class LoaderAccount:
         if self.stats.clips >= _ENOUGH_CLIPS:
             self._tell_of_padding()
 
+    def raise_if_nothing(self) -> None:
+        """Raise SourceError if clips were left out of the last loop, and none was given out."""
+        loop = self.stats - self._before
+        if loop.skipped and not loop.clips:
+            path, reason = (self.unreadable[self._known :] or self.unreadable)[0]
+            what = f"of the epoch's {counted(loop.skipped, 'clip')} none can be made"
+            raise SourceError(f"{what}; the first: {reason.removeprefix(printable(path) + ': ')}", path)
+
     def _end_loop(self) -> None:
         """Warn of what a loop could not read, unless all of it was known before."""
         new, loop = self.unreadable[self._known :], self.stats - self._before
@@ -67,7 +75,7 @@ class LoaderAccount:
             warn_user(
                 f"clips of {counted(len(new), 'file')} cannot be made: {loop.skipped} are left out, "
                 f"{loop.replaced} replaced, {loop.clips} given out; unreadable lists the files "
-                f"(the first: {path}: {reason.removeprefix(path + ': ')})"
+                f"(the first: {path}: {reason.removeprefix(printable(path) + ': ')})"
             )
         self._tell_of_padding()
 

@@ -125,7 +125,7 @@ class Batch(FramesByRole):
         Raises:
             ConfigurationError: the points have another shape.
 
-        Example:
+        Examples:
             >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]
             >>> boxes = batch.to_source(boxes, rows)
         """
@@ -163,7 +163,7 @@ class Batch(FramesByRole):
         Raises:
             ConfigurationError: the tensor is not of this kind, or the batch does not know what was drawn.
 
-        Example:
+        Examples:
             >>> masks = torch.stack([read_mask(batch.paths[0], number) for number in batch.frame_numbers[0]])
             >>> masks = batch.replay(0, masks, "mask")
         """
@@ -198,7 +198,7 @@ class ListBatch(Batch):
         frames, frame_numbers, timestamps, mask, corrupt: lists of B, each without the dimension B; so are ``inputs``,
             ``targets`` and ``target_times``. All else is as in a ``Batch``.
 
-    Example:
+    Examples:
         >>> for batch in VideoLoader(data, WholeVideo(), batch_size=8, collate="list"):
         ...     assert isinstance(batch, ListBatch)  # tells type checkers, too
         ...     lengths = [len(clip) for clip in batch.frames]

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 
 from videoloader.batching.batch import Batch, ListBatch, collate_rows, row_labels
-from videoloader.batching.clip_plan import BatchRow, PlannedClip
+from videoloader.batching.clip_plan import UNREADABLE, BatchRow, PlannedClip, drawn_if_unlike, drawn_now
+from videoloader.batching.image_rows import submit_images
 from videoloader.batching.row_decoding import (
-    UNREADABLE,
     SubmittedJob,
     apply_corrections,
     decode_rows,
@@ -37,6 +37,7 @@ from videoloader.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.error_notes import note
 from videoloader.errors import CorruptFramesError, DecodeError
 from videoloader.indexing.forks import after_fork
+from videoloader.indexing.images import image_of_a_pixel
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt
@@ -173,7 +174,9 @@ class BatchMaker:
         """
         if self._threads is None:
             each_has = min(self._workers.num_workers, 1)
-            threads = executor_of(each_has, "videoloader-plan"), executor_of(each_has, "videoloader-batch")
+            lent = self._device.type == "cpu"
+            plan = executor_of(each_has, "videoloader-plan", lent=lent)
+            threads = plan, executor_of(each_has, "videoloader-batch", lent=lent)
             for each in threads:
                 each.submit(int).result()
             self._threads = threads
@@ -218,7 +221,7 @@ class BatchMaker:
                 with profiler_range("plan", self._device):
                     for plan, errors in zip(plans, unreadable, strict=True):
                         token.raise_if_cancelled()
-                        stacked, rows = arrange_rows(plan.clips(), plan.collate, self._memory)
+                        stacked, rows = arrange_rows(drawn_if_unlike(plan.clips()), plan.collate, self._memory)
                         batches.append(_DecodingBatch(plan, stacked, rows, errors, token))
             finally:  # where one cannot be planned, those before it are made
                 self._submit(batches, jobs, token)
@@ -233,8 +236,13 @@ class BatchMaker:
 
     def _submit(self, batches: Sequence[_DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
         """Have the rows of some batches decoded, and add the jobs to a list."""
-        batch_of = {row: batch for batch in batches for row in batch.rows}
+        images = {batch: [row for row in batch.rows if row.clip.undrawn is not None] for batch in batches}
+        batch_of = {row: batch for batch in batches for row in batch.rows if row.clip.undrawn is None}
         rows, output = list(batch_of), self._transforms.decoded
+        for batch, theirs in images.items():
+            layout, raises = self._memory.layout, self._is_raised
+            batch.jobs += submit_images(self._workers, theirs, layout, token, self._on_corrupt, raises)
+            jobs += [job.report for job in batch.jobs]
         for job in submit_rows(self._workers, rows, output, self._cache, token, self._on_corrupt):
             jobs.append(job.report)
             # No batch keeps another's rows, and with them its memory.
@@ -276,17 +284,10 @@ class BatchMaker:
 
     def _wait_and_replace(self, decoding: _DecodingBatch) -> list[ClipsReport]:
         """Wait for the decoding jobs; decode the clips of failed jobs again one by one, or clips in their place."""
-        reports: list[ClipsReport] = []
-        failed: list[BatchRow] = []
-        jobs = [*decoding.jobs, *decoding.shared]
-        # All at once: this thread would wake up for each, and take Python's lock from those that decode the others.
-        wait([job.report for job in jobs], return_when=FIRST_EXCEPTION)
-        for job in jobs:
-            # Raised here, an error that is dealt with would hold this frame, and with it the whole batch.
-            if self._remedy(job.report.exception()) == "raise":
-                reports.append(job.result())
-            else:
-                failed += [row for row in job.rows if row not in failed]
+        reports, failed = self._wait(*decoding.jobs, *decoding.shared)
+        if not all(row.fits for row in decoding.rows):
+            more, lost = self._wait(*self._arrange_again(decoding))
+            reports, failed = reports + more, failed + [row for row in lost if row not in failed]
         if failed:
             # A clip may have been cut into several jobs. What those that succeeded still write on the GPU must not
             # overwrite the clip's replacement.
@@ -294,14 +295,45 @@ class BatchMaker:
                 event.synchronize()
         for row in failed:
             planned, make = row.clip, partial(self._make_replaced, row, decoding)
-            again = self._workers.submit(make, row.clip.video.index, 0).result()
+            index = image_of_a_pixel() if planned.undrawn else planned.video.index
+            again = self._workers.submit(make, index, 0).result()
             if again is None:
                 row.left_out = True
             else:
                 apply_corrections(row, again)
                 reports.append(again)
-                decoding.replaced += row.clip is not planned
+                decoding.replaced += row.clip.number != planned.number
         return reports
+
+    def _wait(self, *jobs: SubmittedJob) -> tuple[list[ClipsReport], list[BatchRow]]:
+        """Wait for jobs: their reports, and the rows that were not made."""
+        reports: list[ClipsReport] = []
+        failed: list[BatchRow] = []
+        # All at once: this thread would wake up for each, and take Python's lock from those that decode the others.
+        wait([job.report for job in jobs], return_when=FIRST_EXCEPTION)
+        for job in jobs:
+            # Raised here, an error that is dealt with would hold this frame, and with it the whole batch.
+            if self._remedy(job.report.exception()) == "raise":
+                reports.append(job.result())
+                failed += [row for row in job.rows if row.clip.undrawn is not None]
+            else:
+                failed += [row for row in job.rows if row not in failed]
+        return reports, failed
+
+    def _arrange_again(self, decoding: _DecodingBatch) -> list[SubmittedJob]:
+        """Have a batch made whose clips turned out to be of other sizes than its memory."""
+        rows = decoding.rows
+        if decoding.plan.collate == "list":
+            rows = [row for row in rows if not row.fits]
+        like = next(row.clip for row in rows if row.clip.undrawn is None)
+        for row in rows:
+            if row.clip.undrawn is not None:
+                row.clip = replace(row.clip, frame_numbers=like.frame_numbers, mask=like.mask, drawn=like.drawn)
+        decoding.stacked, others = arrange_rows([row.clip for row in rows], decoding.plan.collate, self._memory)
+        for row, other in zip(rows, others, strict=True):
+            row.show(other)
+        drawn, output = [row for row in rows if row.clip.undrawn is None], self._transforms.decoded
+        return submit_rows(self._workers, drawn, output, self._cache, decoding.token, self._on_corrupt)
 
     def _remedy(self, error: BaseException | None) -> OnError:
         """What is done about a clip that ends with an error."""
@@ -309,6 +341,9 @@ class BatchMaker:
             assert self._on_corrupt != "keep", "then there is no error"
             return self._on_corrupt
         return self._on_error if isinstance(error, UNREADABLE) else "raise"
+
+    def _is_raised(self, error: BaseException) -> bool:
+        return self._remedy(error) == "raise"
 
     def _make_replaced(
         self, row: BatchRow, decoding: _DecodingBatch, reader: Reader, decode: Decode
@@ -318,19 +353,20 @@ class BatchMaker:
         others = decoding.plan.stand_ins(planned)
         while True:
             decoding.token.raise_if_cancelled()
-            if clip is planned or show_instead(row, clip, decoding.plan.collate, self._memory):
-                try:
+            try:
+                drawn = drawn_now(clip)
+                if drawn is planned or show_instead(row, drawn, decoding.plan.collate, self._memory):
                     job, _ = next(group_into_jobs([row]))
-                    video, output, token = clip.video, self._transforms.decoded, decoding.token
+                    video, output, token = drawn.video, self._transforms.decoded, decoding.token
                     return decode_rows(job, video, output, self._cache, reader, decode, token, self._on_corrupt)
-                except UNREADABLE as error:
-                    remedy = self._remedy(error)
-                    if remedy == "raise":
-                        raise
-                    decoding.unreadable.append((clip, str(error)))
-                    if remedy == "skip" and clip is planned:
-                        return None
-                    failed += 1
+            except UNREADABLE as error:
+                remedy = self._remedy(error)
+                if remedy == "raise":
+                    raise
+                decoding.unreadable.append((clip, str(error)))
+                if remedy == "skip" and clip is planned:
+                    return None
+                failed += 1
             following = next(others, None) if failed < _MOST_FAILED else None
             if following is None:
                 break

@@ -5,21 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert import Geometry
 from videoloader.error_notes import note
-from videoloader.errors import VideoLoaderError, warn_user
-from videoloader.order.clip_table import ClipTable, EntryFrames
+from videoloader.errors import (
+    DecodeError,
+    IndexingError,
+    SourceError,
+    UnsupportedError,
+    VideoLoaderError,
+    warn_user,
+)
+from videoloader.indexing.one_image import read_image
+from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
 from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.own_code import is_own
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.sampling.mode import chosen_frames, padded
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 from videoloader.transforms.time import check_roles_kept
+
+# The video is to blame, not the caller: what ``on_error`` is about.
+UNREADABLE = (DecodeError, IndexingError, SourceError, UnsupportedError)
+# Image files that are opened before any batch is made, until one can be read.
+_MOST_TRIED = 16
 
 
 class ClipName(NamedTuple):
@@ -41,6 +57,45 @@ class ClipName(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class DrawRule:
+    """How what is random about clips is drawn, wherever that is done.
+
+    Attributes:
+        mode: chooses the frames.
+        transforms: what is done to them.
+        seed: of all randomness.
+        repeats: how often each clip is transformed, each time with a draw of its own.
+    """
+
+    mode: FrameMode
+    transforms: TransformPlan
+    seed: int
+    repeats: int = 1
+
+    @cached_property
+    def is_own(self) -> bool:
+        """Whether another process, which runs nothing of a program, can draw, and several threads can at once."""
+        return is_own((self.mode, self.transforms))
+
+    def views(self, clip: int, epoch: int, video: EntryFrames, clip_in_video: int) -> list[PlannedClip]:
+        """The views of a clip in an epoch; see ``plan_views``."""
+        rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
+        return plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs)
+
+
+class Undrawn(NamedTuple):
+    """What tells a clip of an image file that nobody has opened yet.
+
+    Attributes:
+        rule, epoch, clip_in_video: what is drawn when it is read; see ``DrawRule.views``.
+    """
+
+    rule: DrawRule
+    epoch: int
+    clip_in_video: int
+
+
+@dataclass(frozen=True, eq=False)
 class PlannedClip:
     """A clip of the table with all that was drawn for it.
 
@@ -52,6 +107,8 @@ class PlannedClip:
         view: the number of this view of the clip, from 0. ``repeats`` and some transforms make several.
         repeated: whether the clip comes here beside its own turn in the epoch.
         roles: of the clip's frames; None where its mode names none.
+        undrawn: None; or how the clip is drawn, and its frames and ``drawn`` are those of another one that is likely to
+            have their number and size.
     """
 
     number: int
@@ -62,6 +119,7 @@ class PlannedClip:
     view: int = 0
     repeated: bool = False
     roles: Roles | None = None
+    undrawn: Undrawn | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -72,6 +130,34 @@ class PlannedClip:
     def name(self) -> ClipName:
         """For notes on errors."""
         return ClipName(self.number, self.video.entry.path, self.frame_numbers)
+
+
+def drawn_now(clip: PlannedClip) -> PlannedClip:
+    """The clip with what is drawn for it; one of an image file that was not opened yet is read for that.
+
+    Raises:
+        SourceError, IndexingError, UnsupportedError: as ``read_image``.
+        FrameRangeError, ConfigurationError: as ``plan_views``.
+    """
+    if clip.undrawn is None:
+        return clip
+    rule, epoch, clip_in_video = clip.undrawn
+    entry, row = clip.video.entry, clip.video.row
+    video = EntryFrames(entry, 0, 1, SameIndex(read_image(entry.path)[1]), row)
+    return replace(rule.views(clip.number, epoch, video, clip_in_video)[clip.view], repeated=clip.repeated)
+
+
+def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
+    """The clips of a batch. Where they are not likely to have one shape, all are drawn now that can be."""
+    if all(clip.undrawn is None for clip in clips) or len({clip.shape for clip in clips}) == 1:
+        return clips
+    return [_drawn_if_readable(clip) for clip in clips]
+
+
+def _drawn_if_readable(clip: PlannedClip) -> PlannedClip:
+    with suppress(*UNREADABLE):  # what is done about that is settled when it is decoded
+        return drawn_now(clip)
+    return clip
 
 
 def plan_views(
@@ -148,12 +234,36 @@ class ClipPlanner:
     seed: int
     repeats: int = 1
 
+    @cached_property
+    def rule(self) -> DrawRule:
+        """How the clips are drawn."""
+        return DrawRule(self.mode, self.transforms, self.seed, self.repeats)
+
     def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:
-        """The views of a clip of the table; see ``plan_views`` and ``PlannedClip.repeated``."""
+        """The views of a clip of the table; see ``plan_views`` and ``PlannedClip.repeated``.
+
+        Those of an image file that was not opened are drawn when it is read.
+        """
         video, clip_in_video = self.table[clip]
-        rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
-        views = plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs)
-        return [replace(view, repeated=True) for view in views] if repeated else views
+        if video.indexes is not UNOPENED:
+            views = self.rule.views(clip, epoch, video, clip_in_video)
+            return [replace(view, repeated=True) for view in views] if repeated else views
+        undrawn = Undrawn(self.rule, epoch, clip_in_video)
+        return [
+            PlannedClip(clip, video, like.frame_numbers, like.mask, like.drawn, view, repeated, like.roles, undrawn)
+            for view, like in enumerate(self._likely)
+        ]
+
+    @cached_property
+    def _likely(self) -> list[PlannedClip]:
+        """The views of the first of some image files that can be read; of 1 × 1 pixels where none can."""
+        clips = self.table.clip_ends[np.flatnonzero(self.table.ranges.unopened)[:_MOST_TRIED]] - 1
+        for clip in clips.tolist():
+            with suppress(Exception):  # it is told when the clip is made
+                return self.rule.views(clip, 0, *self.table[clip])
+        video, drawn = self.table[int(clips[0])][0], DrawnView(Geometry((0, 0, 1, 1), (1, 1)), (), ())
+        one = PlannedClip(0, video, np.zeros(1, np.int64), np.ones(1, np.bool_), drawn, roles=roles_of(self.mode))
+        return [one] * (self.repeats * self.transforms.views)
 
     def is_random(self, clip: int, repeat: int = 0) -> bool:
         """Whether anything about a clip of the table is drawn, so that it differs from epoch to epoch.
@@ -185,13 +295,15 @@ class BatchRow:
         frames: its part of the batch, in the loader's layout.
         slots: the frames that a decoder is to make, in the same memory.
         left_out: whether the clip could not be made and nothing replaces it.
+        fits: whether the clip has the shape of these frames. Of one that was not drawn before, that shows late.
     """
 
     clip: PlannedClip
     frames: torch.Tensor
     slots: ClipSlots
     left_out: bool = False
+    fits: bool = True
 
     def show(self, other: BatchRow) -> None:
         """Show what another row shows instead."""
-        self.clip, self.frames, self.slots = other.clip, other.frames, other.slots
+        self.clip, self.frames, self.slots, self.fits = other.clip, other.frames, other.slots, True

@@ -71,6 +71,10 @@ def batches_ahead(
                     queue.extend(next(beginning))
                 except StopIteration:
                     break
+                except Exception:
+                    # Another thread may have ended the loop, and with it the threads that begin batches.
+                    token.raise_if_ended()
+                    raise
             if not queue:
                 return
             token.raise_if_forked()

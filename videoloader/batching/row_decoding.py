@@ -14,7 +14,6 @@ from videoloader.convert import OutputSpec
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
-from videoloader.errors import DecodeError, SourceError, UnsupportedError
 from videoloader.indexing import VideoIndex
 from videoloader.order.clip_table import EntryFrames
 from videoloader.packets.decode_plan import gops_in_common
@@ -24,9 +23,6 @@ from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.workers import DecodeWorkers, Reader
-
-# The video is to blame, not the caller: what ``on_error`` is about.
-UNREADABLE = (DecodeError, SourceError, UnsupportedError)
 
 
 class SubmittedJob(NamedTuple):

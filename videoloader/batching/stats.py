@@ -35,7 +35,7 @@ class LoaderStats:
         skipped, replaced: clips that were left out, and that others stand in for, as ``on_error`` and ``on_corrupt``
             say; see ``unreadable`` of the loader.
 
-    Example:
+    Examples:
         >>> print(loader.stats())
         640 clips, 10240 frames in 8.61 s: 74.3 clips/s, 6.2 packets a frame, 1% of the time waited for
         thread seconds: planning 0.1, NVDEC 118.9, CPU 0.0, transforming 0.1

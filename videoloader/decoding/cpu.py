@@ -41,17 +41,19 @@ class RunOutcome:
         concealed: packets whose pictures came out damaged, wanted or not.
         refused: why, for packets that do not decode.
         missing: wanted packets whose pictures did not come out.
+        guessed: packets whose pictures depend on missing ones that libavcodec invents; see ``FrameNumbers``.
     """
 
     fed: int = 0
     concealed: set[int] = field(default_factory=set)
     refused: dict[int, str] = field(default_factory=dict)
     missing: set[int] = field(default_factory=set)
+    guessed: set[int] = field(default_factory=set)
 
     @property
     def signs(self) -> set[int]:
         """The packets at which something is wrong."""
-        return self.concealed | self.refused.keys() | self.missing
+        return self.concealed | self.refused.keys() | self.missing | self.guessed
 
 
 @dataclass(eq=False)
@@ -89,6 +91,7 @@ class CpuDecoder:
         *,
         strict: bool = False,
         fresh: bool = False,
+        holds_back: bool = False,
     ) -> RunOutcome:
         """Decode one run, from a keyframe on, until all wanted frames have come out; damaged ones, too.
 
@@ -104,6 +107,7 @@ class CpuDecoder:
                 ``open_decoder``.
             fresh: by a decoder that has seen nothing before, and past packets that it refuses. What conceals damage
                 depends on all that a decoder has in its memory. Else the first refused packet ends the run.
+            holds_back: decode into other memory; see ``open_decoder``. Only for a decoder that is ``fresh``.
 
         Raises:
             UnsupportedError: there is no decoder for the codec.
@@ -115,7 +119,7 @@ class CpuDecoder:
             return outcome
         codec, configs = index.stream.codec, index.packet_config
         number, config = first.number, configs[first.number]
-        opened = self._take(index, number, first.data, strict=strict, fresh=fresh)
+        opened = self._take(index, number, first.data, strict=strict, fresh=fresh, holds_back=holds_back)
         context, packets = opened.context, chain((first,), coming)
         del first  # what is read in one piece with it would stay in memory
         files = index.container == "images"
@@ -141,7 +145,7 @@ class CpuDecoder:
                     expected.remove(frame.pts)
                     sink(frame.pts, frame)
 
-        for number, data, wanted, headers, _ in packets:
+        for number, data, wanted, headers, _, guessed in packets:
             if files and previous is not None and not (opened.alone and decodes_alone(codec, data)):
                 # Each file is decoded as if there were no other.
                 opened = self._take(index, number, data, strict=strict, fresh=fresh)
@@ -155,6 +159,8 @@ class CpuDecoder:
             outcome.fed += 1
             if lacks_data is not None and lacks_data(data):
                 outcome.concealed.add(number)
+            if guessed:
+                outcome.guessed.add(number)
             try:
                 frames = context.decode(make_packet(index, data, number, previous))
                 if check is not None and check.finds_unfinished(number, data, frames):
@@ -177,7 +183,16 @@ class CpuDecoder:
             self._give_back(opened)
         return outcome
 
-    def _take(self, index: VideoIndex, packet: int, data: bytes | memoryview, *, strict: bool, fresh: bool) -> _Open:
+    def _take(
+        self,
+        index: VideoIndex,
+        packet: int,
+        data: bytes | memoryview,
+        *,
+        strict: bool,
+        fresh: bool,
+        holds_back: bool = False,
+    ) -> _Open:
         """A context for the run that begins with this packet. It is given back when the run has ended well."""
         config = int(index.packet_config[packet])
         codec, record = index.stream.codec, index.stream.codec_configs[config]
@@ -190,7 +205,9 @@ class CpuDecoder:
         if kept is not None and (alone or _may_serve(kept, codec, record, data)):
             kept.context.flush_buffers()
             return kept
-        return _Open(open_decoder(index, packet, strict=strict), key, _headers(codec, record), alone)
+        return _Open(
+            open_decoder(index, packet, strict=strict, holds_back=holds_back), key, _headers(codec, record), alone
+        )
 
     def _give_back(self, opened: _Open) -> None:
         assert opened.key is not None

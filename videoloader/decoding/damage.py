@@ -16,6 +16,7 @@ from videoloader.decoding.cpu import CpuDecoder, Sink
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.damage_reach import DamageReach
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.pictures import digest_of
 from videoloader.packets.decode_plan import PacketBytes, Run, plan_frames, with_all_frames
 
 Read = Callable[[Run], Iterable[PacketBytes]]
@@ -117,9 +118,14 @@ class _DamagedGop:
         last = int(self._plan(wanted).packets[-1])
         run = with_all_frames(index, _earlier_start(index, self._start), last)
 
+        digests: dict[int, bytes] = {}
+        sees_memory = index.stream.codec == "h264"
+
         def put(packet: int, frame: av.VideoFrame) -> None:
             if packet in wanted:
                 self._sink(packet, frame)
+                if sees_memory:
+                    digests[packet] = digest_of(frame)
 
         outcome = self._decoder.decode(index, self._read(run), put, fresh=True)
         self.fed += outcome.fed
@@ -130,6 +136,25 @@ class _DamagedGop:
             self.corrupt |= reached
         if missing := sorted(outcome.missing & wanted):
             raise lost_frame(index, missing[0])
+        for packet in self.corrupt & digests.keys():
+            del digests[packet]
+        if digests:
+            self._mark_what_stood_in_memory(run, digests)
+
+    def _mark_what_stood_in_memory(self, run: Run, digests: dict[int, bytes]) -> None:
+        """Mark pictures of a run that are others than these where they are decoded into other memory.
+
+        libavcodec's decoder of H.264 does not write all that it reads, without a word: the motion vectors of pictures
+        that it invents for missing ones, parts of pictures that came with other parameter sets.
+        """
+
+        def compare(packet: int, frame: av.VideoFrame) -> None:
+            if digests.get(packet) == digest_of(frame):
+                del digests[packet]
+
+        outcome = self._decoder.decode(self._index, self._read(run), compare, fresh=True, holds_back=True)
+        self.fed += outcome.fed
+        self.corrupt |= digests.keys()
 
     def _plan(self, wanted: set[int]) -> Run:
         """The run that decodes these frames and no others."""

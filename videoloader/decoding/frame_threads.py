@@ -15,7 +15,6 @@ import av.packet
 import av.video.codeccontext
 
 from videoloader.decoding.vp8_check import may_be_unfinished
-from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lost_data_check
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.decoder import make_packet, open_decoder
@@ -74,8 +73,8 @@ def decode_in_threads(
         (packet number, frame) for each wanted packet, in display order.
 
     Raises:
-        UnsureError: a packet does not decode or lacks data, pictures before it are missing, a frame is damaged, or a
-            wanted one did not come out.
+        UnsureError: a packet does not decode, lacks data or depends on missing ones, a frame is damaged, or a wanted
+            one did not come out.
         UnsupportedError: there is no decoder for the codec.
     """
     coming = iter(packets)
@@ -89,8 +88,6 @@ def decode_in_threads(
     lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
     files = index.container == "images"
     in_rows = codec in ("mpeg1video", "mpeg2video")
-    # A picture that libavcodec invents has motion vectors as they stood in memory, and each thread has its own.
-    numbers = FrameNumbers(index.stream.codec_configs[config]) if codec == "h264" else None
 
     def wanted(frames: list[av.VideoFrame]) -> Iterator[tuple[int, av.VideoFrame]]:
         for frame in frames:
@@ -106,7 +103,7 @@ def decode_in_threads(
         for packet in chain((first,), coming):
             if lacks_data is not None and lacks_data(packet.data):
                 raise UnsureError
-            if numbers is not None and numbers.show_missing(packet.data):
+            if packet.guessed:  # each thread has memory of its own
                 raise UnsureError
             if in_rows and not has_a_slice_in_each_row(packet.data, index.stream.height):
                 raise UnsureError

@@ -207,7 +207,7 @@ class _Sequence:
 
     def _add(self, packet: PacketBytes) -> bool:
         """Add a packet to the next call; False where it needs another session."""
-        number, data, wanted, _, place = packet
+        number, data, wanted, _, place, _ = packet
         if self._configs[number] != self._config and not self._add_headers(self._configs[number]):
             return False
         if place is None:

@@ -384,7 +384,7 @@ def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
     Raises:
         ConfigurationError: there is no such device, or the limit is not positive.
 
-    Example:
+    Examples:
         >>> set_decoder_memory(1 << 30)
     """
     check_positive(limit=limit)

@@ -31,7 +31,7 @@ def to_cupy(tensor: torch.Tensor) -> cupy.ndarray:
     Raises:
         ConfigurationError: the tensor is not on a CUDA device, or CuPy is not installed.
 
-    Example:
+    Examples:
         >>> means = to_cupy(batch.frames).mean((1, 3, 4))
     """
     if not tensor.is_cuda:
@@ -53,7 +53,7 @@ def to_tensorflow(tensor: torch.Tensor) -> Any:
     Raises:
         ConfigurationError: TensorFlow is not installed.
 
-    Example:
+    Examples:
         >>> logits = keras_model(to_tensorflow(batch.frames))
     """
     with needs("needs TensorFlow: pip install tensorflow"):

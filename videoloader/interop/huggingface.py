@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
+from videoloader.dataset.allowed_sources import Sources, check_sources
 from videoloader.dataset.columns import Column, join, pack
 from videoloader.dataset.known_columns import entries_of
 from videoloader.dataset.parquet import arrow_column
@@ -33,6 +34,8 @@ def from_huggingface(
     video: str = "video",
     columns: Mapping[str, str] | None = None,
     folder: str | os.PathLike[str] | None = None,
+    sources: Sources = "any",
+    root: str | os.PathLike[str] = "",
 ) -> VideoDataset:
     """One entry for each row of a ``datasets.Dataset``; its other columns are kept.
 
@@ -47,13 +50,16 @@ def from_huggingface(
             ``VideoDataset.from_csv``. The names of a ``ClassLabel`` are the class names; its -1 is no label.
         folder: where videos that the rows hold as bytes are written to, each once, under a name made of its content;
             videos that are there already are not written again. Other processes then open them by path.
+        sources: what the rows may name, ``"any"``, ``"local"`` or ``"inside root"``, as for ``VideoDataset.from_csv``.
+            Videos that were written to ``folder`` are among them. Default: ``"any"``.
+        root: folder of ``"inside root"``. Default: the working directory.
 
     Raises:
         ConfigurationError: there are no rows or no such column, a row has no video, a value makes no sense, or videos
             are bytes and there is no ``folder``.
         SourceError: a video cannot be written.
 
-    Example:
+    Examples:
         >>> rows = datasets.load_dataset("videofolder", data_dir="clips", split="train")
         >>> loader = VideoLoader(from_huggingface(rows), RandomWindow(16), batch_size=8)
     """
@@ -76,7 +82,9 @@ def from_huggingface(
         given["label"] = next(iter(classes))
     read = {video: pack(paths), **{name: join(part) for name, part in parts.items()}}
     raw = RawTable(source, read, lambda row: f"row {row}")
-    return VideoDataset(*entries_of(raw, given, "", classes.get(given.get("label", ""))))
+    table, known = entries_of(raw, given, "", classes.get(given.get("label", "")))
+    check_sources(table.path, sources, os.fspath(root), lambda row: f"row {row}")
+    return VideoDataset(table, known)
 
 
 def _may_hold_bytes(as_stored: Any, video: str) -> bool:

@@ -56,7 +56,7 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
     Raises:
         ConfigurationError: Lightning is not installed, or fits without ``train``.
 
-    Example:
+    Examples:
         >>> videos = VideoDataModule(
         ...     train=partial(VideoLoader, train_data, RandomWindow(16, stride=4), batch_size=8, shuffle=True),
         ...     val=partial(VideoLoader, val_data, EvenWindows(16, stride=4, clips=1), batch_size=8),

@@ -43,6 +43,8 @@ class PacketBytes(NamedTuple):
         wanted: whether its frame is wanted.
         headers: whether it brings along parameter sets or sequence headers, which stay in force behind it.
         place: the place of its picture in display order, by the packets' own headers; see ``read_packets``.
+        guessed: whether libavcodec may take motion vectors for it from pictures of H.264 that it invents, because they
+            are missing; see ``FrameNumbers``.
     """
 
     number: int
@@ -50,10 +52,11 @@ class PacketBytes(NamedTuple):
     wanted: bool
     headers: bool = False
     place: int | None = None
+    guessed: bool = False
 
 
 # Makes one of its fields. For each packet, so without a call of Python's.
-packet_bytes: Callable[[tuple[int, bytes | memoryview, bool, bool, int | None]], PacketBytes] = partial(
+packet_bytes: Callable[[tuple[int, bytes | memoryview, bool, bool, int | None, bool]], PacketBytes] = partial(
     tuple.__new__, PacketBytes
 )
 
@@ -93,7 +96,7 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     Raises:
         FrameRangeError: a frame number lies outside the video.
 
-    Example:
+    Examples:
         >>> plan = plan_frames(index, [10, 14, 18, 22])
         >>> plan.packets / plan.frames_wanted  # packets decoded for each frame wanted
         5.75

@@ -84,7 +84,7 @@ def _by_headers(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
         yield from packets
         return
     places: list[int] = []
-    for number, data, wanted, headers, _ in packets:
+    for number, data, wanted, headers, _, guessed in packets:
         place = UNKNOWN_PLACE
         if not places or places[-1] != UNKNOWN_PLACE:
             try:
@@ -92,7 +92,7 @@ def _by_headers(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
             except (ValueError, IndexError):
                 place = UNKNOWN_PLACE
         places.append(place)
-        yield packet_bytes((number, data, wanted, headers, place))
+        yield packet_bytes((number, data, wanted, headers, place, guessed))
     # Of all packets up to the last, since another run may want those that this one has left out.
     if len(places) == last - first + 1 and places[-1] != UNKNOWN_PLACE:
         in_order = sorted(range(first, last + 1), key=lambda number: places[number - first])

@@ -69,7 +69,7 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     wanted = [True] * len(run.packets) if all_wanted else np.isin(run.packets, run.wanted, assume_unique=True).tolist()
     payloads = _read(source, index, run)
     packets: Iterator[PacketBytes] = map(
-        packet_bytes, zip(run.packets.tolist(), payloads, wanted, repeat(False), repeat(None))
+        packet_bytes, zip(run.packets.tolist(), payloads, wanted, repeat(False), repeat(None), repeat(False))
     )
     if index.container == "images" and codec == "mjpeg":
         return _whole_jpegs(source, packets)
@@ -85,7 +85,13 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
         # The plan has left packets out, too, where the index knows that they are disposable.
         left_out = codec == "h264" and len(run.packets) <= run.packets[-1] - run.packets[0]
         packets = _with_sets_told(
-            source, index, run, packets, leaves_out=leaves_some, sees_gaps=(leaves_some or left_out) and not places
+            source,
+            index,
+            run,
+            packets,
+            leaves_out=leaves_some,
+            sees_gaps=codec == "h264" and not places,
+            needs_all=leaves_some or left_out,
         )
     elif codec in WITH_HEADERS:
         packets = _with_sequences_told(codec, packets)
@@ -101,9 +107,15 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
 
 
 def _with_sets_told(
-    source: ByteSource, index: VideoIndex, run: Run, packets: Iterator[PacketBytes], leaves_out: bool, sees_gaps: bool
+    source: ByteSource,
+    index: VideoIndex,
+    run: Run,
+    packets: Iterator[PacketBytes],
+    leaves_out: bool,
+    sees_gaps: bool,
+    needs_all: bool,
 ) -> Iterator[PacketBytes]:
-    """The packets of H.264 or HEVC, with ``headers`` set for those that bring along parameter sets.
+    """The packets of H.264 or HEVC, with ``headers`` set for those that bring along parameter sets, and ``guessed``.
 
     The index must know all of these sets.
 
@@ -115,7 +127,8 @@ def _with_sets_told(
         source, index, run: as for ``read_packets``.
         packets: the run's packets in decode order.
         leaves_out: whether packets of H.264 that nobody wants, and no other refers to, are left out.
-        sees_gaps: whether none of the others may be missing.
+        sees_gaps: whether numbers of pictures are looked at, of H.264.
+        needs_all: whether a picture that is missing is an error, since packets are left out.
 
     Raises:
         WrongIndexError: other sets come, or a picture is missing, so that all of its GOP is to be decoded.
@@ -127,7 +140,7 @@ def _with_sets_told(
     for packet, config_here in zip(packets, index.packet_config[run.packets].tolist(), strict=True):
         number, data = packet.number, packet.data
         if config_here != config:
-            if sees_gaps and config < 0 and number and not has_idr(configs[config_here], data):
+            if needs_all and config < 0 and number and not has_idr(configs[config_here], data):
                 recovery_point = number
             config = config_here
             length_size = nal_length_size(codec, configs[config])
@@ -157,11 +170,14 @@ def _with_sets_told(
             # What no record can hold, or no number names, is not known then either: it takes effect as it is read.
             if not brings_others(correct(index), number, units):
                 raise WrongIndexError(index, correct)
-        if numbers is not None and numbers.show_missing(data):
-            correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number)
-            if correct(index) is not index:
-                raise WrongIndexError(index, correct)
-        yield packet._replace(headers=True) if units else packet
+        guessed = False
+        if numbers is not None:
+            if numbers.show_missing(data) and needs_all:
+                correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number)
+                if correct(index) is not index:
+                    raise WrongIndexError(index, correct)
+            guessed = numbers.guessed
+        yield packet._replace(headers=bool(units), guessed=guessed) if units or guessed else packet
 
 
 def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> VideoIndex:

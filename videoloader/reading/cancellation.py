@@ -9,15 +9,12 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from videoloader.errors import ConfigurationError
+from videoloader.indexing.sources.patience import ReadCancelled as ReadCancelled
 
 T = TypeVar("T")
 
 
 _ANOTHER_LOOP = "another loop over this loader has begun: a loader has one at a time, so make one for each loop"
-
-
-class ReadCancelled(Exception):
-    """Raised in a thread whose work was cancelled. Whoever cancelled it does not ask for the result."""
 
 
 class CancelToken:

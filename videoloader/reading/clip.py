@@ -61,7 +61,7 @@ class Clip(FramesByRole):
 def tensor_summary(tensor: torch.Tensor) -> str:
     """Type, shape and device of a tensor.
 
-    Example:
+    Examples:
         >>> tensor_summary(torch.zeros(2, 3))
         'float32[2, 3] on cpu'
     """

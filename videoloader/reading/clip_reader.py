@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,10 +17,19 @@ from videoloader.convert import OutputSpec, hdr_transfer
 from videoloader.decoding import Decode, Engine, UnsureError, choose_engine, leave_to_cpu, lost_frame
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import own_stream
-from videoloader.errors import DecodeError, IndexingError, SourceError, StaleIndexError, UnsupportedError
+from videoloader.errors import (
+    DecodeError,
+    IndexingError,
+    SourceError,
+    StaleIndexError,
+    UnsupportedError,
+    VideoLoaderError,
+)
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.sources import SourceState, check_unchanged, reopen_source
+from videoloader.indexing.sources.patience import cancellable
 from videoloader.packets.decode_plan import DecodePlan
+from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import Correction, WrongIndexError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
@@ -61,6 +71,16 @@ class ClipsReport:
         return index
 
 
+@dataclass(frozen=True, eq=False)
+class ImageRead:
+    """Arguments of ``ClipReader.read`` for clips of an image file that lies in memory."""
+
+    source: ByteSource
+    index: VideoIndex
+    clips: Sequence[ClipSlots]
+    plan: DecodePlan
+
+
 class ClipReader:
     """Makes clips in one thread, with decoders that stay open from clip to clip.
 
@@ -70,7 +90,7 @@ class ClipReader:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        cpu = CpuEngine(device)
+        self._cpu = cpu = CpuEngine(device)
         self._engines: dict[Engine, DecodingEngine] = {"cpu": cpu}
         self._stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
@@ -114,8 +134,25 @@ class ClipReader:
             StaleIndexError: it has changed since it was indexed or opened.
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
+        token = token or CancelToken()
+        with cancellable(token.raise_if_cancelled):
+            return self._read(source, index, clips, output, decode, cache, token, threads, state, plan)
+
+    def _read(
+        self,
+        source: ByteSource | str,
+        index: VideoIndex,
+        clips: Sequence[ClipSlots],
+        output: OutputSpec,
+        decode: Decode,
+        cache: FrameCache | None,
+        token: CancelToken,
+        threads: int,
+        state: SourceState | None,
+        plan: DecodePlan | None,
+    ) -> ClipsReport:
         begin = time.perf_counter()
-        source = reopen_source(source) if isinstance(source, str) else source
+        source = reopen_source(source, state) if isinstance(source, str) else source
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
         numbers = numbers[numbers != CONSTANT_FRAME]
         index.check_range(numbers)
@@ -123,7 +160,7 @@ class ClipReader:
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
         with _errors_of_files(source, index, state), on_device:
             sink = ClipSink(index, clips, output, self._stream)
-            progress = ReadProgress(source, index, numbers, plan, sink, token or CancelToken(), threads, cache)
+            progress = ReadProgress(source, index, numbers, plan, sink, token, threads, cache)
             try:
                 by_gpu = self._decode(progress, decode)
                 check_unchanged(source, state)
@@ -141,6 +178,38 @@ class ClipReader:
         seconds = time.perf_counter() - begin
         wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
         return ClipsReport(progress.packets, wanted, corrupt, progress.index, learned, ready, seconds, by_gpu)
+
+    def read_images(
+        self, images: Sequence[ImageRead], output: OutputSpec, token: CancelToken
+    ) -> list[ClipsReport | VideoLoaderError]:
+        """As ``read`` for each of several image files, on the CPU: all are decoded before the first is converted.
+
+        Returns:
+            The report of each image, or the error of one that cannot be made.
+
+        Raises:
+            ReadCancelled: ``token`` was cancelled.
+        """
+        begin = time.perf_counter()
+        sinks = [ClipSink(image.index, image.clips, output, None) for image in images]
+        both = list(zip(images, sinks, strict=True))
+        errors = [_error_of(image, partial(self._take_image, image, sink, token)) for image, sink in both]
+        for number, (image, sink) in enumerate(both):
+            errors[number] = errors[number] or _error_of(image, partial(_finish_image, image, sink))
+        seconds = (time.perf_counter() - begin) / max(len(images), 1)
+        counts = [(image.plan.packets, len(sink.packets), len(sink.marked)) for image, sink in both]
+        return [
+            error or ClipsReport(*each, image.index, (), [], seconds, False)
+            for error, each, image in zip(errors, counts, images, strict=True)
+        ]
+
+    def _take_image(self, image: ImageRead, sink: ClipSink, token: CancelToken) -> None:
+        token.raise_if_cancelled()
+        warn_of_hdr(image.index)
+        for run in image.plan.runs:
+            read = partial(read_packets, image.source, image.index)
+            _, corrupt = self._cpu.take_packets(image.index, run, read, sink)
+            sink.mark(corrupt)
 
     def _decode(self, progress: ReadProgress, decode: Decode) -> bool:
         """Decode run after run until nothing is left to correct; whether the GPU did."""
@@ -187,6 +256,22 @@ def _errors_of_files(source: ByteSource, index: VideoIndex, state: SourceState |
             file = source.file_at(int(index.packet_offset[error.packet]))
             raise DecodeError(error.message, file, error.packet) from None
         raise
+
+
+def _finish_image(image: ImageRead, sink: ClipSink) -> None:
+    sink.finish()
+    if missing := sorted(sink.packets - sink.done):
+        raise lost_frame(image.index, missing[0])
+
+
+def _error_of(image: ImageRead, work: Callable[[], None]) -> VideoLoaderError | None:
+    """The error that some work with an image ends with; None where it is done."""
+    try:
+        with _errors_of_files(image.source, image.index, None):
+            work()
+    except VideoLoaderError as error:
+        return error
+    return None
 
 
 def warn_of_hdr(index: VideoIndex) -> None:

@@ -17,7 +17,7 @@ from videoloader.convert import (
     CudaSurface,
     OutputSpec,
     color_spec,
-    convert_frame,
+    convert_frames,
     convert_surfaces,
     extend_picture,
     fill_border,
@@ -137,30 +137,53 @@ class ClipSink:
             self._convert_frames()
 
     def _convert_frames(self) -> None:
-        for packet, frame in self._frames:
-            self.put_frame(packet, frame)
+        self.put_frames(self._frames)
         self._frames.clear()
 
     def put_frame(self, packet: int, frame: av.VideoFrame) -> None:
         """Convert a picture of the CPU engine now."""
+        self.put_frames([(packet, frame)])
+
+    def put_frames(self, frames: Sequence[tuple[int, av.VideoFrame]]) -> None:
+        """Convert pictures of the CPU engine now."""
         stream = self._stream
-        if (frame.width, frame.height) != (stream.width, stream.height):
-            # A picture that changes its size on the way is shown at the size of the video.
-            frame = frame.reformat(width=stream.width, height=stream.height)
-        colors = color_spec(stream, frame)
-        if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
-            self.put_surface(packet, surface, self._cuda_stream)
-            self._convert(colors, self._cuda_stream)
-            return
-        for clip, frames in self._frames_of(packet):
-            geometry, slot = self._clips[clip].geometry, self._picture(clip, frames[0])
-            target = torch.empty(slot.shape, dtype=slot.dtype, pin_memory=True) if slot.is_cuda else slot
-            convert_frame(frame, colors, stream.rotation, stream.mirrored, geometry, self._output, target)
+        alike: defaultdict[ColorSpec, list[tuple[int, av.VideoFrame]]] = defaultdict(list)
+        for packet, frame in frames:
+            if (frame.width, frame.height) != (stream.width, stream.height):
+                # A picture that changes its size on the way is shown at the size of the video.
+                frame = frame.reformat(width=stream.width, height=stream.height)
+            colors = color_spec(stream, frame)
+            if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
+                self.put_surface(packet, surface, self._cuda_stream)
+                self._convert(colors, self._cuda_stream)
+            else:
+                alike[colors].append((packet, frame))
+        for colors, some in alike.items():
+            self._convert_in_memory(some, colors)
+
+    def _convert_in_memory(self, pictures: list[tuple[int, av.VideoFrame]], colors: ColorSpec) -> None:
+        """Convert pictures on the CPU, all that a clip wants at once."""
+        rotation, mirrored = self._stream.rotation, self._stream.mirrored
+        wanted: defaultdict[int, list[tuple[av.VideoFrame, list[int]]]] = defaultdict(list)
+        for packet, frame in pictures:
+            for clip, frames in self._frames_of(packet):
+                wanted[clip].append((frame, frames))
+        for clip, arrived in wanted.items():
+            geometry, slots = self._clips[clip].geometry, self._pictures[clip]
+            targets = [self._positions[clip][frames[0]] for _, frames in arrived]
+            made, places = slots, targets
+            if slots.is_cuda:
+                made = torch.empty((len(targets), *slots.shape[1:]), dtype=slots.dtype, pin_memory=True)
+                places = list(range(len(targets)))
+            frames_there = [frame for frame, _ in arrived]
+            convert_frames(frames_there, colors, rotation, mirrored, geometry, self._output, made, places)
             with on_stream(self._cuda_stream):
-                if target is not slot:
-                    slot.copy_(target, non_blocking=True)
-                self._complete(clip, frames)
-        self.done.add(packet)
+                for place, target, (_, frames) in zip(places, targets, arrived, strict=True):
+                    if made is not slots:
+                        slots[target].copy_(made[place], non_blocking=True)
+                    if len(frames) > 1 or geometry.border is not None:
+                        self._complete(clip, frames)
+        self.done.update(packet for packet, _ in pictures)
 
     def put_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
         """Take a picture that lies on the GPU, ready on a stream, and valid until ``finish``."""
@@ -201,9 +224,6 @@ class ClipSink:
                         self._complete(clip, frames)
         self._arrived.clear()
 
-    def _picture(self, clip: int, frame: int) -> torch.Tensor:
-        return self._pictures[clip][self._positions[clip][frame]]
-
     def _complete(self, clip: int, frames: list[int]) -> None:
         """Make the rest out of the picture of the first of some frames."""
         border, slots = self._clips[clip].geometry.border, self._pictures[clip]
@@ -216,7 +236,7 @@ class ClipSink:
 
     def _fill(self, clip: int, frames: list[int]) -> None:
         """Make the frames of constant padding."""
-        picture = self._picture(clip, frames[0])
+        picture = self._pictures[clip][self._positions[clip][frames[0]]]
         with on_stream(self._cuda_stream):
             picture.copy_(self._pixel(picture, self._output.fill_value)[:, None, None].expand_as(picture))
             self._complete(clip, frames)

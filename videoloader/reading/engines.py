@@ -20,6 +20,7 @@ from videoloader.decoding import (
     engine_layout,
     suits_threads,
 )
+from videoloader.errors import DecodeError
 from videoloader.indexing import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run, with_all_frames
 from videoloader.packets.read_packets import read_packets
@@ -72,10 +73,16 @@ class CpuEngine(DecodingEngine):
         self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
     ) -> int:
         """Decode a run in this thread, of packets that ``read`` gives."""
-        fed, corrupt = decode_run(self._decoder, index, run, read, sink.take_frame)
+        fed, corrupt = self.take_packets(index, run, read, sink)
         sink.finish()
         sink.mark(corrupt)
         return fed
+
+    def take_packets(
+        self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
+    ) -> tuple[int, set[int]]:
+        """As ``decode_packets``, but the sink still holds what it has not converted; see ``decode_run``."""
+        return decode_run(self._decoder, index, run, read, sink.take_frame)
 
     def _decode_in_threads(self, progress: ReadProgress, packets: Iterator[PacketBytes]) -> int:
         fed = count()
@@ -161,7 +168,10 @@ class JpegEngine(DecodingEngine):
                 alone = np.array([packet.number])
                 self._cpu.decode_packets(index, Run(alone, alone), partial(_again, packet), sink)
             else:
-                sink.put_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
+                (surface,) = self._decoder.surfaces([(picture, layout)], self._stream)
+                if isinstance(surface, DecodeError):
+                    raise surface
+                sink.put_surface(packet.number, surface, self._stream)
                 sink.finish()
             decoded += 1
         return decoded

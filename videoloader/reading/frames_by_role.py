@@ -52,7 +52,7 @@ class FramesByRole:
         Raises:
             ConfigurationError: the frame mode names no inputs and targets.
 
-        Example:
+        Examples:
             >>> mode = FrameTuples((0, 6), range(1, 6), random_targets=1, clips=2)
             >>> for batch in VideoLoader(data, mode, batch_size=8, transforms=[Resize((64, 96))]):
             ...     made = model(batch.inputs, batch.target_times)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from os import chdir, close, getcwd
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,47 +27,45 @@ from videoloader.shared_memory import Place, map_block
 
 
 class WantedClip(NamedTuple):
-    """A ``ClipSlots`` in memory that two processes share.
+    """A ``ClipSlots`` in memory that two processes share, without the slots.
 
     Attributes:
         frame_numbers, geometry, positions: as there.
         length: the length of ``corrupt``.
-        block: the memory's number.
-        place: the place of the slots in that memory.
     """
 
     frame_numbers: npt.NDArray[np.int64]
     geometry: Geometry
     positions: npt.NDArray[np.int64]
     length: int
-    block: int
-    place: Place
+
+
+# What a process does with its reader, what it knows, tensors in shared memory, and a token that cancels it. It travels,
+# so it is a function of a module, with arguments.
+Work: TypeAlias = Callable[[ClipReader, Any, Sequence[torch.Tensor], CancelToken], Any]
 
 
 class Order(NamedTuple):
-    """What a process is told of some clips of one video that it is to make; see ``ClipReader.read``.
+    """What a process is told to do.
 
     Attributes:
-        forget_indexes, forget_blocks: numbers of what is not needed any more.
+        forget, forget_blocks: numbers of what it need not know any more, and of memory.
         folder: the working directory, from which relative paths lead.
-        path: the path that leads to the video.
-        number: the number of the index.
-        new_index: the index; None where it was told before.
+        number: the number of what it is to know.
+        told: that itself; None where it was told before.
         new_blocks: numbers of the memory whose descriptors follow.
-        clips, output, state, plan: the arguments of the read.
+        places: of the tensors, each with the number of its memory.
+        work: the work.
     """
 
-    forget_indexes: list[int]
+    forget: list[int]
     forget_blocks: list[int]
     folder: str
-    path: str
     number: int
-    new_index: VideoIndex | None
+    told: object | None
     new_blocks: list[int]
-    clips: list[WantedClip]
-    output: OutputSpec
-    state: SourceState | None
-    plan: DecodePlan | None
+    places: list[tuple[int, Place]]
+    work: Work
 
 
 class Told(NamedTuple):
@@ -78,22 +77,45 @@ class Told(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
+class Answer(NamedTuple):
     """What came of an order.
 
     Attributes:
-        report: without the index; None where there is an error, or where the index turned out to be wrong. What was
-            learned of it cannot be told to another process, which has to read the clips itself.
-        corrupt: one array for each clip; see ``ClipSlots.corrupt``.
+        result: of the work.
         error: the error that ended it.
         warnings: those that were given.
     """
 
-    report: ClipsReport | None
-    corrupt: list[npt.NDArray[np.bool_]]
+    result: Any
     error: BaseException | None
     warnings: list[Told]
+
+
+def make_clips(
+    path: str,
+    wanted: Sequence[WantedClip],
+    output: OutputSpec,
+    state: SourceState | None,
+    plan: DecodePlan | None,
+    reader: ClipReader,
+    index: VideoIndex,
+    slots: Sequence[torch.Tensor],
+    token: CancelToken,
+) -> tuple[ClipsReport, list[npt.NDArray[np.bool_]]] | None:
+    """The work of ``ClipReader.read`` for some clips of one video.
+
+    Returns:
+        The report without the index, and for each clip what ``ClipSlots.corrupt`` says. None where the index turned out
+        to be wrong: what was learned of it cannot be told to another process, which has to read the clips itself.
+    """
+    clips = [
+        ClipSlots(each.frame_numbers, each.geometry, there, np.zeros(each.length, np.bool_), each.positions)
+        for each, there in zip(wanted, slots, strict=True)
+    ]
+    report = reader.read(path, index, clips, output, token=token, state=state, plan=plan)
+    if report.corrections:
+        return None
+    return replace(report, index=None), [clip.corrupt for clip in clips]  # type: ignore[arg-type]
 
 
 class _SharedToken(CancelToken):
@@ -137,7 +159,7 @@ class _Maker:
         self._token = _SharedToken(self._take_block())
         self._reader = ClipReader(torch.device("cpu"))
         self._folder = getcwd()
-        self._indexes: dict[int, VideoIndex] = {}
+        self._known: dict[int, Any] = {}
         self._blocks: dict[int, npt.NDArray[np.uint8]] = {}
 
     def _take_block(self) -> npt.NDArray[np.uint8]:
@@ -148,8 +170,8 @@ class _Maker:
             close(descriptor)
 
     def answer(self, order: Order) -> Answer:
-        for number in order.forget_indexes:
-            del self._indexes[number]
+        for number in order.forget:
+            del self._known[number]
         for number in order.forget_blocks:
             del self._blocks[number]
         for number in order.new_blocks:
@@ -157,28 +179,13 @@ class _Maker:
         if order.folder != self._folder:
             chdir(order.folder)
             self._folder = order.folder
-        if order.new_index is not None:
-            self._indexes[order.number] = order.new_index
-        index = self._indexes[order.number]
-        clips = [
-            ClipSlots(
-                wanted.frame_numbers,
-                wanted.geometry,
-                wanted.place.tensor(self._blocks[wanted.block]),
-                np.zeros(wanted.length, np.bool_),
-                wanted.positions,
-            )
-            for wanted in order.clips
-        ]
+        if order.told is not None:
+            self._known[order.number] = order.told
+        tensors = [place.tensor(self._blocks[block]) for block, place in order.places]
         try:
-            report = self._reader.read(
-                order.path, index, clips, order.output, token=self._token, state=order.state, plan=order.plan
-            )
+            return Answer(order.work(self._reader, self._known[order.number], tensors, self._token), None, [])
         except (VideoLoaderError, ReadCancelled) as error:
-            return Answer(None, [], error, [])
+            return Answer(None, error, [])
         except Exception as error:
             told = RuntimeError("".join(traceback.format_exception(error)))
-            return Answer(None, [], told, [])
-        if report.corrections:
-            return Answer(None, [], None, [])
-        return Answer(replace(report, index=None), [clip.corrupt for clip in clips], None, [])  # type: ignore[arg-type]
+            return Answer(None, told, [])

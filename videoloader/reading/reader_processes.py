@@ -13,12 +13,16 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from multiprocessing.reduction import send_handle
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
 
 from videoloader.convert import OutputSpec
 from videoloader.decoding import Decode
@@ -32,7 +36,7 @@ from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.decode_job import ClipSlots
-from videoloader.reading.reader_process import Answer, Order, Told, WantedClip, serve
+from videoloader.reading.reader_process import Answer, Order, Told, WantedClip, Work, make_clips, serve
 from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Seconds between two looks at whether an order has been cancelled.
@@ -42,16 +46,18 @@ _LOOK_UP = 0.05
 _ORDERS_BEFORE = 32
 # Processes that may die over a clip before it is given up.
 _MOST_DEATHS = 2
-# Indexes that a process keeps.
-_MOST_INDEXES = 16
+# Indexes and the like that a process knows.
+_MOST_KNOWN = 16
 _numbers = count()
-_number_of_index: weakref.WeakKeyDictionary[VideoIndex, int] = weakref.WeakKeyDictionary()
+_number_of_known: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
+# Tensors in shared memory, each with its place there.
+Shared: TypeAlias = Sequence[tuple[SharedBlock, Place]]
 
 
-def _number_of(index: VideoIndex) -> int:
-    """A number that no other index has, or has had."""
-    number = _number_of_index.get(index)
-    return _number_of_index.setdefault(index, next(_numbers)) if number is None else number
+def _number_of(known: object) -> int:
+    """A number that no other index has, or has had, nor anything else that a process is told once."""
+    number = _number_of_known.get(known)
+    return _number_of_known.setdefault(known, next(_numbers)) if number is None else number
 
 
 class _Process:
@@ -60,8 +66,8 @@ class _Process:
     def __init__(self) -> None:
         self._process, self._connection = start_process(serve)
         self.has_begun = False
-        # The numbers of what it knows; of indexes those used last.
-        self._indexes: OrderedDict[int, None] = OrderedDict()
+        # The numbers of what it knows, in the order of use, and of its memory.
+        self._known: OrderedDict[int, None] = OrderedDict()
         self._blocks: set[int] = set()
         self._cancelled = new_shared_block(1)
         self._send_block(self._cancelled)
@@ -77,38 +83,25 @@ class _Process:
             self.has_begun = True
         return self.has_begun
 
-    def make(
-        self,
-        path: str,
-        index: VideoIndex,
-        clips: Sequence[tuple[ClipSlots, SharedBlock, Place]],
-        output: OutputSpec,
-        state: SourceState | None,
-        plan: DecodePlan | None,
-        token: CancelToken,
-    ) -> Answer:
-        """Have clips made, as by ``ClipReader.read``, and wait for them.
+    def do(self, work: Work, known: object, tensors: Shared, token: CancelToken) -> Answer:
+        """Have some work done, and wait for it.
 
         Raises:
             EOFError, ConnectionError: it has died.
         """
         in_use = numbers_in_use()
         gone = [block for block in self._blocks if block not in in_use]
-        new = {block.number: block for _, block, _ in clips if block.number not in self._blocks}
+        new = {block.number: block for block, _ in tensors if block.number not in self._blocks}
         self._blocks.difference_update(gone)
         self._blocks.update(new)
-        number = _number_of(index)
-        told = None if number in self._indexes else index
-        self._indexes[number] = None
-        self._indexes.move_to_end(number)
-        forgotten = [self._indexes.popitem(last=False)[0]] if len(self._indexes) > _MOST_INDEXES else []
-        wanted = [
-            WantedClip(clip.frame_numbers, clip.geometry, clip.positions, len(clip.corrupt), block.number, place)
-            for clip, block, place in clips
-        ]
+        number = _number_of(known)
+        told = None if number in self._known else known
+        self._known[number] = None
+        self._known.move_to_end(number)
+        forgotten = [self._known.popitem(last=False)[0]] if len(self._known) > _MOST_KNOWN else []
+        places = [(block.number, place) for block, place in tensors]
         self._cancelled.memory[0] = 0
-        order = Order(forgotten, gone, os.getcwd(), path, number, told, list(new), wanted, output, state, plan)
-        self._connection.send(order)
+        self._connection.send(Order(forgotten, gone, os.getcwd(), number, told, list(new), places, work))
         for block in new.values():
             self._send_block(block)
         while not self._connection.poll(_LOOK_UP):
@@ -207,20 +200,28 @@ def _end(processes: list[_Process], owner: int) -> None:
             process.let_go()
 
 
+class ProcessDied(DecodeError):
+    """Processes have died over some work."""
+
+
 class ProcessReader:
     """Makes clips as a ``ClipReader`` does, in another process where there is one.
 
     Sources that only this process can open are read here: URLs, for which a program may have registered file systems
-    of its own, and sources that were made in this process.
+    of its own, and sources that were made in this process. So are all where frames are wanted on a GPU: other processes
+    do nothing with that.
 
     Args:
         local: the calling thread's own reader.
         processes: shared by threads.
+
+    Attributes:
+        local: as given.
     """
 
     def __init__(self, local: ClipReader, processes: ReaderProcesses) -> None:
         self.device = local.device
-        self._local, self._processes = local, processes
+        self.local, self._processes = local, processes
 
     def read(
         self,
@@ -244,27 +245,52 @@ class ProcessReader:
         """
         token = token or CancelToken()
         token.raise_if_cancelled()
-        shared = [_shared(clip) for clip in clips]
-        known = [each for each in shared if each is not None]
-        if isinstance(source, str) and not is_remote(source) and len(known) == len(shared):
-            order = partial(_Process.make, path=source, index=index, clips=known, output=output)
-            report = self._carry_out(partial(order, state=state, plan=plan, token=token), index, clips)
-            if report is not None:
-                return report
+        if self.device.type == "cpu" and isinstance(source, str) and not is_remote(source):
+            wanted = [
+                WantedClip(each.frame_numbers, each.geometry, each.positions, len(each.corrupt)) for each in clips
+            ]
+            work = partial(make_clips, source, wanted, output, state, plan)
+            try:
+                done = self.do(work, index, [clip.slots for clip in clips], token)
+            except ProcessDied as error:
+                raise DecodeError(error.message, index.source) from None
+            if done is not None:
+                report: ClipsReport = done[0]
+                damaged: list[npt.NDArray[np.bool_]] = done[1]
+                for clip, corrupt in zip(clips, damaged, strict=True):
+                    clip.corrupt[clip.positions] = corrupt[clip.positions]
+                return replace(report, index=index)
         more: dict[str, Any] = {"decode": decode, "cache": cache, "threads": threads}
-        return self._local.read(source, index, clips, output, token=token, state=state, plan=plan, **more)
+        return self.local.read(source, index, clips, output, token=token, state=state, plan=plan, **more)
 
-    def _carry_out(
-        self, order: Callable[[_Process], Answer], index: VideoIndex, clips: Sequence[ClipSlots]
-    ) -> ClipsReport | None:
-        """None where there is no process yet, or where the index turned out to be wrong."""
+    def do(self, work: Work, known: object, tensors: Sequence[torch.Tensor], token: CancelToken) -> Any:
+        """Have some work done by another process.
+
+        Args:
+            work: the work. It and its result are pickled.
+            known: what the work needs beside its arguments, told a process once. Anything that can be referred to
+                weakly, and is equal to itself alone.
+            tensors: that it writes to.
+            token: cancels it.
+
+        Returns:
+            The work's result; None where no process can do it: the thread has to, by ``local``.
+
+        Raises:
+            ProcessDied: several have died over it.
+            VideoLoaderError: no process can be started; or an error of the work.
+        """
+        found = [block_of(each) for each in tensors]
+        shared = [each for each in found if each is not None]
+        if len(shared) < len(found):
+            return None
         status = 0
         for _ in range(_MOST_DEATHS):
             process = self._processes.take()
             if process is None:
                 return None
             try:
-                answer = order(process)
+                answer = process.do(work, known, shared, token)
             except (EOFError, ConnectionError):
                 status = self._processes.bury(process)
                 continue  # it may have been killed for want of memory
@@ -275,17 +301,8 @@ class ProcessReader:
             _tell(answer.warnings)
             if answer.error is not None:
                 raise answer.error
-            if answer.report is None:
-                return None
-            for clip, corrupt in zip(clips, answer.corrupt, strict=True):
-                clip.corrupt[clip.positions] = corrupt[clip.positions]
-            return replace(answer.report, index=index)
-        raise DecodeError(f"{_MOST_DEATHS} processes died over it, the last with exit status {status}", index.source)
-
-
-def _shared(clip: ClipSlots) -> tuple[ClipSlots, SharedBlock, Place] | None:
-    found = block_of(clip.slots)
-    return None if found is None else (clip, *found)
+            return answer.result
+        raise ProcessDied(f"{_MOST_DEATHS} processes died over it, the last with exit status {status}")
 
 
 # What Python keeps for each module, so that it shows a warning once.

@@ -15,6 +15,7 @@ from videoloader.convert import OutputSpec, full_geometry
 from videoloader.decoding import UnsureError, decode_in_threads
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources import check_unchanged
+from videoloader.indexing.sources.patience import cancellable
 from videoloader.packets.decode_plan import PacketBytes, Run
 from videoloader.packets.read_packets import read_packets
 from videoloader.reading.cancellation import CancelToken
@@ -32,6 +33,7 @@ def stream_in_threads(
     output: OutputSpec,
     threads: int,
     ahead: int,
+    token: CancelToken,
 ) -> Iterator[torch.Tensor]:
     """Frames in order, each [3, H, W] on the CPU. No packet is decoded twice.
 
@@ -43,6 +45,7 @@ def stream_in_threads(
         output: the pixel values wanted.
         threads: that decode.
         ahead: how many frames may be there or in the making.
+        token: cancels the reading of packets.
 
     Raises:
         UnsureError: see ``decode_in_threads``; or frames are shown in another order than they lie in the video. Those
@@ -53,7 +56,6 @@ def stream_in_threads(
     warn_of_hdr(index)
     geometry = full_geometry(index.stream)
     making: deque[tuple[torch.Tensor, Future[None], int]] = deque()
-    token = CancelToken()
     # A packet may be shown several times.
     packet_of = index.frame_packet[frames].astype(np.int64)
     first = np.flatnonzero(np.diff(packet_of, prepend=-1))
@@ -61,7 +63,7 @@ def stream_in_threads(
     due = zip(frames[first].tolist(), packet_of[first].tolist(), times, strict=True)
     try:
         for run in runs:
-            for packet, picture in decode_in_threads(index, _read_unchanged(source, index, run), threads):
+            for packet, picture in decode_in_threads(index, _read_unchanged(source, index, run, token), threads):
                 frame, expected, shown = next(due, (0, -1, 0))
                 if packet != expected:  # an edit list goes back
                     raise UnsureError
@@ -82,9 +84,17 @@ def stream_in_threads(
                 conversion.cancel()
 
 
-def _read_unchanged(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[PacketBytes]:
+def _read_unchanged(source: ByteSource, index: VideoIndex, run: Run, token: CancelToken) -> Iterator[PacketBytes]:
     """The packets of a run; see ``read_packets``. The last frames come only if the source has not changed."""
-    yield from read_packets(source, index, run)
+    packets: Iterator[PacketBytes] | None = None
+    while True:
+        # Not while the packet is used: the thread may do other work meanwhile.
+        with cancellable(token.raise_if_cancelled):
+            packets = packets or read_packets(source, index, run)
+            packet = next(packets, None)
+        if packet is None:
+            break
+        yield packet
     check_unchanged(source)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,7 @@ from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import WrongIndexError
-from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipsReport, reader_of_thread
 from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
 from videoloader.reading.decode_job import ClipSlots, DecodeJob, split_clips, whole_clip, whole_job
@@ -52,6 +53,7 @@ class VideoReader:
         self._opened: ByteSource | None = source
         self._device, self._decode = device, decode
         self._output, self._on_corrupt = output, on_corrupt
+        self._under_way: list[CancelToken] = []
 
     def _source(self) -> ByteSource:
         if self._opened is None:
@@ -59,8 +61,23 @@ class VideoReader:
         return self._opened
 
     def close(self) -> None:
-        """Let go of the source; reading is a ConfigurationError from now on."""
+        """Let go of the source; reading is a ConfigurationError from now on, also where it is under way."""
         self._opened = None
+        for token in list(self._under_way):
+            token.cancel()
+
+    @contextmanager
+    def _reading(self) -> Iterator[CancelToken]:
+        """The token of one read, which ``close`` cancels."""
+        token = CancelToken()
+        self._under_way.append(token)
+        try:
+            yield token
+        except ReadCancelled:
+            self._source()  # an error of ours where it was closed
+            raise
+        finally:
+            self._under_way.remove(token)
 
     def frames(self, numbers: npt.NDArray[np.int64]) -> torch.Tensor:
         """Frames as they are, [T, 3, H, W]; errors as of ``read``."""
@@ -80,8 +97,8 @@ class VideoReader:
         """
         rest = clips
         while rest and (jobs := list(split_clips(self.index, rest))):
-            with share_of_cores() as cores:
-                outcomes = self._do_jobs(jobs, output, cores)
+            with share_of_cores() as cores, self._reading() as token:
+                outcomes = self._do_jobs(jobs, output, cores, token)
             self._accept([each for each in outcomes if isinstance(each, ClipsReport)], clips)
             # Frames that some jobs made without what others have found at the same time are made again.
             made = zip(jobs, outcomes, strict=True)
@@ -90,13 +107,15 @@ class VideoReader:
         if clips:
             tell_of_corrupt(self.index.source, np.concatenate([clip.damaged for clip in clips]), self._on_corrupt)
 
-    def _do_jobs(self, jobs: Sequence[DecodeJob], output: OutputSpec, cores: int) -> list[ClipsReport | DecodeError]:
+    def _do_jobs(
+        self, jobs: Sequence[DecodeJob], output: OutputSpec, cores: int, token: CancelToken
+    ) -> list[ClipsReport | DecodeError]:
         # Twice as many as cores, since jobs are not of one length.
         decode = partial(self._decode_job, output, threads=min(-(-2 * cores // len(jobs)), cores))
         if len(jobs) == 1:
             # Handing it to another thread would only take time.
-            return [decode(jobs[0], CancelToken(), reader_of_thread(self._device), self._decode)]
-        workers, token = workers_of_device(self._device, self._decode), CancelToken()
+            return [decode(jobs[0], token, reader_of_thread(self._device), self._decode)]
+        workers = workers_of_device(self._device, self._decode)
         futures = [workers.submit(partial(decode, job, token), job.index, job.plan.packets) for job in jobs]
         try:
             return [_outcome(future) for future in futures]
@@ -153,10 +172,10 @@ class VideoReader:
         if in_order and suits_threads(self.index, *(runs := plan_frames(self.index, numbers).runs)):
             given = 0
             try:
-                with share_of_cores() as threads:
+                with share_of_cores() as threads, self._reading() as token:
                     ahead = min(max(2 * threads, least), most)
                     for frame in stream_in_threads(
-                        self._source(), self.index, numbers, runs, self._output, threads, ahead
+                        self._source(), self.index, numbers, runs, self._output, threads, ahead, token
                     ):
                         yield frame
                         given += 1
@@ -166,9 +185,10 @@ class VideoReader:
                 self.index, numbers = found.index, numbers[given:]
             except (UnsureError, UnsupportedError):
                 numbers = numbers[given:]
-        yield from self._stream_in_parts(numbers, most)
+        with self._reading() as token:
+            yield from self._stream_in_parts(numbers, most, token)
 
-    def _stream_in_parts(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
+    def _stream_in_parts(self, numbers: npt.NDArray[np.int64], most: int, token: CancelToken) -> Iterator[torch.Tensor]:
         """Frames in order, each part of them by a decoder of its own, from its keyframe on."""
         parts = _consecutive(split_at_keyframes(self.index, numbers), most // 2)
         if len(numbers) and numbers[0] > numbers[-1]:
@@ -177,7 +197,7 @@ class VideoReader:
         making: deque[tuple[DecodeJob, Future[ClipsReport]]] = deque()
         made: dict[int, torch.Tensor] = {}
         damaged: set[int] = set()
-        workers, token = workers_of_device(self._device, self._decode), CancelToken()
+        workers = workers_of_device(self._device, self._decode)
         try:
             for number in numbers.tolist():
                 while number not in made:

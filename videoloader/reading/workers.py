@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 
+from videoloader.convert import FilterGraphs, by_graphs
 from videoloader.decoding import INEXACT_CODECS, Decode, choose_engine, default_workers
 from videoloader.device import available_cores
-from videoloader.errors import ConfigurationError, check_integer
+from videoloader.errors import ConfigurationError, VideoLoaderError, check_integer
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
@@ -72,11 +73,13 @@ class DecodeWorkers:
         device: where frames are wanted.
         decode: which engines may decode; see ``choose_engine``.
         num_workers: threads that feed NVDEC, or decode where there is no NVDEC. Default: five for two NVDEC
-            engines, or one for each core. With 0 a job is done when it is submitted, by the thread that does.
+            engines, or one for each core, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). With 0 a
+            job is done when it is submitted, by the thread that does.
         cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
-            process may use, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). None beside 0 others.
-        num_processes: processes that decode on the CPU for these threads; see ``ReaderProcesses``. Default: one for
-            each of more than four threads where the device is the CPU, else none.
+            process may use, divided likewise. None beside 0 others.
+        num_processes: processes that decode on the CPU for these threads, or, where the device is a GPU, read image
+            files for its engines; see ``ReaderProcesses``. Default: one for each of more than four threads, and on a
+            GPU not more than there are cores.
 
     Attributes:
         num_workers, cpu_workers, num_processes: as they came out.
@@ -100,33 +103,49 @@ class DecodeWorkers:
         uses_nvdec = device.type == "cuda" and decode != "cpu"
         cores = available_cores()
         if num_workers is None:
-            num_workers = default_workers(device.index) if uses_nvdec else cores
+            num_workers = default_workers(device.index) if uses_nvdec else max(cores // _local_processes(), 1)
         if cpu_workers is None:
-            cpu_workers = cores // 2 // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+            cpu_workers = cores // 2 // _local_processes()
         check_integer("num_workers", num_workers, 0)
         check_integer("cpu_workers", cpu_workers, 0)
         self.num_workers = num_workers
         self.cpu_workers = cpu_workers if num_workers and uses_nvdec and decode == "auto" else 0
-        on_cpu = device.type == "cpu" and can_share() and bool(sys.executable)
+        possible = can_share() and bool(sys.executable)
         if num_processes is None:
-            num_processes = num_workers if on_cpu and num_workers > _MOST_THREADS_ALONE else 0
+            wanted = num_workers if device.type == "cpu" else min(cores // _local_processes(), num_workers)
+            num_processes = wanted if possible and wanted > _MOST_THREADS_ALONE else 0
         check_integer("num_processes", num_processes, 0)
-        if num_processes and not on_cpu:
-            raise ConfigurationError(
-                f"num_processes is {num_processes}, but processes decode for device 'cpu' and on Linux only: write 0"
-            )
+        if num_processes and not possible:
+            raise ConfigurationError(f"num_processes is {num_processes}, but processes decode on Linux only: write 0")
         self.num_processes = min(num_processes, num_workers)
+        # What a thread keeps on a GPU goes with it.
+        self._lent = num_workers > 0 and device.type == "cpu"
         self._start()
         after_fork(self._start)
 
-    def _reader(self) -> Reader:
-        """The calling thread's."""
-        local = reader_of_thread(self._device)
+    @contextmanager
+    def _reader(self) -> Iterator[Reader]:
+        """One for the calling thread. A lent thread takes one of ours, whose decoders end with this object."""
+        if not self._lent:
+            yield self._with_processes(reader_of_thread(self._device))
+            return
+        try:
+            kept = self._readers.pop()
+        except IndexError:
+            kept = ClipReader(self._device), FilterGraphs()
+        try:
+            with by_graphs(kept[1]):
+                yield self._with_processes(kept[0])
+        finally:
+            self._readers.append(kept)
+
+    def _with_processes(self, local: ClipReader) -> Reader:
         return local if self._processes is None else ProcessReader(local, self._processes)
 
     def _start(self) -> None:
+        self._readers: list[tuple[ClipReader, FilterGraphs]] = []
         self._processes = ReaderProcesses(self.num_processes) if self.num_processes else None
-        self._main = executor_of(self.num_workers, "videoloader-decode")
+        self._main = executor_of(self.num_workers, "videoloader-decode", lent=self._lent)
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
         self._lock = threading.Lock()
         # Threads that may work on ``_waiting``, and do; threads that help. Each ends when it finds nothing to do.
@@ -136,28 +155,36 @@ class DecodeWorkers:
         self._waiting_for_cpu: deque[_Job[Any]] = deque()
         self._nvdec_seconds, self._cpu_seconds = _Times(), _Times()
 
-    def submit(self, make: Callable[[Reader, Decode], T], index: VideoIndex, packets: int) -> Future[T]:
+    def submit(
+        self, make: Callable[[Reader, Decode], T], index: VideoIndex, packets: int, *, in_process: bool = False
+    ) -> Future[T]:
         """Have a job done.
 
         Args:
             make: called with a thread's reader and the engine to use.
             index: of the video to decode.
             packets: that will be decoded, about.
+            in_process: whether a process does most of it, where there are processes.
         """
         if not self.num_workers:
-            return self._main.submit(lambda: make(self._reader(), self._decode))
+            return self._main.submit(self._make_now, make)
         pixels = index.stream.width * index.stream.height
         # Only "auto" leaves a choice. That NVDEC cannot decode a video is the error of the job, not of its caller.
         engine = choose_engine(index, self._device, self._decode) if self._decode == "auto" else self._decode
         for_cpu = self._beside is not None and engine == "cpu"
         # Small images are mostly Python's work, and two threads hand its lock to and fro with each call that lets go.
-        threads = 1 + pixels // _JPEG_PIXELS if engine == "jpeg" else self.num_workers
+        alone = engine == "jpeg" and not (in_process and self.num_processes)
+        threads = 1 + pixels // _JPEG_PIXELS if alone else self.num_workers
         job = _Job(make, (index.stream.codec, pixels.bit_length()), packets, threads)
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
         self._start_work()
         self._call_help()
         return job.future
+
+    def _make_now(self, make: Callable[[Reader, Decode], T]) -> T:
+        with self._reader() as reader:
+            return make(reader, self._decode)
 
     def _start_work(self) -> None:
         """Let as many threads work as may and have something to do. To wake one that has not costs as much as a job."""
@@ -210,22 +237,25 @@ class DecodeWorkers:
             time.sleep(_FOR_OTHERS)
 
     def close(self) -> None:
-        """End the threads, once their work is done, and the processes."""
+        """End the threads' work, once what was begun is done, their decoders, and the processes."""
         for each in (self._main, self._beside):
             if each is not None:
                 each.shutdown()
+        self._readers.clear()
         if self._processes is not None:
             self._processes.close()
 
     def _work(self) -> None:
-        while (job := self._take()) is not None:
-            with suppress(RuntimeError):  # at the interpreter's end this thread does what is left
-                self._start_work()  # more may take the next one
-            start = time.perf_counter()
-            job.run(self._reader(), self._decode)
-            self._nvdec_seconds.add(job, time.perf_counter() - start)
-            del job  # see _Job.run
-            self._call_help()
+        with self._reader() as reader:
+            while (job := self._take()) is not None:
+                # At the interpreter's end, or where no more threads can be started, this one does what is left.
+                with suppress(RuntimeError, VideoLoaderError):
+                    self._start_work()  # more may take the next one
+                start = time.perf_counter()
+                job.run(reader, self._decode)
+                self._nvdec_seconds.add(job, time.perf_counter() - start)
+                del job  # see _Job.run
+                self._call_help()
 
     def _take(self) -> _Job[Any] | None:
         """The oldest job; None ends the thread: there is none, or the others are enough."""
@@ -241,11 +271,12 @@ class DecodeWorkers:
         return min(self._allowed, queue[0].threads) if queue else 0
 
     def _help(self) -> None:
-        while (job := self._take_for_cpu()) is not None:
-            start = time.perf_counter()
-            job.run(self._reader(), "cpu")
-            self._cpu_seconds.add(job, time.perf_counter() - start)
-            del job  # see _Job.run
+        with self._reader() as reader:
+            while (job := self._take_for_cpu()) is not None:
+                start = time.perf_counter()
+                job.run(reader, "cpu")
+                self._cpu_seconds.add(job, time.perf_counter() - start)
+                del job  # see _Job.run
 
     def _take_for_cpu(self) -> _Job[Any] | None:
         with self._lock:
@@ -274,6 +305,11 @@ class DecodeWorkers:
         return on_cpu < before / self.num_workers + on_nvdec
 
 
+def _local_processes() -> int:
+    """How many processes of a training run share this machine, as torchrun and others tell."""
+    return max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
+
+
 class _Times:
     """Seconds a packet that each kind of job takes, as a running mean.
 
@@ -298,6 +334,8 @@ class _Times:
 # One entry for each read under way.
 _reads: list[object] = []
 after_fork(_reads.clear)
+# PyTorch waits for ever for threads that a process had before it was forked, unless there is to be one only.
+after_fork(partial(torch.set_num_threads, 1))
 
 
 @contextmanager

@@ -137,8 +137,8 @@ def augmentation(
         ConfigurationError: magnitudes that are not two finite numbers, a sign without magnitudes, or a negative or
             broken number of draws.
 
-    Example:
-        Cutout (DeVries and Taylor, arXiv 1708.04552): a gray square somewhere, its side a share of the shorter edge::
+    Examples:
+        Cutout (DeVries and Taylor, arXiv 1708.04552): a gray square somewhere, its side a share of the shorter edge:
 
             >>> @augmentation(magnitudes=(0, 0.5), draws=2)
             ... def cutout(frames, params):

@@ -137,11 +137,9 @@ class RandAugment(_Automatic):
     Raises:
         ConfigurationError: a number outside its range, no such operation or interpolation, or no such colour.
 
-    Example:
-        ::
-
-            >>> transforms = [RandomResizedCrop(224), RandomHorizontalFlip(), RandAugment(n=2, m=9), Normalize()]
-            >>> transforms = [RandAugment(operations={"rotate": (-10, 10), "posterize": (8, 6), "equalize": None})]
+    Examples:
+        >>> transforms = [RandomResizedCrop(224), RandomHorizontalFlip(), RandAugment(n=2, m=9), Normalize()]
+        >>> transforms = [RandAugment(operations={"rotate": (-10, 10), "posterize": (8, 6), "equalize": None})]
     """
 
     n: int = field(default=2, metadata=checked(check_integer, 0))
@@ -184,10 +182,8 @@ class TrivialAugmentWide(_Automatic):
     Raises:
         ConfigurationError: a number outside its range, no such operation or interpolation, or no such colour.
 
-    Example:
-        ::
-
-            >>> transforms = [RandomResizedCrop(224), TrivialAugmentWide(), Normalize()]
+    Examples:
+        >>> transforms = [RandomResizedCrop(224), TrivialAugmentWide(), Normalize()]
     """
 
     _: KW_ONLY
@@ -227,11 +223,9 @@ class AutoAugment(_Automatic):
         ConfigurationError: no such policy, operation or interpolation, or no such colour; a sub-policy that is not as
             said.
 
-    Example:
-        ::
-
-            >>> transforms = [RandomResizedCrop(224), AutoAugment("image_net"), Normalize()]
-            >>> transforms = [AutoAugment([[("rotate", 0.7, 4), ("equalize", 0.5, None)], [("invert", 0.2, None)]])]
+    Examples:
+        >>> transforms = [RandomResizedCrop(224), AutoAugment("image_net"), Normalize()]
+        >>> transforms = [AutoAugment([[("rotate", 0.7, 4), ("equalize", 0.5, None)], [("invert", 0.2, None)]])]
     """
 
     policy: PolicyName | OwnPolicy = "image_net"

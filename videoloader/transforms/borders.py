@@ -70,8 +70,8 @@ class Letterbox(Sized, _Surrounding):
     Raises:
         ConfigurationError: a size below one, or no such mode, colour, position or interpolation.
 
-    Example:
-        Frames of 360×640 in a square of 320, 70 rows above and below are filled::
+    Examples:
+        Frames of 360×640 in a square of 320, 70 rows above and below are filled:
 
             >>> loader = VideoLoader(data, mode, batch_size=8, transforms=[Letterbox(320)])
             >>> batch = next(iter(loader))
@@ -114,8 +114,8 @@ class Pad(Sized, _Surrounding):
         ConfigurationError: a size below one, or no such mode, colour or position; when used, frames larger than the
             size.
 
-    Example:
-        Frames whose longer edge is at most 640, as they are::
+    Examples:
+        Frames whose longer edge is at most 640, as they are:
 
             >>> transforms = [Pad(640, mode="edge")]
     """
@@ -137,8 +137,8 @@ class PadToMultiple(_Surrounding):
     Raises:
         ConfigurationError: a multiple below one, or no such mode, colour or position.
 
-    Example:
-        Frames of 360×640 become 384×640::
+    Examples:
+        Frames of 360×640 become 384×640:
 
             >>> transforms = [PadToMultiple(32, mode="reflect_101")]
     """

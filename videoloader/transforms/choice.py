@@ -52,10 +52,8 @@ class RandomApply(_Drawn):
     Raises:
         ConfigurationError: ``p`` outside [0, 1], or something that is no transform of pixels.
 
-    Example:
-        ::
-
-            >>> transforms = [RandomApply([Brightness((0.6, 1.4)), Saturation((0.6, 1.4))], p=0.8)]
+    Examples:
+        >>> transforms = [RandomApply([Brightness((0.6, 1.4)), Saturation((0.6, 1.4))], p=0.8)]
     """
 
     transforms: Steps
@@ -88,8 +86,8 @@ class RandomChoice(_Drawn):
         ConfigurationError: nothing to choose from, weights that are not one finite number of at least 0 for each or are
             all 0, or something that is no transform of pixels.
 
-    Example:
-        A quarter of the clips is inverted, another one gray, the others are left alone::
+    Examples:
+        A quarter of the clips is inverted, another one gray, the others are left alone:
 
             >>> transforms = [RandomChoice([Invert(), Grayscale(), []], p=[1, 1, 2])]
     """
@@ -136,10 +134,8 @@ class RandomOrder(_Drawn):
     Raises:
         ConfigurationError: no transforms, or something that is no transform of pixels.
 
-    Example:
-        ::
-
-            >>> transforms = [RandomOrder([Posterize((4, 8)), Solarize((128, 256)), Invert()])]
+    Examples:
+        >>> transforms = [RandomOrder([Posterize((4, 8)), Solarize((128, 256)), Invert()])]
     """
 
     transforms: Sequence[Steps]
@@ -179,11 +175,9 @@ class When(_Drawn):
         ConfigurationError: the predicate cannot be called, or something is no transform of pixels; later, the
             predicate gives a text that says no (``"0"``), which Python takes for True.
 
-    Example:
-        ::
-
-            >>> dark = lambda clip: clip.columns["night"] == "1"
-            >>> transforms = [When(dark, Gamma(0.6), otherwise=Contrast((0.8, 1.2)))]
+    Examples:
+        >>> dark = lambda clip: clip.columns["night"] == "1"
+        >>> transforms = [When(dark, Gamma(0.6), otherwise=Contrast((0.8, 1.2)))]
     """
 
     predicate: Callable[[ClipInfo], bool]

@@ -40,8 +40,8 @@ class Brightness(ByFactor):
     Raises:
         ConfigurationError: a factor below 0.
 
-    Example:
-        Clips by up to a fifth darker or brighter, and clips that get darker or brighter as they go on::
+    Examples:
+        Clips by up to a fifth darker or brighter, and clips that get darker or brighter as they go on:
 
             >>> from videoloader.transforms import Linear
             >>> transforms = [Brightness((0.8, 1.2))]
@@ -64,10 +64,8 @@ class Contrast(ByFactor):
     Raises:
         ConfigurationError: a factor below 0.
 
-    Example:
-        ::
-
-            >>> transforms = [Contrast((0.5, 1.5))]
+    Examples:
+        >>> transforms = [Contrast((0.5, 1.5))]
     """
 
     _: KW_ONLY
@@ -88,10 +86,8 @@ class Saturation(ByFactor):
     Raises:
         ConfigurationError: a factor below 0.
 
-    Example:
-        ::
-
-            >>> transforms = [Saturation((0.5, 1.5))]
+    Examples:
+        >>> transforms = [Saturation((0.5, 1.5))]
     """
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
@@ -109,10 +105,8 @@ class Hue(PixelTransform):
     Raises:
         ConfigurationError: turns outside [−0.5, 0.5].
 
-    Example:
-        ::
-
-            >>> transforms = [Hue((-0.1, 0.1))]
+    Examples:
+        >>> transforms = [Hue((-0.1, 0.1))]
     """
 
     turns: Range = field(metadata=checked(check_range, -0.5, 0.5))
@@ -138,8 +132,8 @@ class ColorJitter(PixelTransform):
     Raises:
         ConfigurationError: a number, a range or a curve outside these bounds.
 
-    Example:
-        The colours of SimCLR, for four clips of five (Chen et al., arXiv 2002.05709)::
+    Examples:
+        The colours of SimCLR, for four clips of five (Chen et al., arXiv 2002.05709):
 
             >>> transforms = [RandomApply(ColorJitter(0.8, 0.8, 0.8, 0.2), p=0.8), RandomGrayscale(0.2)]
     """
@@ -179,10 +173,8 @@ class ColorJitter(PixelTransform):
 class Grayscale(PixelTransform):
     """Show the gray of ITU-R BT.601 in all three channels.
 
-    Example:
-        ::
-
-            >>> transforms = [Grayscale()]
+    Examples:
+        >>> transforms = [Grayscale()]
     """
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
@@ -197,10 +189,8 @@ class RandomGrayscale(PixelTransform):
     Raises:
         ConfigurationError: ``p`` outside [0, 1].
 
-    Example:
-        ::
-
-            >>> transforms = [RandomGrayscale(0.2)]
+    Examples:
+        >>> transforms = [RandomGrayscale(0.2)]
     """
 
     p: float = field(default=0.1, metadata=checked(check_probability))

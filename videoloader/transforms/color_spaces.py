@@ -44,8 +44,8 @@ class ConvertColor(PixelTransform):
     Raises:
         ConfigurationError: there is no such space.
 
-    Example:
-        A model that was trained on OpenCV's frames::
+    Examples:
+        A model that was trained on OpenCV's frames:
 
             >>> transforms = [ConvertColor("rgb", "bgr")]
     """

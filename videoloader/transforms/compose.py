@@ -34,7 +34,7 @@ class Compose:
     Raises:
         ConfigurationError: the transforms cannot go together.
 
-    Example:
+    Examples:
         >>> augment = Compose([RandomResizedCrop(112), RandAugment(), Normalize()], dtype=torch.float16)
         >>> clip = torch.zeros(4, 3, 240, 320, dtype=torch.uint8)
         >>> augment(clip).shape

@@ -70,7 +70,7 @@ class JpegCompression(PixelTransform):
     Raises:
         ConfigurationError: a quality outside [1, 100], or no such chroma.
 
-    Example:
+    Examples:
         >>> transforms = [JpegCompression((30, 90))]
     """
 

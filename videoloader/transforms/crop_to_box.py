@@ -48,7 +48,7 @@ class CropToBox(GeometryStep):
             used, a row without a box, with one that is empty or wholly outside of the picture, or one of shares without
             ``relative``. It names row and file.
 
-    Example:
+    Examples:
         >>> entry = VideoEntry("a.mp4", columns={"box": [40, 10, 200, 160]})
         >>> transforms = [CropToBox(margin=0.1, square=True), Resize((112, 112)), Normalize()]
         >>> loader = VideoLoader(VideoDataset([entry]), [0, 1], batch_size=1, transforms=transforms)

@@ -55,7 +55,7 @@ class RandomCrop(Sized, GeometryStep):
         ConfigurationError: a size below one, ``padding`` below zero or not below the size, no such mode or colour; when
             used without ``pad_if_needed``, frames smaller than the size.
 
-    Example:
+    Examples:
         >>> transforms = [Resize(36), RandomCrop(32, padding=4)]
     """
 

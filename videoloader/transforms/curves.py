@@ -77,8 +77,8 @@ class Linear(_Between):
     Raises:
         ConfigurationError: ``low`` above ``high``, or not finite.
 
-    Example:
-        A clip that gets brighter or darker as it goes on::
+    Examples:
+        A clip that gets brighter or darker as it goes on:
 
             >>> transforms = [Brightness(Linear(0.6, 1.4))]
     """
@@ -98,8 +98,8 @@ class RandomWalk(_Between):
     Raises:
         ConfigurationError: ``low`` above ``high``, a negative ``step``, or one that is not finite.
 
-    Example:
-        A camera that shakes by up to three degrees, one at most from frame to frame::
+    Examples:
+        A camera that shakes by up to three degrees, one at most from frame to frame:
 
             >>> transforms = [Rotate(RandomWalk(-3, 3, step=1))]
     """

@@ -38,8 +38,8 @@ class RandomErasing(PixelTransform):
     Raises:
         ConfigurationError: an argument out of its range.
 
-    Example:
-        As video transformers are fine-tuned (it stands before Normalize here)::
+    Examples:
+        As video transformers are fine-tuned (it stands before Normalize here):
 
             >>> transforms = [RandomErasing(p=0.25, scale=(0.02, 1 / 3), value="random")]
     """
@@ -148,8 +148,8 @@ class GridMask(PixelTransform):
     Raises:
         ConfigurationError: an argument out of its range.
 
-    Example:
-        The paper's setting for 224×224::
+    Examples:
+        The paper's setting for 224×224:
 
             >>> transforms = [GridMask(d=(96, 224), ratio=0.6, angle=(0, 360))]
     """

@@ -32,8 +32,8 @@ class GaussianBlur(PixelTransform):
     Raises:
         ConfigurationError: a kernel size or sigma out of its range.
 
-    Example:
-        As SimCLR does it for 224×224, with probability a half::
+    Examples:
+        As SimCLR does it for 224×224, with probability a half:
 
             >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]
     """

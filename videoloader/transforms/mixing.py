@@ -42,8 +42,8 @@ class Mixing(Transform):
     Attributes:
         num_classes: K, classes that labels may name.
 
-    Example:
-        One of one's own, in full::
+    Examples:
+        One of one's own, in full:
 
             class Half(vl.Mixing):
                 num_classes = 400
@@ -119,7 +119,7 @@ class MixUp(_WithNext):
     Raises:
         ConfigurationError: an argument out of its range.
 
-    Example:
+    Examples:
         >>> mixup = MixUp(alpha=0.8, num_classes=400)
         >>> frames, labels = torch.rand(2, 16, 3, 8, 8), np.array([3, 257])
         >>> frames, soft = mixup.mix(frames, labels, "TCHW", np.random.default_rng(0))
@@ -191,7 +191,7 @@ class MixChoice(Mixing):
         ConfigurationError: there is nothing to choose from, the number of weights is another, one is negative or all
             are 0, or the choices differ in their number of classes.
 
-    Example:
+    Examples:
         >>> mixing = MixChoice([MixUp(0.8, num_classes=400), CutMix(1.0, num_classes=400)])
     """
 

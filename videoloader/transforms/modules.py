@@ -60,7 +60,7 @@ class Module(PixelTransform):
         ConfigurationError: the module cannot be called, or there is no such view or kind of values; when used, frames
             come out in another shape, type or scale.
 
-    Example:
+    Examples:
         >>> transforms = [Module(denoiser, values="float"), Normalize()]
     """
 
@@ -212,7 +212,7 @@ class PythonFunction(PixelTransform):
         ConfigurationError: the function cannot be called so, or there is no such ``per``; when used, it gives another
             shape or type.
 
-    Example:
+    Examples:
         >>> def flip_some_frames(frames, rng):
         ...     chosen = rng.random(len(frames)) < 0.5
         ...     frames[chosen] = frames[chosen, ..., ::-1]

@@ -33,7 +33,7 @@ class GaussianNoise(PixelTransform):
     Raises:
         ConfigurationError: a standard deviation below 0, or a mean or deviation that is not finite.
 
-    Example:
+    Examples:
         >>> transforms = [GaussianNoise(std=(0, 25))]
     """
 
@@ -78,7 +78,7 @@ class SaltAndPepper(PixelTransform):
     Raises:
         ConfigurationError: an amount or share outside [0, 1].
 
-    Example:
+    Examples:
         >>> transforms = [SaltAndPepper((0, 0.1))]
     """
 

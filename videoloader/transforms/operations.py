@@ -247,8 +247,8 @@ def checked(check: Callable[..., object], *bounds: object) -> dict[str, Any]:
 class PixelTransform(Transform):
     """A transform of pixels. It holds no state: all that it draws is in the operations.
 
-    Example:
-        One of one's own, in full::
+    Examples:
+        One of one's own, in full:
 
             class Fade(vl.PixelTransform):
                 def draw(self, rng, clip):

@@ -31,8 +31,8 @@ class Resize(GeometryStep):
         ConfigurationError: a size below one, a ``max_size`` that is not larger than ``size`` or is beside a (height,
             width), or another interpolation.
 
-    Example:
-        Shorter edge 256 but never wider than 454; longer edge 320::
+    Examples:
+        Shorter edge 256 but never wider than 454; longer edge 320:
 
             >>> transforms = [Resize(256, max_size=454)]
             >>> transforms = [Resize(None, max_size=320)]

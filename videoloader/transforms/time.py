@@ -25,8 +25,8 @@ Positions = npt.NDArray[np.int64]
 class TimeTransform(Transform):
     """A transform of positions. It holds no state.
 
-    Example:
-        One of one's own, in full::
+    Examples:
+        One of one's own, in full:
 
             class LastFirst(vl.TimeTransform):
                 def positions(self, rng, length):
@@ -57,7 +57,7 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
     Returns:
         int64[length], indices into these T frames, in any order, with repeats.
 
-    Example:
+    Examples:
         >>> rng = np.random.default_rng(0)
         >>> apply_to_positions([SpeedChange(2), Reverse(p=1)], rng, 5)
         array([4, 4, 4, 2, 0])
@@ -146,7 +146,7 @@ class DropFrames(_SomeFrames):
     Raises:
         ConfigurationError: both or neither of them is given, or it is out of range.
 
-    Example:
+    Examples:
         >>> DropFrames(count=2).positions(np.random.default_rng(1), 6)
         array([0, 0, 2, 3, 4, 4])
     """
@@ -170,7 +170,7 @@ class RepeatFrames(_SomeFrames):
     Raises:
         ConfigurationError: both or neither of them is given, or it is out of range.
 
-    Example:
+    Examples:
         >>> RepeatFrames(count=2).positions(np.random.default_rng(1), 6)
         array([0, 0, 1, 2, 3, 3])
     """
@@ -216,7 +216,7 @@ class SpeedChange(TimeTransform):
     Raises:
         ConfigurationError: a factor of 0 or below or not finite, an empty range, or no such mode.
 
-    Example:
+    Examples:
         >>> SpeedChange(1.5, beyond="reflect_101").positions(np.random.default_rng(0), 6)
         array([0, 2, 3, 5, 4, 2])
     """

@@ -28,10 +28,8 @@ class Gamma(PixelTransform):
     Raises:
         ConfigurationError: a gamma or a gain below 0.
 
-    Example:
-        ::
-
-            >>> transforms = [Gamma((0.7, 1.5))]
+    Examples:
+        >>> transforms = [Gamma((0.7, 1.5))]
     """
 
     gamma: Range = field(metadata=checked(check_range, 0))
@@ -47,10 +45,8 @@ class Gamma(PixelTransform):
 class Invert(PixelTransform):
     """Show the negative: 255 − value.
 
-    Example:
-        ::
-
-            >>> transforms = [RandomApply(Invert(), p=0.1)]
+    Examples:
+        >>> transforms = [RandomApply(Invert(), p=0.1)]
     """
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
@@ -69,10 +65,8 @@ class Posterize(PixelTransform):
     Raises:
         ConfigurationError: bits outside [0, 8].
 
-    Example:
-        ::
-
-            >>> transforms = [Posterize((4, 8))]
+    Examples:
+        >>> transforms = [Posterize((4, 8))]
     """
 
     bits: Range = field(metadata=checked(check_range, 0, 8))
@@ -98,10 +92,8 @@ class Solarize(PixelTransform):
     Raises:
         ConfigurationError: a threshold outside [0, 256].
 
-    Example:
-        ::
-
-            >>> transforms = [RandomApply(Solarize(128), p=0.2)]
+    Examples:
+        >>> transforms = [RandomApply(Solarize(128), p=0.2)]
     """
 
     threshold: Range = field(default=128, metadata=checked(check_pixel_range, 0, 256))
@@ -122,10 +114,8 @@ class SolarizeAdd(PixelTransform):
     Raises:
         ConfigurationError: an addend or a threshold outside its bounds.
 
-    Example:
-        ::
-
-            >>> transforms = [SolarizeAdd((0, 110))]
+    Examples:
+        >>> transforms = [SolarizeAdd((0, 110))]
     """
 
     addend: Range = field(metadata=checked(check_pixel_range, -255, 255))
@@ -146,10 +136,8 @@ class AutoContrast(PixelTransform):
     Args:
         per_frame: whether each frame is stretched by its own values, which may flicker. Default: False.
 
-    Example:
-        ::
-
-            >>> transforms = [AutoContrast()]
+    Examples:
+        >>> transforms = [AutoContrast()]
     """
 
     _: KW_ONLY
@@ -167,10 +155,8 @@ class Equalize(PixelTransform):
     Args:
         per_frame: whether each frame has its own histogram, which may flicker. Default: False.
 
-    Example:
-        ::
-
-            >>> transforms = [Equalize()]
+    Examples:
+        >>> transforms = [Equalize()]
     """
 
     _: KW_ONLY
@@ -191,10 +177,8 @@ class Sharpness(ByFactor):
     Raises:
         ConfigurationError: a factor below 0.
 
-    Example:
-        ::
-
-            >>> transforms = [Sharpness((0.5, 2))]
+    Examples:
+        >>> transforms = [Sharpness((0.5, 2))]
     """
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:

@@ -24,8 +24,8 @@ class ThreeCrop(Sized, ViewStep):
     Raises:
         ConfigurationError: a size below one; when used, frames smaller than it.
 
-    Example:
-        The spatial views of a usual test of action recognition::
+    Examples:
+        The spatial views of a usual test of action recognition:
 
             >>> transforms = [Resize(256), ThreeCrop(256), Normalize()]
     """

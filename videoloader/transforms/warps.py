@@ -40,7 +40,7 @@ class Rotate(WarpStep):
     Raises:
         ConfigurationError: degrees, center or fill that are none, or another interpolation.
 
-    Example:
+    Examples:
         >>> transforms = [RandomResizedCrop(224), Rotate((-10, 10)), Normalize()]
     """
 
@@ -85,7 +85,7 @@ class Affine(WarpStep):
         ConfigurationError: shares outside [0, 1], or curves outside [-1, 1]; a scale that is not positive, shears
             outside [-89, 89], degrees, center or fill that are none, or another interpolation.
 
-    Example:
+    Examples:
         >>> transforms = [Affine((-15, 15), translate=(0.1, 0.1), scale=(0.8, 1.2), shear=(-5, 5))]
     """
 
@@ -135,7 +135,7 @@ class Perspective(WarpStep):
     Raises:
         ConfigurationError: ``distortion_scale`` or ``p`` outside [0, 1], a fill that is none, or another interpolation.
 
-    Example:
+    Examples:
         >>> transforms = [Perspective(0.3, p=1)]
     """
 

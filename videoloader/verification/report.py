@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from videoloader.errors import printable
+
 # Ranges of frames that are printed one by one.
 _LISTED = 8
 
@@ -86,7 +88,7 @@ class FileReport:
             lines.append(f"  damaged: frames {told_ranges(self.damaged)}")
         if self.false_keyframes:
             lines.append(f"  {len(self.false_keyframes)} packets are no keyframes, although the container says so")
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def verify(
         ConfigurationError: there are no videos, a number is not positive, or there is no such device.
         SourceError: the folder cannot be read.
 
-    Example:
+    Examples:
         >>> print(verify("clip.mp4"))
         clip.mp4: ok: 300 frames, 12 keyframes, h264 in mp4
     """

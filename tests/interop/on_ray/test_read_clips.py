@@ -90,7 +90,7 @@ def assert_same(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> None
                 assert one[name] == value, name
 
 
-@pytest.mark.parametrize(("dtype", "layout"), [("uint8", "THWC"), ("float16", "TCHW"), ("float32", "CTHW")])
+@pytest.mark.parametrize(("dtype", "layout"), [("uint8", "THWC"), ("float16", "CTHW")])
 def test_rows_are_what_the_loader_makes(data: VideoDataset, dtype: str, layout: Any) -> None:
     transforms = CROP if dtype != "uint8" else CROP[:2]
     there = made_on_cluster(data, MODE, transforms=transforms, dtype=dtype, layout=layout, seed=5, epoch=2)
@@ -112,13 +112,12 @@ def test_rows_tell_inputs_and_targets(data: VideoDataset) -> None:
     assert "target_times" in made_on_cluster(taken, UniformFrames(1))[0]
 
 
-@pytest.mark.parametrize("batch_size", [1, 3])
-def test_clips_of_many_lengths_and_sizes(data: VideoDataset, tmp_path: Path, batch_size: int) -> None:
+def test_clips_of_many_lengths_and_sizes(data: VideoDataset, tmp_path: Path) -> None:
     Image.new("RGB", (31, 17), "teal").save(tmp_path / "teal.png")
     parts = [VideoEntry(entry.path, stop=10 * row) for row, entry in enumerate(list(data)[:2], 1)]
     data = VideoDataset([*parts, VideoEntry(str(tmp_path / "teal.png"))])
     mode = WholeVideo(stride=5)
-    there = made_on_cluster(data, mode, batch_size=batch_size)
+    there = made_on_cluster(data, mode, batch_size=2)
     assert [len(row["frames"]) for row in there] == [2, 4, 1]
     assert len({row["frames"].shape[1:] for row in there}) > 1
     assert_same(there, made_here(data, mode, 0))

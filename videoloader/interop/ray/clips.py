@@ -102,7 +102,7 @@ def read_clips(
             what comes up later as a ``ray.exceptions.RayTaskError`` of the same class, or, where an actor cannot even
             begin (its GPU cannot be used), as a ``ray.exceptions.ActorDiedError``.
 
-    Example:
+    Examples:
         >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])
         >>> embedded = clips.map_batches(
         ...     Embed, batch_size=16, compute=ray.data.ActorPoolStrategy(size=2), num_gpus=1

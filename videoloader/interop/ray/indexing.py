@@ -10,6 +10,7 @@ import ray
 
 from videoloader.errors import check_positive_or_none
 from videoloader.indexing.store.building import BuildReport, StoreBuild
+from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.tasks import Answer, Task, answer_task
 
 # Chunks under way for each core: one being indexed, one to go on with while its answer travels.
@@ -25,6 +26,7 @@ def build_index(
     progress: Callable[[int, int], object] = lambda done, total: None,
     retry: bool = False,
     prune: bool = False,
+    fingerprint: FingerprintKind | None = None,
 ) -> BuildReport:
     """``build_store`` on a Ray cluster: incremental and resumable like it, with the same report.
 
@@ -34,7 +36,8 @@ def build_index(
     on after what was done.
 
     Args:
-        paths, store, root, progress, retry, prune: as for ``build_store``. The store is written by the driver only.
+        paths, store, root, progress, retry, prune, fingerprint: as for ``build_store``. The store is written by the
+            driver only.
         max_in_flight: chunks of 32 videos handed out and not yet answered. Default: two for each core of the cluster.
 
     Raises:
@@ -42,7 +45,7 @@ def build_index(
         IndexingError: there is another kind of file at its path.
         ConfigurationError: ``max_in_flight`` is not positive.
 
-    Example:
+    Examples:
         >>> ray.init("auto")
         >>> report = build_index(paths, "train.db")
     """
@@ -51,7 +54,7 @@ def build_index(
         ray.init()
     resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
     in_flight = max_in_flight or _CHUNKS_A_CORE * max(int(resources.get("CPU", 1)), 1)
-    with StoreBuild(paths, store, root=root, progress=progress, retry=retry) as build:
+    with StoreBuild(paths, store, root=root, progress=progress, retry=retry, fingerprint=fingerprint) as build:
         for answers in _answer_on_cluster(build.chunks(), in_flight):
             build.add(answers)
         return build.finish(prune=prune)

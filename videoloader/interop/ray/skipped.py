@@ -29,7 +29,7 @@ class SkippedClips:
 
     It lies in the memory of an actor, which lives as long as this object or a data set that was made with it.
 
-    Example:
+    Examples:
         >>> skipped = SkippedClips()
         >>> read_clips(data, mode, on_error="skip", skipped=skipped).write_parquet("clips")
         >>> for path, error in skipped.entries():

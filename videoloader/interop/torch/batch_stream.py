@@ -38,7 +38,7 @@ class BatchStream(IterableDataset[Batch]):
     Raises:
         ConfigurationError: only one of ``shard_id`` and ``num_shards`` is given.
 
-    Example:
+    Examples:
         >>> from functools import partial
         >>> from torchdata.stateful_dataloader import StatefulDataLoader
         >>> make = partial(VideoLoader, data, RandomWindow(16), batch_size=8, num_workers=1)

@@ -62,7 +62,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         ConfigurationError: an argument has no such value, or the data set gives no clips.
         VideoLoaderError: a video cannot be indexed.
 
-    Example:
+    Examples:
         >>> clips = ClipDataset(data, RandomWindow(16, stride=4), transforms=[RandomResizedCrop(224)])
         >>> loader = DataLoader(clips, batch_size=8, shuffle=True, num_workers=8, collate_fn=stack_clips)
         >>> for epoch in range(2):

@@ -47,7 +47,7 @@ class ClipRequest:
     Raises:
         ConfigurationError: an argument makes no sense.
 
-    Example:
+    Examples:
         >>> class Captioned(torch.utils.data.Dataset):
         ...     def __getitem__(self, row):
         ...         path, caption = self.rows[row]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any, NamedTuple, NoReturn, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 
@@ -17,6 +17,7 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
+from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import RaiseOrSkip, plan_transforms, tell_of_unused
 from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.batching.rows import Collate
@@ -35,7 +36,6 @@ from videoloader.errors import (
     check_choice,
     check_integer,
     check_positive_or_none,
-    no_copy,
 )
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
@@ -98,7 +98,7 @@ class _Pending(NamedTuple):
 
 
 @tells_of_arguments
-class DecodingLoader:
+class DecodingLoader(OneLoop):
     """Goes through a torch DataLoader and puts frames in the place of every ``ClipRequest`` of its batches.
 
     The DataLoader keeps its worker processes for the data set's own logic; they send requests of some hundred bytes.
@@ -140,7 +140,7 @@ class DecodingLoader:
     Raises:
         ConfigurationError: an argument has no such value.
 
-    Example:
+    Examples:
         >>> loader = DecodingLoader(
         ...     DataLoader(captioned, batch_size=8, shuffle=True, num_workers=4),
         ...     device="cuda", transforms=[RandomResizedCrop(224), Normalize()], dtype="float16",
@@ -202,7 +202,7 @@ class DecodingLoader:
             cpu_workers=cpu_workers,
             num_processes=num_processes,
         )
-        self._maker = BatchMaker(
+        maker = BatchMaker(
             self._workers,
             plan,
             layout,
@@ -211,12 +211,12 @@ class DecodingLoader:
             on_error="raise",
             on_corrupt="keep" if on_corrupt == "keep" else "raise",
         )
+        super().__init__(maker)
         self._prefetch = prefetch if self._workers.num_workers else 0
         indexes = VideoIndexes(index, available_cores() if self._workers.num_workers else 0)
         self._planner = RequestPlanner(indexes, plan, seed, shard)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
-        self._token = CancelToken()
         self._account = LoaderAccount(expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable
 
@@ -226,9 +226,6 @@ class DecodingLoader:
     def __len__(self) -> int:
         """Batches of an epoch: the torch loader's."""
         return len(self._loader)  # type: ignore[arg-type]
-
-    def __reduce__(self) -> NoReturn:
-        raise no_copy(self)
 
     @property
     def sampler(self) -> Any:
@@ -293,12 +290,12 @@ class DecodingLoader:
         Raises:
             VideoLoaderError: a clip cannot be made (with ``on_error="raise"``); it names the file.
             ConfigurationError: clips of one list differ in their size or number of frames, see ``collate``; another
-                loop over this loader has begun; or the epoch is over, and none of its batches held a request.
+                loop over this loader has begun; it is closed; or the epoch is over, and none of its batches held a
+                request.
         """
+        token = self._begin_loop()
         if self._begun:
             self._progress, self._begun = _Progress(self._progress.epoch + 1), False
-        self._token.cancel()
-        token = self._token = CancelToken()
         end: list[_Progress | Exception] = []
         ahead = batches_ahead(self._start_batches(end, token), self._has_room, _Pending.drop, token)
         try:

@@ -28,7 +28,7 @@ class GeometricGroup(PixelTransform):
     Raises:
         ConfigurationError: one of them has a border that is no colour.
 
-    Example:
+    Examples:
         >>> group = GeometricGroup((Rotate((-10, 10)), CenterCrop(200), RandomHorizontalFlip()))
     """
 

@@ -39,8 +39,8 @@ class Sized(Transform):
 class GeometryStep(Transform):
     """A crop, resize, flip or border.
 
-    Example:
-        One of one's own, in full::
+    Examples:
+        One of one's own, in full:
 
             class Square(vl.GeometryStep):
                 def plan(self, geometry, rng):

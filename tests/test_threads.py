@@ -1,0 +1,136 @@
+"""Threads that are lent: those of the process, as many as an executor may have, in turn, and given back."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import wait
+
+import pytest
+from waiting import becomes
+
+from videoloader import threads
+from videoloader.threads import LentThreads
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test's threads have."""
+    return f"of-{request.node.name}"
+
+
+def alive(name: str) -> int:
+    return sum(thread.name.startswith(name) for thread in threading.enumerate())
+
+
+def test_calls_of_one_thread_keep_their_order(name: str) -> None:
+    one, done = LentThreads(1, name), []
+    wait([one.submit(done.append, number) for number in range(1000)])
+    assert done == list(range(1000))
+    assert alive(name) == 1
+
+
+def test_no_more_threads_work_at_once_than_may(name: str) -> None:
+    executor, lock, counts, working = LentThreads(3, name), threading.Lock(), [], set()
+
+    def work(_: int) -> None:
+        with lock:
+            working.add(threading.get_ident())
+            counts.append(len(working))
+        threading.Event().wait(0.0005)
+        with lock:
+            working.discard(threading.get_ident())
+
+    list(executor.map(work, range(300)))
+    assert max(counts) == alive(name) == 3
+
+
+def test_one_executor_after_the_other_has_the_same_threads(name: str) -> None:
+    for _ in range(20):
+        with LentThreads(2, name) as executor:
+            assert list(executor.map(abs, [-1, -2, -3])) == [1, 2, 3]
+    assert alive(name) <= 2
+
+
+def test_errors_are_the_futures(name: str) -> None:
+    executor = LentThreads(1, name)
+    with pytest.raises(ZeroDivisionError):
+        executor.submit(lambda: 1 // 0).result()
+    with pytest.raises(KeyboardInterrupt):
+        executor.submit(_interrupt).result()
+    assert executor.submit(abs, -1).result() == 1
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_shutting_down_waits_and_then_nothing_is_taken(name: str) -> None:
+    executor, gate, done = LentThreads(1, name), threading.Event(), []
+    for number in range(3):
+        executor.submit(lambda number=number: (gate.wait(), done.append(number)))
+    threading.Timer(0.05, gate.set).start()
+    executor.shutdown()
+    assert done == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(done.append, 3)
+    executor.shutdown()
+    assert done == [0, 1, 2]
+
+
+def test_a_thread_that_shuts_its_own_executor_down_does_not_wait_for_itself(name: str) -> None:
+    executor = LentThreads(1, name)
+    executor.submit(executor.shutdown).result()
+
+
+def test_whatever_is_submitted_while_another_thread_shuts_down_is_done_or_refused(name: str) -> None:
+    for _ in range(100):
+        executor, futures, refused = LentThreads(1, name), [], threading.Event()
+
+        def submit(executor: LentThreads = executor, futures=futures, refused=refused) -> None:
+            try:
+                while True:
+                    futures.append(executor.submit(abs, -1))
+            except RuntimeError:
+                refused.set()
+
+        thread = threading.Thread(target=submit)
+        thread.start()
+        assert becomes(lambda futures=futures: len(futures) > 3)
+        executor.shutdown()
+        thread.join()
+        assert refused.is_set()
+        assert {future.result(20) for future in futures} == {1}
+
+
+def test_an_executor_goes_although_its_threads_stay(name: str) -> None:
+    executor = LentThreads(1, name)
+    executor.submit(abs, -1).result()
+    gone = weakref.ref(executor)
+    del executor
+    assert becomes(lambda: gone() is None)
+    assert alive(name) == 1
+
+
+@pytest.mark.parametrize("began", [True, False])
+def test_a_ctrl_c_while_a_thread_is_asked_for_loses_none(
+    name: str, monkeypatch: pytest.MonkeyPatch, began: bool
+) -> None:
+    plain, interrupted = threads._lend, []
+
+    def lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
+        if began:
+            plain(name, work, permit)
+        if not interrupted:
+            interrupted.append(name)
+            raise KeyboardInterrupt
+
+    executor, done = LentThreads(1, name), []
+    with monkeypatch.context() as patch:
+        patch.setattr(threads, "_lend", lend)
+        with pytest.raises(KeyboardInterrupt):
+            executor.submit(done.append, 0)
+    wait([executor.submit(done.append, number) for number in range(1, 50)])
+    assert done == list(range(50))
+    executor.shutdown()
