@@ -251,9 +251,11 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Samp
         becomes(lambda: pool.take() is not None)
 
 
-def test_processes_are_for_the_cpu() -> None:
-    with pytest.raises(vl.ConfigurationError, match="num_processes is 2, but processes decode for device 'cpu'"):
-        DecodeWorkers(torch.device("cuda", 0), num_workers=2, cpu_workers=0, num_processes=2)
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_processes_need_memory_that_can_be_shared(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    monkeypatch.setattr(videoloader.reading.workers, "can_share", lambda: False)
+    with pytest.raises(vl.ConfigurationError, match="num_processes is 2, but processes decode on Linux only"):
+        DecodeWorkers(torch.device(device), num_workers=2, cpu_workers=0, num_processes=2)
 
 
 @pytest.mark.parametrize("name", GOOD_FILES)
