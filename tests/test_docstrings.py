@@ -42,12 +42,19 @@ def arguments_told(door: Callable[..., Any]) -> dict[str, tuple[list[str], str]]
     return {name: (names.split(", "), " ".join(text.split())) for names, text in told for name in names.split(", ")}
 
 
+def first_sentence(text: str) -> str:
+    return re.split(r"\.(?:\s|$)", text, maxsplit=1)[0]
+
+
 def default_told(text: str) -> object:
-    """The value after "Default: "; an ellipsis where that is said in words."""
-    try:
-        return ast.literal_eval(text.rpartition("Default: ")[2].removesuffix(".").strip("`"))
-    except (ValueError, SyntaxError):
-        return ...
+    """The value after "default" in the first sentence; an ellipsis where that is said in words."""
+    value = first_sentence(text).partition("default ")[2]
+    for told in (value, value.partition(": ")[0], value.partition(", ")[0]):
+        try:
+            return ast.literal_eval(told.strip("`"))
+        except (ValueError, SyntaxError):
+            continue
+    return ...
 
 
 DOORS = {name: door for name, door in public_doors() if arguments_told(door)}
@@ -60,7 +67,7 @@ def test_each_default_is_told_and_is_the_one_of_the_signature(name: str) -> None
     for argument in told.keys() & defaults.keys():
         together, text = told[argument]
         has_default = any(defaults.get(each) is not inspect.Parameter.empty for each in together)
-        assert ("Default: " in text) == has_default, (name, argument)
+        assert (re.search(r"\bdefaults?\b", first_sentence(text)) is not None) == has_default, (name, argument)
         if len(together) == 1 and default_told(text) is not ...:
             assert default_told(text) == defaults[argument], (name, argument)
 

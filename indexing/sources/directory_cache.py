@@ -18,7 +18,7 @@ class DirectoryCache(Generic[Directory]):
     """The directories used last. Threads that ask for the same one wait for the first to make it.
 
     Args:
-        limit: of the entries of all kept directories together; at least one directory is kept.
+        limit: most entries in all kept directories together; at least one directory is kept.
         count: gives the number of entries of a directory.
     """
 

@@ -81,7 +81,7 @@ class LmdbSource(SourceBase):
 
     Args:
         path: folder or data file of the database.
-        key: of the value, as UTF-8; other bytes as in paths of files.
+        key: key of the value, as UTF-8; other bytes as in paths of files.
         known: its state when it was opened before, in this process or another.
 
     Raises:

@@ -47,7 +47,7 @@ class FileSource(SourceBase):
     in which it was opened first.
 
     Args:
-        path: of the file.
+        path: path of the file.
         known: its state when it was opened before, in this process or another.
     """
 

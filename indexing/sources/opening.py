@@ -1,4 +1,4 @@
-"""open_source: what a path, URL, file object or "archive::member" stands for."""
+"""open_source: the bytes that a path, URL, file object or "archive::member" stands for."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def open_source(source: Openable) -> ByteSource:
     Raises:
         SourceError: there is no such file or member, it cannot be read, or is empty.
         IndexingError: the archive is damaged or cut off.
-        UnsupportedError: no known kind of archive, or a compressed one.
-        ConfigurationError: a package that is needed is not installed; the source is none of these (ArgumentError).
+        UnsupportedError: the archive is of no known kind, or compressed.
+        ConfigurationError: a package that is needed is not installed; or the source is none of these (ArgumentError).
 
     Examples:
         >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size
@@ -136,7 +136,7 @@ def local_places(name: str) -> list[str] | None:
 
 
 def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Timestamps | None) -> ByteSource:
-    """As ``open_source``, where a rate or times are given, as ``FolderSource`` takes them, or None for both.
+    """The same as ``open_source`` where a rate or times are given, as ``FolderSource`` takes them, or None for both.
 
     Raises:
         ConfigurationError: the source is no folder of image files, or the times are none.
@@ -159,7 +159,7 @@ def open_archive(name: str) -> ByteSource:
     otherwise.
 
     Raises:
-        SourceError, ConfigurationError: as for ``open_source``.
+        SourceError, ConfigurationError: as in ``open_source``.
     """
     if not is_remote(name):
         return FileSource(_local_path(name))

@@ -15,9 +15,9 @@ class PartSource(SourceBase):
     """The bytes ``[offset, offset + size)`` of another source.
 
     Args:
-        source: that they lie in.
-        offset, size: of the part, bytes; it must lie inside the source.
-        name: for messages.
+        source: source that holds the bytes.
+        offset, size: place of the part, bytes; it must lie inside the source.
+        name: name for messages.
     """
 
     def __init__(self, source: ByteSource, offset: int, size: int, name: str) -> None:

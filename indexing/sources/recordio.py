@@ -54,7 +54,7 @@ def open_recordio(file: ByteSource, member: str) -> ByteSource:
             ``/unpacked`` after it, the header that ``mxnet.recordio.pack`` puts first is left out.
 
     Raises:
-        SourceError: no such record.
+        SourceError: there is no such record.
         IndexingError: the file or its ``.idx`` is damaged or cut off.
     """
     key, slash, form = member.partition("/")

@@ -48,8 +48,8 @@ class TarDirectory:
     """The files of an archive, in its order; 60 bytes for each, so that many archives can be kept in mind.
 
     Attributes:
-        names: of all files, each between two zero bytes.
-        offset, size: int64, where the bytes of each lie.
+        names: names of all files, each between two zero bytes.
+        offset, size: int64, place of the bytes of each.
     """
 
     names: bytes
@@ -91,8 +91,8 @@ def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
 
     Raises:
         SourceError: there is no such file.
-        UnsupportedError: its bytes do not lie in one piece (a sparse file), or as for ``tar_directory``.
-        IndexingError: as for ``tar_directory``.
+        UnsupportedError: its bytes do not lie in one piece (a sparse file), or as in ``tar_directory``.
+        IndexingError: as in ``tar_directory``.
     """
     directory = tar_directory(archive)
     member = directory.find(name)

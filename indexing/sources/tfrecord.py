@@ -31,12 +31,12 @@ _SCANNED_AT_ONCE, _LONGEST_CHECKED = 1 << 20, 32 << 20
 
 
 class _Records(NamedTuple):
-    """What is known of the records of a file.
+    """The facts about the records of a file.
 
     Attributes:
-        starts: where each begins, and where the last one ends.
-        damaged: number of a record whose length is damaged -> what is wrong.
-        lost: what is wrong where nothing is known of the records after these; "" where there are no more.
+        starts: start of each record, and the end of the last one.
+        damaged: number of a record whose length is damaged -> the damage.
+        lost: reason why nothing is known of the records after these; "" where there are no more.
     """
 
     starts: array[int]
@@ -79,10 +79,10 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
 
     Args:
         file: a TFRecord file, not compressed.
-        member: number of the record from 0, and where a feature is meant, ``/`` and its name: ``"17/video/encoded"``.
+        member: number of the record from 0, and for a feature ``/`` and its name: ``"17/video/encoded"``.
 
     Raises:
-        SourceError: no such record or feature.
+        SourceError: there is no such record or feature.
         IndexingError: the file or the record is damaged or cut off.
     """
     number, _, feature = member.partition("/")

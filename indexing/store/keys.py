@@ -70,8 +70,8 @@ class SourceKeys(NamedTuple):
         The path of the archive is what the member's begins with: no row leads to another file.
 
         Args:
-            source: the member, as its user calls it.
-            archive, offset, size: of its row.
+            source: the user's name of the member.
+            archive, offset, size: values of its row.
         """
         key = self.key_of(source)
         if not isinstance(archive, str) or not isinstance(offset, int) or not isinstance(size, int):

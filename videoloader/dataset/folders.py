@@ -40,10 +40,10 @@ def file_endings(extensions: Collection[str]) -> tuple[str, ...]:
 def entries_of_files(
     root: str, endings: tuple[str, ...], class_names: Sequence[str] | None
 ) -> tuple[EntryTable, Sequence[str], list[tuple[str, str]]]:
-    """Entries for the files with one of these endings in a folder, the class names, and an account of other files.
+    """Entries for the files in a folder with one of these endings, the class names, and an account of other files.
 
-    Where the endings are those of ``VIDEO_EXTENSIONS``, a warning tells how many other files there are, but for those
-    that lie beside videos everywhere (``_BESIDE_VIDEOS``). Where other endings are given, nobody asked for the rest.
+    Where the endings are those of ``VIDEO_EXTENSIONS``, a warning tells how many other files there are, without those
+    that lie beside videos everywhere (``_BESIDE_VIDEOS``). With other endings, nobody asked for the rest.
 
     Raises:
         SourceError: a folder cannot be read.
@@ -93,7 +93,7 @@ def entries_of_frame_folders(root: str, class_names: Sequence[str] | None, times
 def _labelled(
     root: str, flat: bool, find: Callable[[str], Iterable[str]], class_names: Sequence[str] | None
 ) -> Labelled | None:
-    """Entries for what is found in a folder, one class for each folder in it unless flat; None where nothing is."""
+    """Entries for the videos in a folder, one class for each folder in it unless flat; None where there are none."""
     if flat:
         if class_names:
             raise ConfigurationError("class_names are given, but videos lie outside class folders", root)

@@ -1,4 +1,4 @@
-"""Which column of a table is what, and what its values mean."""
+"""The meaning of a table's columns and of their values."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def entries_of(
         table: the rows.
         given: names of columns that are known to be the path, the label or an end.
         root: folder that relative paths start from; the table's own where None.
-        class_names: as for ``VideoDataset.from_paths``.
+        class_names: as in ``VideoDataset.from_paths``.
         headless: whether the file has no header, so that a first row of a header's words is one after all.
-        sources: which of them rows may name, as for ``check_sources``.
+        sources: sources that rows may name, as in ``check_sources``.
 
-    A warning names the columns that look like a label or an end, and are not used, where no other column is.
+    A warning names the columns that look like a label or an end and are not used, if no other column gives it.
 
     Raises:
         ConfigurationError: a column is missing, or a value makes no sense, with its line.

@@ -19,10 +19,10 @@ def none_left(total: int, hint: str = "") -> ConfigurationError:
 def tell_left_out(
     source: str, kinds: Iterable[str], total: int, what: str = "rows", hint: str = "", listed_in: str = "left_out"
 ) -> None:
-    """Warn, unless nothing was left out, of how much was left out and why.
+    """Warn, unless nothing was left out, of the number of rows left out and the reasons.
 
     Args:
-        source: what the rows came from.
+        source: origin of the rows.
         kinds: one short reason for each row left out.
         total: number of all rows.
         what: plural noun in the message.

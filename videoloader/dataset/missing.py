@@ -27,7 +27,7 @@ def without_missing(table: EntryTable, missing: Missing | Literal["unchecked"], 
     Args:
         table: the rows. What is behind a URL or in an archive counts as there.
         missing: ``"unchecked"``, ``"raise"`` or ``"skip"``.
-        source: of the rows, for messages.
+        source: name of the rows' origin, for messages.
 
     Raises:
         SourceError: files are missing and ``"raise"``, or all are.
@@ -42,7 +42,7 @@ def without_missing(table: EntryTable, missing: Missing | Literal["unchecked"], 
 
 
 def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: Missing, source: str) -> Rows:
-    """As ``without_missing``, where it is known which videos are there.
+    """The same as ``without_missing``, where it is known which videos are there.
 
     Args:
         there: bool[N].

@@ -1,4 +1,4 @@
-"""What every kind of table file is read into, before it is known which column means what."""
+"""The common form of all table files, before the columns have a meaning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RawTable(NamedTuple):
     Attributes:
         source: path of the file.
         columns: each column by its name, in the file's order; all of one length, which is not 0.
-        where: says where a row stands in the file.
+        where: tells the place of a row in the file.
     """
 
     source: str
@@ -33,7 +33,7 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
 
     Raises:
         SourceError: the file cannot be read; the message calls it ``what``.
-        ConfigurationError: it is no text, or none of a table.
+        ConfigurationError: the file is no text, or none of a table.
     """
     number = 0
     try:

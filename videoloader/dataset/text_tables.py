@@ -26,10 +26,10 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
 
     Args:
         source: path of the file.
-        given: names of the columns, of a file without a header.
-        separator: between values; the one of comma, tab, semicolon and bar that is most in the first line unless
-            given. A space stands for any number of spaces and tabs, quotes are part of values, and values at the end
-            of a line may be missing.
+        given: names of the columns, for a file without a header.
+        separator: character between values; unless given, the most frequent one of comma, tab, semicolon and bar in the
+            first line. A space stands for any number of spaces and tabs, quotes are part of values, and values at the
+            end of a line may be missing.
 
     Raises:
         SourceError: the file cannot be read.

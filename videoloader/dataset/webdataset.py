@@ -42,8 +42,8 @@ def shard_entries(
 
     Args:
         shards: paths or URLs of uncompressed tar archives.
-        endings: what names of videos end with, with the dot, in small letters.
-        class_names: as for ``VideoDataset.from_paths``.
+        endings: endings of the names of videos, with the dot, in small letters.
+        class_names: as in ``VideoDataset.from_paths``.
 
     Raises:
         SourceError, IndexingError: a shard cannot be read, or is damaged.

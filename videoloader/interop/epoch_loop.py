@@ -17,7 +17,7 @@ class EpochLoop:
     so without asking for another batch. Its length is that of the whole epoch, also after a resume.
 
     Args:
-        loader: whose batches these are.
+        loader: loader of the batches.
     """
 
     def __init__(self, loader: VideoLoader) -> None:

@@ -50,8 +50,9 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
     batches anew. Evaluations see the same clips, with the same random frames, every time.
 
     Args:
-        train, val, test, predict: each makes a loader, called as ``train(device=…, shard_id=…, num_shards=…)`` with
-            what the Trainer says; mostly a ``functools.partial`` of ``VideoLoader``.
+        train, val, test, predict: functions, default None. Each makes a loader, called as
+            ``train(device=…, shard_id=…, num_shards=…)`` with the Trainer's values; mostly a ``functools.partial`` of
+            ``VideoLoader``.
 
     Raises:
         ConfigurationError: Lightning is not installed, or fits without ``train``.

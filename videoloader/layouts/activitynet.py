@@ -33,12 +33,12 @@ def activitynet(
         videos/v_sJQn6o5fHKw.mp4      or without the v_, with any ending
 
     Args:
-        annotations: the JSON file.
-        videos: folder of the videos.
-        subset: ``"training"``, ``"validation"`` or ``"testing"``, in small or capital letters. Where a subset has no
-            annotations, its rows are whole videos without labels. Default: ``"training"``.
-        missing: what to do where a video is not there, or a segment is empty: ``"raise"``, or ``"skip"`` into
-            ``left_out``. Default: ``"raise"``.
+        annotations: str or path. The JSON file.
+        videos: str or path. The folder of the videos.
+        subset: str, default ``"training"``. ``"training"``, ``"validation"`` or ``"testing"``, in small or capital
+            letters. Where a subset has no annotations, its rows are whole videos without labels.
+        missing: str, default ``"raise"``. The treatment of missing videos and empty segments: ``"raise"``, or
+            ``"skip"`` into ``left_out``.
 
     Returns:
         Rows with the columns ``youtube_id``, ``duration`` (of the whole video, seconds; as the file has it) and

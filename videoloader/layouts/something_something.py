@@ -35,12 +35,12 @@ def something_something(
     to the template without its brackets.
 
     Args:
-        annotations: the list of a split.
-        videos: folder of the videos, with any ending.
-        labels: ``labels.json``; unless given, the file beside the list that has its name with ``labels`` in place of
-            ``train``, ``validation`` or ``test``. Default: None.
-        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
-            ``"raise"``.
+        annotations: str or path. The list of a split.
+        videos: str or path. The folder of the videos, with any ending.
+        labels: str or path, default the file beside the list that has its name with ``labels`` in place of ``train``,
+            ``validation`` or ``test``. The path of ``labels.json``.
+        missing: str, default ``"raise"``. The treatment of missing videos: ``"raise"``, or ``"skip"`` into
+            ``left_out``.
 
     Returns:
         Rows with the columns ``id`` and, except in the test split, ``caption`` and ``placeholders``.

@@ -32,18 +32,18 @@ def ucf101(
     Labels count from 0, in the order of ``classInd.txt``. Videos may have any ending, and lie in class folders or not.
 
     Args:
-        split: a ``trainlist`` or ``testlist`` file.
-        videos: folder of the videos.
-        classes: ``classInd.txt``. Default: the one beside the split file.
-        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
-            ``"raise"``.
+        split: str or path. A ``trainlist`` or ``testlist`` file.
+        videos: str or path. The folder of the videos.
+        classes: str or path, default the one beside the split file. The path of ``classInd.txt``.
+        missing: str, default ``"raise"``. The treatment of missing videos: ``"raise"``, or ``"skip"`` into
+            ``left_out``.
 
     Returns:
         Rows with the columns ``group`` (clips of one group show the same scene) and ``split_path``.
 
     Raises:
         SourceError: a file or the folder cannot be read, or a video is not there.
-        ConfigurationError: a line is not such a line.
+        ConfigurationError: a line has another form.
 
     Examples:
         ``ucf101("ucfTrainTestlist/trainlist01.txt", "UCF-101")``

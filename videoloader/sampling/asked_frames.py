@@ -22,7 +22,7 @@ from videoloader.sampling.screen_time import screen_time, told_span
 
 
 def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.int64], bool]:
-    """The frames that ``video[asked]`` means.
+    """Return the frames that ``video[asked]`` means.
 
     Args:
         asked: an integer, a slice, or a list, array or tensor of integers or of a bool for each frame; negative
@@ -31,7 +31,7 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
         source: name of the video, for messages.
 
     Returns:
-        int64[T], and whether one frame was asked for by an integer.
+        int64[T], and whether an integer asked for one frame.
 
     Raises:
         TypeError: it is anything else.

@@ -1,4 +1,4 @@
-"""How often a cluster has begun with something without ending it: Ray repeats what a worker died of without end."""
+"""The number of attempts at a piece of work that a cluster began and did not end: Ray repeats deaths forever."""
 
 from __future__ import annotations
 

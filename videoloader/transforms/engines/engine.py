@@ -37,12 +37,12 @@ class _Waiting(NamedTuple):
     """A clip that has come to a function.
 
     Attributes:
-        clip: its number in the batch.
-        source: uint8[N, T, 3, H, W], where its frames are now.
-        row: in which row.
-        before: what is to be done until then.
+        clip: number of the clip in the batch.
+        source: uint8[N, T, 3, H, W], the present frames.
+        row: row of the clip in ``source``.
+        before: steps before the function.
         function: the function.
-        after: what comes after it.
+        after: steps after the function.
     """
 
     clip: int
@@ -65,9 +65,9 @@ def apply_operations(
 
     Args:
         frames: uint8[B, T, 3, H, W], contiguous; they are not changed.
-        programs: for each clip what to do, in order, of any length.
+        programs: operations of each clip, in order, of any length.
         output: number type and normalisation of the result: uint8 unless given. Its colours are not looked at.
-        layout: of the result.
+        layout: layout of the result.
 
     Returns:
         [B, T, 3, H', W'] of ``output.dtype``, or with the layout's order of the last four dimensions: new memory, or

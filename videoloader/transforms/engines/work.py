@@ -17,11 +17,11 @@ class ClipWork(NamedTuple):
 
     Attributes:
         source: uint8[N, T, 3, H, W], contiguous; only read.
-        source_row: the clip's.
-        operations: in order. Without any the clip is copied.
-        target: memory where the result goes.
-        target_row: the clip's.
-        last: whether it goes to the output: ``target`` is of the ``Finish``'s layout and number type. Else it is
+        source_row: row of the clip.
+        operations: operations in order. Without any the clip is copied.
+        target: memory of the result.
+        target_row: row of the clip.
+        last: whether the result is the output: ``target`` has the ``Finish``'s layout and number type. Else it is
             uint8[N, T, 3, H', W'], contiguous.
     """
 

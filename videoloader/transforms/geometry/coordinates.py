@@ -64,7 +64,7 @@ def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
         corners: x1 ≤ x2 and y1 ≤ y2.
 
     Raises:
-        ConfigurationError: the points are neither.
+        ConfigurationError: the points have neither shape.
     """
     leading = matrix.ndim - 2
     if points.ndim <= leading or points.shape[-1] not in (2, 4) or points.shape[:leading] != matrix.shape[:leading]:

@@ -15,7 +15,7 @@ def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
     """(height, width) given as that, or as one number for both.
 
     Raises:
-        ConfigurationError: it is anything else, or not positive; the message names the step.
+        ConfigurationError: the size is anything else, or not positive; the message names the step.
     """
     sides = (size, size) if isinstance(size, int) else size
     if not isinstance(sides, tuple) or len(sides) != 2 or not all(type(each) is int for each in sides):

@@ -20,7 +20,7 @@ class _Points(NamedTuple):
 
     Attributes:
         first: int64[H', W'], the number of the first tap (up and left).
-        right, below: [H', W'] of the picture's type, how far the point lies after that tap's centre, pixels.
+        right, below: [H', W'] of the picture's type, the point's distance after the centre of that tap, pixels.
         outside: bool[H', W'], points whose taps all lie outside; their first tap means nothing.
     """
 
@@ -46,7 +46,7 @@ def warp_tensor(frames: torch.Tensor, warp: Warp, fill: Sequence[float] | None =
 
     Args:
         frames: [T, C, H, W] of any number type.
-        warp: with one matrix, or T.
+        warp: warp with one matrix, or T.
         fill: one value for each channel, or one for all, in place of the warp's.
 
     Returns:

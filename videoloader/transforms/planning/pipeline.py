@@ -33,9 +33,9 @@ class DrawnView(NamedTuple):
     """One view of a clip with all that was drawn for it.
 
     Attributes:
-        geometry: that conversion carries out.
-        operations: on the pixels that it makes.
-        seeds: of the modules that get floats.
+        geometry: the part that conversion carries out.
+        operations: operations on the pixels that conversion makes.
+        seeds: seeds of the modules that get floats.
     """
 
     geometry: Geometry
@@ -48,13 +48,13 @@ class TransformPlan:
     """How a list of transforms is carried out.
 
     Attributes:
-        time: those of positions, which choose among the frames of a clip before any is decoded.
+        time: transforms of positions, which choose among the frames of a clip before any is decoded.
         conversion: the first of the others, which conversion carries out as it writes a frame.
-        pixels: those that follow, on the decoded frames of the batch, uint8[B, T, 3, H, W].
-        decoded: the pixels that conversion writes.
-        modules: on what has been made floats.
-        output: the pixels that are given out.
-        mixing: of the finished batch; None for none.
+        pixels: the next ones, on the decoded frames of the batch, uint8[B, T, 3, H, W].
+        decoded: pixels that conversion writes.
+        modules: modules that get floats.
+        output: pixels of the finished batch.
+        mixing: mixing of the finished batch; None for none.
     """
 
     time: tuple[TimeTransform, ...]
@@ -102,7 +102,7 @@ class TransformPlan:
 
         Args:
             display_size: (height, width) of the video's frames as a player shows them.
-            length: frames.
+            length: number of frames.
             rng: the clip's own generator; each transform draws from it in turn.
             label, columns: see ``ClipInfo``.
 
@@ -139,9 +139,10 @@ class TransformPlan:
         """Carry out what comes after conversion, on the current CUDA stream where the frames are on a GPU.
 
         Args:
-            frames: of B clips as decoded: uint8[B, T, 3, H, W], or in the layout where no pixels are transformed.
-            drawn: for each clip.
-            layout: of what is given out.
+            frames: frames of B clips as decoded: uint8[B, T, 3, H, W], or in the layout where no pixels are
+                transformed.
+            drawn: one view for each clip.
+            layout: layout of the result.
         """
         if self.pixels:
             frames = apply_operations(frames, [view.operations for view in drawn], self.output, layout)
@@ -196,16 +197,16 @@ def arrange_transforms(
     """How a list of transforms is to be carried out.
 
     Args:
-        transforms: see ``list_transforms``, in the order in which they apply. Those of positions may stand anywhere;
+        transforms: list, single transform or function; see ``list_transforms``. Those of positions may stand anywhere;
             transforms of pixels come before ``Normalize`` or ``ToFloat``, mixing last of all. A ``torch.nn.Module`` is
             taken as ``Module``.
-        dtype: see ``output_dtype``.
+        dtype: default None. See ``output_dtype``.
         color, fill_value: see ``OutputSpec``.
 
     Raises:
-        ConfigurationError: something is no transform; there is more than one Normalize, one with uint8 output, or one
-            before transforms of pixels that are no modules; a CropToBox after others; mixing is not the last, or twice
-            there; a dtype or color that there is not; pixels are transformed, or normalised by the statistics of
+        ConfigurationError: something is no transform; there are two Normalize, one with uint8 output, or one before
+            transforms of pixels that are no modules; a CropToBox follows others; mixing is not the last, or comes
+            twice; there is no such dtype or color; or pixels are transformed, or normalised by the statistics of
             ImageNet, that are not RGB.
     """
     time: list[TimeTransform] = []
