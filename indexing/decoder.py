@@ -50,9 +50,9 @@ def open_decoder(
     """A decoder for the packets from one of them on.
 
     Args:
-        index: of the video.
+        index: index of the video.
         start: the first packet that it will be given.
-        threads: that it may use. More than one hold frames back, and must have ended before the process is forked.
+        threads: most threads. More than one hold frames back, and must have ended before the process is forked.
         strict: make damage an error where that can be, also what libavcodec else replaces without a mark: pictures that
             are referred to and missing, for example. Where there is no error, pictures are the same.
         holds_back: keep pictures of H.264 as long as can be. All come out, and the same; but each is decoded into
@@ -101,9 +101,9 @@ def make_packet(
     """A packet for the decoder, whose frame comes out with ``number`` as its pts.
 
     Args:
-        index: of the video.
+        index: index of the video.
         data: the packet's bytes.
-        number: of the packet in the index.
+        number: number of the packet in the index.
         previous: number of the packet that the same decoder was given before in this run; None for the first. Where
             another configuration is in force since then, the packet tells the decoder of it.
     """
@@ -145,7 +145,7 @@ class FreshDecoder:
     """A decoder that knows nothing of what comes before its first packet.
 
     Args:
-        index: of the video.
+        index: index of the video.
         start: the first packet that it will be given.
     """
 

@@ -42,8 +42,8 @@ def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
     pictures of the sequential decode, as long as no other one has taken its place.
 
     Args:
-        index: of the video.
-        source: of the same video.
+        index: index of the video.
+        source: source of the same video.
 
     Raises:
         UnsupportedError: there is no decoder for the codec, or it goes by the container's marks, and they lie.

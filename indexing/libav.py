@@ -92,7 +92,8 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
 
     Raises:
         IndexingError: libavformat does not recognise the file.
-        UnsupportedError: no video stream, no decoder for it, a list of other files, or pictures that are too large.
+        UnsupportedError: there is no video stream, no decoder for it, a list of other files, or pictures that are too
+            large.
         ConfigurationError: the stream of a ``StreamSource`` is no video.
     """
     try:

@@ -12,10 +12,10 @@ def read_image(path: str) -> tuple[ByteSource, VideoIndex]:
     """An image, and its index, that of a video of one frame. The file is opened and read once.
 
     Args:
-        path: what leads to it, as for ``open_source``.
+        path: path of the image, as in ``open_source``.
 
     Raises:
-        SourceError, IndexingError, UnsupportedError: as for ``build_index``; also where there is not one frame.
+        SourceError, IndexingError, UnsupportedError: as in ``build_index``; also where there is not one frame.
     """
     opened = open_source(path)
     if isinstance(opened, FolderSource):

@@ -28,7 +28,7 @@ class Setups:
     """The configurations of a stream that libavformat demuxes: a record and a palette each.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         config: the record that its decoder is opened with.
 
     Attributes:

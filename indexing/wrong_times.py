@@ -60,7 +60,7 @@ def times_are_wrong(
 
     Args:
         index: made from a container's times, of packets that are byte ranges.
-        source: of the same video.
+        source: source of the same video.
         dts: int64[P], decode times of the packets in the same units, where the container has any.
         order: int64[P], the packets in the order of their times, if that is known.
     """

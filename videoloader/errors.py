@@ -17,7 +17,7 @@ class VideoLoaderError(Exception):
     """Base of all errors of this library.
 
     Args:
-        message: what is wrong, in one sentence.
+        message: the fault, in one sentence.
         source: path or name of the video that the error is about; it is put in front of the message.
 
     Attributes:
@@ -124,7 +124,7 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
 
     Args:
         name: the argument's name, for the message: ``"layout"``, ``"Pad's position"``.
-        value: as the user gave it.
+        value: the user's value.
         allowed: its values.
     """
     values = tuple(allowed)
@@ -149,7 +149,7 @@ def check_numbers(name: str, value: object, count: int | None, wanted: str, allo
 
     Args:
         name: as in ``check_choice``.
-        value: as the user gave it.
+        value: the user's value.
         count: number of values in a tuple; None for one by itself.
         wanted: right value, for the message.
         allowed: whether these numbers can be used.

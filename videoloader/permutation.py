@@ -62,7 +62,7 @@ def permute_within(index: Integers, size: Integers, seed: int, epoch: int, strea
     Args:
         index: int64[N], each in ``[0, size)``.
         size: int64[N], numbers of elements, 1 to 2**48.
-        seed, epoch: as for ``permute``.
+        seed, epoch: as in ``permute``.
         stream: int64[N]; each number is another permutation.
 
     Returns:

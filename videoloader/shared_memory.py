@@ -36,7 +36,7 @@ class SharedBlock(MemoryBlock):
     Attributes:
         descriptor: the memory's, closed when nothing refers to ``memory`` any more.
         start: the address of its first byte.
-        number: one that no other block of this process has, or has had.
+        number: number that no other block of this process has, or has had.
     """
 
     descriptor: int

@@ -63,9 +63,9 @@ def find_chunks(source: ByteSource, header: Header, number: int) -> Chunks | Non
     """The packets of one stream; None where index and chunks contradict each other, or the chunks are damaged.
 
     Args:
-        source: of the file.
-        header: of the same file.
-        number: of the stream.
+        source: bytes of the file.
+        header: header of the same file.
+        number: number of the stream.
     """
     try:
         entries = _read_indexes(source, header, number)

@@ -23,9 +23,9 @@ class PictureHeader(NamedTuple):
     """The BITMAPINFOHEADER of a video stream and what follows it.
 
     Attributes:
-        size: as the header states it.
+        size: size in the header.
         width, height: pixels; a negative height stands for rows from top to bottom.
-        bits: of a pixel.
+        bits: bits of a pixel.
         compression: four-character code.
         extra: bytes after the header: the codec's, or a palette.
     """
@@ -73,7 +73,7 @@ class Header(NamedTuple):
     """Of an AVI file.
 
     Attributes:
-        streams: in the order of their numbers.
+        streams: streams in the order of their numbers.
         by_index_only: whether the writer says that packets must be read in the order of the index.
         packets: byte offset of the first chunk in the ``movi`` list.
         packets_stop: byte offset after that list.

@@ -29,10 +29,10 @@ def describe_stream(
     """The facts of a video stream; None where its codec's headers do not agree with the container's.
 
     Args:
-        source: of the file.
+        source: bytes of the file.
         codec: libavcodec's name.
-        stream: as the file describes it.
-        picture: of the stream.
+        stream: stream as the file describes it.
+        picture: picture header of the stream.
         first: the first packet.
     """
     config = _config(stream, picture)

@@ -13,7 +13,7 @@ class DamageReach:
     referring to all before it but those that nothing refers to.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         config: the configuration record of the run's packets.
 
     Examples:

@@ -48,7 +48,7 @@ def display_order(codec: str, record: bytes) -> DisplayOrder | None:
     """What tells the order of a run's pictures; None for codecs that are not read here.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         record: the configuration in force where the run starts.
     """
     if codec == "h264":

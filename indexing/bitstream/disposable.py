@@ -23,7 +23,7 @@ def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> boo
     their references are the business of ``references``.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         config: the packet's configuration record.
         payload: the packet.
     """

@@ -32,7 +32,7 @@ class _Order(NamedTuple):
 
     Attributes:
         order: the picture order count.
-        modulus: of the part that the stream holds.
+        modulus: modulus of the part that the stream holds.
         anchor: packet of the picture that it is counted on from (prevTid0Pic); None for the first of a sequence.
         is_anchor: whether later ones are counted on from this one.
     """

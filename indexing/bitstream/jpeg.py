@@ -107,7 +107,7 @@ class JpegFrame(NamedTuple):
     """A picture of YCbCr in the full range, as JFIF has them.
 
     Attributes:
-        width, height: in pixels.
+        width, height: size in pixels.
         chroma: ``"444"``, ``"422"`` or ``"420"``.
         usual: its sampling factors are the least that say so, as nearly all encoders have them.
     """

@@ -30,7 +30,7 @@ def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview],
     shows the picture before in its place, if there was one, and else what comes of it.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         config: the configuration record of the packets.
     """
     if codec in ("mpeg1video", "mpeg2video"):

@@ -47,7 +47,7 @@ class Layer(NamedTuple):
         sample_aspect_ratio: width of a pixel over its height.
         late: whether references are shown one reference later (low_delay is 0).
         resolution: time units of a second.
-        increment_bits: of vop_time_increment.
+        increment_bits: bits of vop_time_increment.
         interlaced: whether VOPs may be.
     """
 
@@ -126,7 +126,7 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
     Args:
         config: the headers before the first VOP, with start codes.
         tag: the four-character code that the container gives the codec.
-        packets: in decode order.
+        packets: packets in decode order.
     """
     layer = find_layer(config)
     if layer is None or tag.upper() in _ODD_TAGS:
@@ -150,7 +150,7 @@ class _HeaderReader:
     """Reads the headers before VOPs, which must agree with those of the stream.
 
     Attributes:
-        layer: of the stream.
+        layer: layer of the stream.
         packed: whether packets hold several VOPs.
         may_skip_bytes: whether packets of one byte are for nothing.
         first: the first packet's VOP; what its headers say of packing holds for the stream.

@@ -48,7 +48,7 @@ def sets_in_packet(codec: str, length_size: int, payload: bytes | memoryview) ->
 
     Args:
         codec: one of ``WITH_PARAMETER_SETS``.
-        length_size: from ``nal_length_size``.
+        length_size: result of ``nal_length_size``.
         payload: the packet.
     """
     if length_size:

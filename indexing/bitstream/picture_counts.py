@@ -246,7 +246,7 @@ def first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memor
         sets: the parameter sets in force before the packet.
         length_size: the bytes before each unit that hold its length; see ``nal_length_size``.
         payload: the packet, or its beginning.
-        size: how many bytes are wanted.
+        size: number of bytes that are wanted.
 
     Raises:
         ValueError: there is none, or other parameter sets come before it.

@@ -9,7 +9,7 @@ class ReferenceSlots:
     """What trackers of these codecs have in common; see ``references.Tracker``. Packets are known by their number.
 
     Args:
-        count: how many slots there are.
+        count: number of slots.
     """
 
     def __init__(self, count: int) -> None:

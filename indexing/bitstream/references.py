@@ -82,7 +82,7 @@ class ReferenceClosure:
         """Whether each of the run's next packets must be decoded.
 
         Args:
-            payloads: of the packets, in decode order.
+            payloads: payloads of the packets, in decode order.
             wanted: whether the packet's frame is wanted.
             more_follow: whether these are not the last of the run, so that packets which those to come may
                 refer to must be kept.

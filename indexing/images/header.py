@@ -10,8 +10,8 @@ class ImageHeader(NamedTuple):
 
     Attributes:
         codec: libavcodec's decoder name.
-        width, height: of the coded picture, pixels.
-        orientation: how a viewer turns it, 1 to 8 (Exif 2.32, tag 0x0112); 1 is as it is.
+        width, height: size of the coded picture, pixels.
+        orientation: turn by a viewer, 1 to 8 (Exif 2.32, tag 0x0112); 1 is as it is.
         animated: whether the file holds more than one picture to show.
     """
 

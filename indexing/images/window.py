@@ -13,10 +13,10 @@ class Window:
     """The bytes of one image file, wherever they lie in a source.
 
     Args:
-        source: that holds the file.
+        source: source that holds the file.
         begin: byte offset of the file in the source.
-        size: of the file, bytes.
-        name: of the file, for messages.
+        size: size of the file, bytes.
+        name: name of the file, for messages.
     """
 
     def __init__(self, source: ByteSource, begin: int, size: int, name: str) -> None:

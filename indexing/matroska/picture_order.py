@@ -39,9 +39,9 @@ def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets, *, a
     """Whether decoders give out the pictures in the order of their times; None where their headers do not tell.
 
     Args:
-        index: of the packets.
-        source: of the same video.
-        packets: with their first bytes.
+        index: index of the packets.
+        source: source of the same video.
+        packets: packets with their first bytes.
         at_once: whether all headers are read at once, which asks for parameter sets that stay the same; else one after
             the other.
     """
@@ -61,7 +61,7 @@ def with_sets_told(index: VideoIndex, source: ByteSource, packets: Packets) -> V
     """The index with the parameter sets that packets begin with, keyframes or not, in all but rare files.
 
     Args:
-        index, source, packets: as for ``comes_in_order``.
+        index, source, packets: as in ``comes_in_order``.
     """
     codec, record = index.stream.codec, index.stream.codec_configs[0]
     if codec not in WITH_PARAMETER_SETS or nal_length_size(codec, record) != _LENGTH_SIZE:

@@ -95,8 +95,8 @@ def shown_frames(
     """Which samples are shown and when.
 
     Args:
-        samples: of the track, decode order; one at least.
-        pts: of the samples.
+        samples: samples of the track in decode order; one at least.
+        pts: times of the samples.
         order: int64[P], the samples in the order of their pts.
         edits: the edit list; empty when the track has none.
 

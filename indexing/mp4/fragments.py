@@ -58,13 +58,13 @@ class _Run(NamedTuple):
         of_track: whether it is the wanted track's; of others only the size matters, for what follows them.
         moof: number of its fragment.
         fields: flags that say which columns the table has.
-        samples: how many.
+        samples: number of samples.
         table: the rows.
-        defaults: of the samples; ``first_flags`` those of the first.
-        base: where offsets of its traf count from, in a traf's first run; None where the last traf's data ends.
-        data_offset: where its data starts, from base; None right after the run before it, or at base.
+        defaults: defaults of the samples; ``first_flags`` those of the first.
+        base: origin of the offsets of its traf, in a traf's first run; None where the last traf's data ends.
+        data_offset: start of its data, from base; None right after the run before it, or at base.
         is_first: whether it is its traf's first run.
-        decode_time: of its first sample by ``tfdt``.
+        decode_time: decode time of its first sample by ``tfdt``.
     """
 
     of_track: bool
@@ -103,11 +103,11 @@ def read_fragments(
     Args:
         source: the file.
         moofs: the file's moof boxes, in order.
-        track_id: of the track.
-        defaults: of the track, from ``trex``.
+        track_id: number of the track.
+        defaults: defaults of the track, from ``trex``.
         head: the samples that moov itself tells of; often none.
-        time_offset: what the edit list takes off all decode times.
-        opened: how many of the fragments libavformat knows before it reads any packet.
+        time_offset: time that the edit list takes off all decode times.
+        opened: number of fragments that libavformat knows before it reads any packet.
         lowest: negative composition offset of the head, or 0 (``lowest_offset``).
 
     Raises:

@@ -60,7 +60,7 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
     """The index of the file's best video track, or a ``StreamSource``'s, or None where only libavformat can read it.
 
     Raises:
-        IndexingError: no moov box, contradicting tables, or samples beyond the end of the file.
+        IndexingError: there is no moov box, tables contradict each other, or samples lie beyond the end of the file.
         UnsupportedError: there is no video track.
     """
     moov, moofs, opened = _find_tables(source)

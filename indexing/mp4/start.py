@@ -21,7 +21,7 @@ class TrackHead(NamedTuple):
     """What tells when a track begins.
 
     Attributes:
-        track_id: of the track.
+        track_id: number of the track.
         handler: four-character code of its kind.
         time_scale: units a second.
         edits: its edit list.

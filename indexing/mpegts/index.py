@@ -115,9 +115,9 @@ def _shows_every_picture(scan: Scan, shown: npt.NDArray[np.bool_], first: int, t
 
     Args:
         scan: the facts that the video's packets tell.
-        shown: which packets have a picture.
+        shown: the packets that have a picture.
         first: time of the first of these.
-        times: of all, in order.
+        times: times of all packets, in order.
     """
     units = scan.units
     if not shown[0] or not units.key[0] or times[0] < first or (times[1:] == times[:-1]).any():

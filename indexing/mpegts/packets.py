@@ -103,8 +103,8 @@ def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid
     Args:
         data: begins with a transport packet.
         stride: bytes from one packet to the next.
-        headers: of the same data.
-        pid: of the stream.
+        headers: headers of the same data.
+        pid: pid of the stream.
 
     Raises:
         OddStreamError: payloads are scrambled.

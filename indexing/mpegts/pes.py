@@ -59,7 +59,7 @@ def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
 
     Args:
         data: the bytes that the payloads lie in.
-        payloads: of the stream's pid.
+        payloads: payloads of the stream's pid.
 
     Raises:
         OddStreamError: a header is damaged, scrambled, or longer than its transport packet.
@@ -98,8 +98,8 @@ def first_time(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: i
     Args:
         data: begins with a transport packet.
         stride: bytes from one packet to the next.
-        headers: of the same data.
-        pid: of the stream.
+        headers: headers of the same data.
+        pid: pid of the stream.
     """
     packets = packets_of(headers, pid)
     unit_start, adapted = headers[packets] & 0x4000, headers[packets] & 0x20000000

@@ -28,7 +28,7 @@ def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
 
     Args:
         codec: ``h264``, ``hevc`` or ``mpeg2video``.
-        units: of the whole stream.
+        units: units of the whole stream.
         order: int64[N], the units with pictures, in the order of their times.
     """
     shown = (units.picture >= 0).nonzero()[0]

@@ -28,13 +28,13 @@ class Piece:
 
     Attributes:
         data: whole transport packets.
-        layout: of the file, with the pid of the stream.
-        offset: of the first of them in the file.
+        layout: layout of the file, with the pid of the stream.
+        offset: offset of the first of them in the file.
         headers: uint32[N], their first four bytes.
         row_start: int64[R], where in ``data`` each stretch of the stream begins; none is empty.
         row_packet: int64[R], the transport packet it lies in.
         position: int64[R + 1], stream position of each stretch, and of the end of the last.
-        pes: whose headers are in this piece.
+        pes: packets whose headers are in this piece.
         last: whether the file ends with this piece.
     """
 

@@ -44,8 +44,8 @@ class Programs(NamedTuple):
     """What the program tables say.
 
     Attributes:
-        streams: of all programs, in the order in which their maps come.
-        table_pids: of the program map tables.
+        streams: streams of all programs, in the order in which their maps come.
+        table_pids: pids of the program map tables.
         first_table: number in the buffer of the transport packet that completes the first program map table.
     """
 

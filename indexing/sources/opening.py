@@ -40,7 +40,7 @@ def open_source(source: Openable) -> ByteSource:
     """A ByteSource for whatever holds the bytes of a video.
 
     Args:
-        source: one of
+        source: str, path, bytes, file object or ByteSource, which means one of:
 
             - a path. One that exists is never taken for anything else. ``file://`` URLs are paths too.
             - a folder of image files, or a pattern for some of them, ``folder/left_*.png``; with its rate or list of

@@ -107,7 +107,7 @@ async def ask(
     Args:
         attempt: asks once.
         patience: the number of tries.
-        until: when all ends, as ``time.monotonic`` counts.
+        until: end of all tries, as ``time.monotonic`` counts.
         passes: whether an error may be another one, or none, at the next try. ``BusyError`` always passes.
         why: an error in words.
         whom, what: words for the message: who is asked, and for what.

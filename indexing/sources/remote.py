@@ -69,9 +69,10 @@ class RemoteSource(SourceBase):
 
     Args:
         url: URL of the file.
-        retries: tries after the first. Default: the environment variable ``VIDEOLOADER_RETRIES``, or 4.
-        timeout: seconds for all tries of one read, and one more for each 64 KiB that it asks for; half of them without
-            a byte end a try. Default: the environment variable ``VIDEOLOADER_TIMEOUT``, or 60.
+        retries: int, default the environment variable ``VIDEOLOADER_RETRIES``, or 4. The number of tries after the
+            first.
+        timeout: float, default the environment variable ``VIDEOLOADER_TIMEOUT``, or 60. The seconds for all tries of
+            one read, and one more for each 64 KiB that it asks for; half of them without a byte end a try.
         options: options of fsspec's file system: credentials and the like. Those in fsspec's own configuration are
             used, too.
 

@@ -24,7 +24,7 @@ def reopen_source(name: str, known: SourceState | None = None) -> ByteSource:
 
     Args:
         name: name of the source.
-        known: its state when it was indexed. Default: None, not known.
+        known: its state when it was indexed; None where it is not known.
 
     Raises:
         SourceError, IndexingError, UnsupportedError, ConfigurationError: as in ``open_source``.

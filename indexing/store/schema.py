@@ -103,7 +103,7 @@ class Row(NamedTuple):
         key: the video's name in the store.
         fingerprint: fingerprint of the file that was read; None where it has none.
         error_type, error: name of the error's class and its message without the source.
-        facts: in the order of ``FACTS``.
+        facts: facts in the order of ``FACTS``.
         packed: the index.
         place: place of the bytes of a member of an archive, if they lie in one piece.
     """

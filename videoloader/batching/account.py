@@ -23,7 +23,7 @@ class LoaderAccount:
         expects_padding: whether made-up frames are what is asked for, as where clips are padded to the longest.
 
     Attributes:
-        stats: of what was given out.
+        stats: account of the batches given out.
         unreadable: (path, reason) of what was left out or replaced: rows, and files of clips with their first reason.
     """
 

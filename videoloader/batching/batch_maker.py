@@ -106,9 +106,9 @@ class BatchPlan:
     Attributes:
         clips: returns the clips, one for each row. Called in the planning thread.
         collate: ``"stack"``, ``"pad"`` or ``"list"``; see ``VideoLoader``.
-        stand_ins: called with a clip that cannot be made; yields clips to try in its place. Default: none.
-        rng: called with the number of the batch's first clip; returns the generator that mixing draws from. Default:
-            None, for batches that are not mixed.
+        stand_ins: gives the clips to try in place of one that cannot be made. Without it there are none.
+        rng: gives, for the number of the batch's first clip, the generator that mixing draws from; None for batches
+            that are not mixed.
     """
 
     clips: Callable[[], Sequence[PlannedClip]]

@@ -43,7 +43,7 @@ class ClipName(NamedTuple):
 
     Attributes:
         number: the clip's number in the data set.
-        path: of its video.
+        path: path of its video.
         frame_numbers: int64[T]; None while they are not chosen.
     """
 
@@ -62,9 +62,9 @@ class DrawRule:
 
     Attributes:
         mode: chooses the frames.
-        transforms: what is done to them.
-        seed: of all randomness.
-        repeats: how often each clip is transformed, each time with a draw of its own.
+        transforms: changes to the frames.
+        seed: seed of all randomness.
+        repeats: number of times that each clip is transformed, each time with a draw of its own.
     """
 
     mode: FrameMode
@@ -87,7 +87,7 @@ class Undrawn(NamedTuple):
     """What tells a clip of an image file that nobody has opened yet.
 
     Attributes:
-        rule, epoch, clip_in_video: what is drawn when it is read; see ``DrawRule.views``.
+        rule, epoch, clip_in_video: rule and numbers of the draw when it is read; see ``DrawRule.views``.
     """
 
     rule: DrawRule
@@ -106,7 +106,7 @@ class PlannedClip:
         drawn: the geometry and the operations drawn for its pixels.
         view: the number of this view of the clip, from 0. ``repeats`` and some transforms make several.
         repeated: whether the clip comes here beside its own turn in the epoch.
-        roles: of the clip's frames; None where its mode names none.
+        roles: roles of the clip's frames; None where its mode names none.
         undrawn: None; or how the clip is drawn, and its frames and ``drawn`` are those of another one that is likely to
             have their number and size.
     """
@@ -136,8 +136,8 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
     """The clip with what is drawn for it; one of an image file that was not opened yet is read for that.
 
     Raises:
-        SourceError, IndexingError, UnsupportedError: as ``read_image``.
-        FrameRangeError, ConfigurationError: as ``plan_views``.
+        SourceError, IndexingError, UnsupportedError: as in ``read_image``.
+        FrameRangeError, ConfigurationError: as in ``plan_views``.
     """
     if clip.undrawn is None:
         return clip
@@ -222,10 +222,10 @@ class ClipPlanner:
 
     Attributes:
         table: the clips.
-        mode: how their frames are chosen.
-        transforms: what is done to them.
+        mode: rule that chooses the frames.
+        transforms: changes to the frames.
         seed: the seed of all randomness.
-        repeats: how often each clip is transformed, each time with a draw of its own.
+        repeats: number of times that each clip is transformed, each time with a draw of its own.
     """
 
     table: ClipTable
@@ -270,8 +270,7 @@ class ClipPlanner:
 
         Args:
             clip: its number.
-            repeat: the number of one of its repeats. The frames are drawn for the first, and are those of all.
-                Default: 0.
+            repeat: number of one of its repeats. The frames are drawn for the first, and are those of all.
         """
         video, number = self.table[clip]
         used, unused = ([clip_rng(self.seed, 0, clip, use) for use in range(repeat + 1)] for _ in range(2))
@@ -291,7 +290,7 @@ class BatchRow:
     """A row of a batch in the making.
 
     Attributes:
-        clip: what it shows; another clip may replace one that does not decode.
+        clip: the shown clip; another clip may replace one that does not decode.
         frames: its part of the batch, in the loader's layout.
         slots: the frames that a decoder is to make, in the same memory.
         left_out: whether the clip could not be made and nothing replaces it.

@@ -17,7 +17,7 @@ class OneLoop:
     """The part of a loader that begins and ends its loops.
 
     Args:
-        maker: of the loader's batches.
+        maker: maker of the loader's batches.
     """
 
     def __init__(self, maker: BatchMaker) -> None:

@@ -36,7 +36,7 @@ def plan_transforms(
         transforms: see ``arrange_transforms``; or those of a ``Compose``, with its ``dtype`` unless one is given here.
         dtype: see ``output_dtype``.
         color, fill_value: see ``VideoLoader``.
-        mode: that chooses the frames of all clips, where there is one.
+        mode: mode that chooses the frames of all clips, where there is one.
 
     Raises:
         ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms`` and

@@ -134,7 +134,7 @@ def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:
 
     Args:
         halvings: log2 of how many share one.
-        site: of chroma, 0 at the first of them and 1 at the last.
+        site: site of chroma, 0 at the first of them and 1 at the last.
     """
     count = 1 << halvings
     return (np.arange(count) - site * (count - 1)) / count
@@ -147,7 +147,7 @@ def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int,
         size: (height, width) of the picture before it is turned.
         turns: quarter turns clockwise.
         flip: left to right, after turning.
-        strides: of the slot, elements.
+        strides: strides of the slot, elements.
     """
     height, width = size
     _, down, right = strides

@@ -31,7 +31,7 @@ class PackedStrings(Sequence[str]):
     """Strings one after the other in one piece of UTF-8: each takes 8 bytes beside its text, where ``str`` takes 57.
 
     Args:
-        texts: any strings, also file names that are not UTF-8 (as ``os.fsdecode`` gives them).
+        texts: strings, also file names that are not UTF-8 (as ``os.fsdecode`` gives them).
     """
 
     __slots__ = ("_bounds", "_text")

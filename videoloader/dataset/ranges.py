@@ -80,7 +80,7 @@ def entry_ranges(
         frames: int64[N], number of frames of each row's video.
         indexes: indexes of the videos.
         errors: number of a row -> why its video cannot be used.
-        rules: rules for the times of each row's video. Default: None, they are not known.
+        rules: rules for the times of each row's video; None where they are not known.
 
     Returns:
         first and stop, int64[N], and the errors of rows, with those of rows that mean no frames; 0 and 0 there.

@@ -47,7 +47,7 @@ def add_annex_b(
         pieces: added to.
         payload: one packet.
         codec: ``"h264"`` or ``"hevc"``.
-        length_size: from ``nal_length_size``; 0 for packets with start codes, which are added as they are.
+        length_size: result of ``nal_length_size``; 0 for packets with start codes, which are added as they are.
 
     Returns:
         The sequence parameter sets in the packet, header bytes included.

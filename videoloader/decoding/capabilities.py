@@ -79,7 +79,7 @@ def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
     """Why this GPU's NVDEC cannot decode a video; empty if it can.
 
     Args:
-        index: of the video.
+        index: index of the video.
         gpu: CUDA device number.
     """
     stream = index.stream

@@ -39,7 +39,7 @@ class RunOutcome:
     Attributes:
         fed: packets given to the decoder.
         concealed: packets whose pictures came out damaged, wanted or not.
-        refused: why, for packets that do not decode.
+        refused: reason for each packet that does not decode.
         missing: wanted packets whose pictures did not come out.
         guessed: packets whose pictures depend on missing ones that libavcodec invents; see ``FrameNumbers``.
     """
@@ -62,7 +62,7 @@ class _Open:
 
     Attributes:
         context: libavcodec's.
-        key: what it was opened for; None where it serves one run only.
+        key: key that it was opened for; None where it serves one run only.
         headers: the sequence headers that it has, MPEG-1, 2 and 4; the tables of JPEG, where it was given any.
         alone: whether it begins with an image file that ``decodes_alone``.
     """
@@ -99,14 +99,15 @@ class CpuDecoder:
         its packet, whatever order or number of frames the decoder gives out.
 
         Args:
-            index: of the video.
-            packets: of the run, in decode order; all are read, also behind one that ends the run.
-            sink: called as ``sink(packet number, frame)`` for each wanted packet, in display order. The
-                frame is the sink's to keep.
+            index: index of the video.
+            packets: packets of the run, in decode order; all are read, also behind one that ends the run.
+            sink: function that gets ``sink(packet number, frame)`` for each wanted packet, in display order. The frame
+                is the sink's to keep.
             strict: refuse packets of which libavcodec else makes something, though not the same each time; see
                 ``open_decoder``.
-            fresh: by a decoder that has seen nothing before, and past packets that it refuses. What conceals damage
-                depends on all that a decoder has in its memory. Else the first refused packet ends the run.
+            fresh: whether to decode by a decoder that has seen nothing before, and past packets that it refuses. The
+                concealment of damage depends on all that a decoder has in its memory. Else the first refused packet
+                ends the run.
             holds_back: decode into other memory; see ``open_decoder``. Only for a decoder that is ``fresh``.
 
         Raises:

@@ -27,7 +27,7 @@ def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> En
 
     Args:
         index: the video's index.
-        device: where its frames are wanted.
+        device: device on which its frames are wanted.
         decode: ``"nvdec"`` or ``"cpu"`` for that engine and no other.
 
     Raises:

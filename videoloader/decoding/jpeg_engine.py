@@ -63,7 +63,7 @@ def engine_layout(picture: bytes, stream: StreamInfo) -> SurfaceLayout | None:
 
     Args:
         picture: the file.
-        stream: of the index that it belongs to.
+        stream: facts of the index that it belongs to.
     """
     frame = read_jpeg_frame(picture)
     if frame is None or not frame.usual or (frame.width, frame.height) != (stream.width, stream.height):
@@ -128,7 +128,7 @@ class JpegDecoder:
 
         Args:
             pictures: the files, each with its layout by ``engine_layout``.
-            stream: as for ``decode``.
+            stream: as in ``decode``.
 
         Returns:
             Of each file its surface; or an error where nvImageCodec refuses it, or gives out something else than the

@@ -60,11 +60,12 @@ class NvdecDecoder:
         for the frames it had; what it was given before is not to be trusted.
 
         Args:
-            index: of the video.
+            index: index of the video.
             read: gives the run's packets in decode order, with their places.
-            sink: called as ``sink(packet number, surface, stream)`` for each wanted packet, in display order. The
-                surface is valid for work put on that stream until ``finish`` has been called.
-            finish: called after each few pictures, so that work on all of them can be put on the stream at once.
+            sink: function that gets ``sink(packet number, surface, stream)`` for each wanted packet, in display order.
+                The surface is valid for work put on that stream until ``finish`` has been called.
+            finish: function that is called after each few pictures, so that work on all of them can be put on the
+                stream at once.
 
         Returns:
             Packets fed to the decoder.
@@ -180,7 +181,7 @@ class _Sequence:
 
         Args:
             first: the first of the packets.
-            packets: those after it.
+            packets: packets after it.
             leaves_out: whether pictures that nobody looks at may be left unconverted and uncopied, by their times.
                 Copies take from the GPU what a network could use: 3 % of a training from 1080p videos, 1.5 % without
                 them (H200). Of small pictures those before the first wanted one are left out, of large ones those in

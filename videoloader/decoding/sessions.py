@@ -250,7 +250,7 @@ class SessionPool:
         Waits while all the memory is lent. A thread that has a session must not ask for another.
 
         Args:
-            key: from ``session_key``.
+            key: result of ``session_key``.
             picture: picture of the video.
             new: whether it must be one that has decoded nothing yet.
         """

@@ -111,7 +111,7 @@ class EntryFrames:
     Attributes:
         entry: the row of the data set.
         first, stop: the frames it means.
-        indexes: where its index is kept.
+        indexes: cache of its index.
         row: its number in the data set; -1 where it is of none.
         source: its bytes; None where the entry's path leads to them.
     """
@@ -151,7 +151,7 @@ class FrameRanges:
         rows: int64[V], those that can be used.
         first, stop: int64[V], the frames each means.
         frames: int64[V], of the whole video.
-        indexes: of the videos.
+        indexes: indexes of the videos.
         unreadable: (path, error) of the rows that cannot be used.
         unopened: bool[V], which of them are image files that were not looked at. Whether they can be read is not known.
     """
@@ -234,9 +234,9 @@ def build_clip_table(
         mode: says how many clips each has.
         store: the index store that holds the videos, or its path.
         workers: threads that index without a store; 0 for none but the caller's.
-        skip_unreadable: leave out what cannot be indexed instead of raising, with a warning.
-        on_indexed: called after each video.
-        listed_in: what tells the user of that, for the warning.
+        skip_unreadable: whether to leave out videos that cannot be indexed, with a warning, instead of raising.
+        on_indexed: function that is called after each video.
+        listed_in: name of the account that the warning points to.
         open_images: index image files, too. Without it, and without a store, a row whose name ends as an image's is
             taken for one frame, unless it tells of a part of its video, or ``mode`` counts by more than frames.
 

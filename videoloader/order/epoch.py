@@ -32,14 +32,14 @@ class Epochs:
     Attributes:
         table: the clips.
         order: they come in.
-        seed: of the order.
+        seed: seed of the order.
         rank, ranks: this process's number, and how many take part.
         batch_size, last_batch: see ``num_batches``.
-        sharding: how an epoch is dealt. ``"strided"``: ranks take turns, clip by clip. ``"contiguous"``: each has a
-            range of the epoch's order. ``"stick_to_shard"``: each has a range of the data set, the same in every
-            epoch, and the order is within it. ``ByColumn``: each has the rows of its node, and the order is within
-            those.
-        settings: what else belongs to a state's fingerprint.
+        sharding: way of dealing an epoch. With ``"strided"`` ranks take turns, clip by clip; with ``"contiguous"`` each
+            has a range of the epoch's order. With ``"stick_to_shard"`` each has a range of the data set, the same in
+            every epoch, and the order is within it. With ``ByColumn`` each has the rows of its node, and the order is
+            within those.
+        settings: further contents of a state's fingerprint.
 
     Raises:
         ConfigurationError: a setting is outside its range, or they cannot go together.
@@ -111,8 +111,8 @@ class Epochs:
         """What is left of an epoch.
 
         Args:
-            state: of ``EpochPlan.state``, also from other numbers of ranks, batch sizes or kinds of ``sharding``, as
-                long as the order is the same.
+            state: result of ``EpochPlan.state``, also from other numbers of ranks, batch sizes or kinds of
+                ``sharding``, as long as the order is the same.
 
         Raises:
             ConfigurationError: the state is of another data set, frame mode, order or seed, or is damaged.
@@ -158,13 +158,13 @@ class EpochPlan:
     """The batches of one rank in one epoch, or in what is left of it.
 
     Args:
-        epochs: what it has in common with others.
-        number: of the epoch.
-        parts: of the data set that ranks stick to; their number when the epoch began.
-        deals: how it was dealt so far; the last is the one that goes on.
+        epochs: the facts that it has in common with others.
+        number: number of the epoch.
+        parts: parts of the data set that ranks stick to; their number when the epoch began.
+        deals: the deals so far; the last is the one that goes on.
 
     Attributes:
-        number: of the epoch.
+        number: number of the epoch.
         rounds: batches that are left for all ranks together to go through. A rank has as many, but with ``"uneven"``,
             where the last ones of some ranks are empty.
 

@@ -26,16 +26,15 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBa
 
     Args:
         sizes: int64[S], clips in each lane.
-        ranks: that take turns in a lane.
+        ranks: number of ranks that take turns in a lane.
         batch_size: clips in a batch of one rank, at most.
-        last_batch: what becomes of clips that do not fill a batch of all ranks of their lane.
-            ``"partial"``: they are dealt as evenly as possible, every clip exactly once; should they be fewer than
-            the ranks, they share the last two batches with those of the batch before. A lane that is shorter than
-            others by more than that spreads its clips evenly over as many batches as the longest has.
-            ``"drop"``: they are left out, as is what longer lanes have more than the shortest.
-            ``"fill"``: batches are filled up from the start of the lane.
-            ``"uneven"``: every clip exactly once, in full batches but for a rank's last; the last batches of a lane are
-            empty for ranks that no clip is left for.
+        last_batch: treatment of clips that do not fill a batch of all ranks of their lane. ``"partial"`` deals them as
+            evenly as possible, every clip exactly once; if they are fewer than the ranks, they share the last two
+            batches with those of the batch before. A lane that is shorter than others by more than that spreads its
+            clips evenly over as many batches as the longest has. ``"drop"`` leaves them out, and what longer lanes have
+            more than the shortest. ``"fill"`` fills batches up from the start of the lane. ``"uneven"`` deals every
+            clip exactly once, in batches that are full except for a rank's last; the last batches of a lane are empty
+            for ranks that no clip is left for.
 
     Returns:
         Number of batches; 0 where nothing is left, and with ``"drop"`` where less than a batch is.
@@ -68,9 +67,9 @@ def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, l
     """How many clips of each lane some batches take.
 
     Args:
-        batches: so many, from 0 to ``of``.
+        batches: number of batches, from 0 to ``of``.
         of: ``num_batches``.
-        sizes, ranks, batch_size, last_batch: as for ``num_batches``.
+        sizes, ranks, batch_size, last_batch: as in ``num_batches``.
 
     Returns:
         int64[S], the shape of ``sizes``. With ``"fill"`` the clips that fill a batch up are not counted.
@@ -99,9 +98,9 @@ class Deal:
 
     Attributes:
         lanes: number of them.
-        ranks: that take turns in a lane.
-        batch_size, last_batch: as for ``num_batches``.
-        batches: of each rank that were taken.
+        ranks: number of ranks that take turns in a lane.
+        batch_size, last_batch: as in ``num_batches``.
+        batches: batches of each rank that were taken.
     """
 
     lanes: int

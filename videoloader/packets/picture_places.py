@@ -28,7 +28,7 @@ def with_places(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
     at once, that takes 0.5 µs for each; one by one some microseconds.
 
     Args:
-        index: of the video.
+        index: index of the video.
         run: its packets are these.
         packets: the run's packets in decode order.
     """

@@ -34,7 +34,7 @@ class EngineFile(NamedTuple):
 
     Attributes:
         content: the bytes of the file.
-        layout: where the engines put its samples.
+        layout: places where the engines put its samples.
         plans: the conversion of its picture for each of the views that are wanted.
     """
 

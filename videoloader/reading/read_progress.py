@@ -27,10 +27,10 @@ class ReadProgress:
         plan: the decode plan of what is left, by this index; None where it is not made yet.
         sink: takes the pictures.
         token: cancels the read.
-        threads: how many may decode and convert on the CPU.
-        cache: where decoded frames are kept on the GPU; None for nowhere.
+        threads: most threads that decode and convert on the CPU.
+        cache: memory for decoded frames on the GPU; None for nowhere.
         packets: number of packets decoded.
-        corrections: what was learned of the index, in this order.
+        corrections: corrections of the index, in this order.
         settled: the packets wanted from runs that have ended.
     """
 

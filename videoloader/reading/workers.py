@@ -70,19 +70,19 @@ class DecodeWorkers:
     batches in store says so, and then fewer threads decode, and no CPU thread for NVDEC.
 
     Args:
-        device: where frames are wanted.
-        decode: which engines may decode; see ``choose_engine``.
-        num_workers: threads that feed NVDEC, or decode where there is no NVDEC. Default: five for two NVDEC
-            engines, or one for each core, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). With 0 a
-            job is done when it is submitted, by the thread that does.
-        cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
-            process may use, divided likewise. None beside 0 others.
+        device: device on which frames are wanted.
+        decode: engines that may decode; see ``choose_engine``.
+        num_workers: threads that feed NVDEC, or decode where there is no NVDEC; without a number five for two NVDEC
+            engines, or one for each core, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). With 0 a job
+            is done when it is submitted, by the thread that does.
+        cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``; without a number half of the cores that
+            this process may use, divided likewise. None beside 0 others.
         num_processes: processes that decode on the CPU for these threads, or, where the device is a GPU, read image
-            files for its engines; see ``ReaderProcesses``. Default: one for each of more than four threads, and on a
-            GPU not more than there are cores.
+            files for its engines; see ``ReaderProcesses``. Without a number one for each of more than four threads, and
+            on a GPU not more than there are cores.
 
     Attributes:
-        num_workers, cpu_workers, num_processes: as they came out.
+        num_workers, cpu_workers, num_processes: numbers in use.
 
     Raises:
         ConfigurationError: a number below 0, or an engine that the device does not have.
@@ -161,9 +161,9 @@ class DecodeWorkers:
         """Have a job done.
 
         Args:
-            make: called with a thread's reader and the engine to use.
-            index: of the video to decode.
-            packets: that will be decoded, about.
+            make: function of a thread's reader and the engine to use.
+            index: index of the video to decode.
+            packets: number of packets that will be decoded, about.
             in_process: whether a process does most of it, where there are processes.
         """
         if not self.num_workers:

@@ -230,7 +230,7 @@ def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float,
     Args:
         labels: int64[B] on the host.
         num_classes: K.
-        label_smoothing: in [0, 1) (Szegedy et al., "Rethinking the Inception Architecture", arXiv 1512.00567).
+        label_smoothing: share in [0, 1) (Szegedy et al., "Rethinking the Inception Architecture", arXiv 1512.00567).
         device: place of the result.
 
     Returns:

@@ -80,7 +80,7 @@ class StatisticTable:
       255; a step of 0 leaves the channel as it is.
 
     Attributes:
-        statistic: one of these.
+        statistic: one of these statistics.
         factor: float32[F], the factor of contrast; ones for the others.
         per_frame: whether each frame has its own histogram.
     """

@@ -15,7 +15,7 @@ class Strength(NamedTuple):
     """The magnitudes of an operation: ``low`` in the first bin, ``high`` in the last, evenly spaced between.
 
     Attributes:
-        low, high: in the operation's unit.
+        low, high: bounds in the operation's unit.
         signed: whether the magnitude is negated for half of the clips.
         share_of: the side of the frames whose share the magnitude is; None if it is none.
     """

@@ -69,7 +69,7 @@ class _Way(NamedTuple):
     """A way of reading.
 
     Attributes:
-        name: for people.
+        name: name for people.
         device: device of the frames.
         threads: number of decoding threads.
     """

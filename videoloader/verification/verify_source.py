@@ -54,7 +54,7 @@ def verify(
     such as parameter sets inside a GOP that is never read.
 
     Args:
-        source: any source, data set, or several sources. A video, as ``Video`` takes it; a folder of videos (one with
+        source: source, data set, or several sources. A video, as ``Video`` takes it; a folder of videos (one with
             images in it is a video itself); a data set; or several videos.
         device: str or torch.device, default ``"auto"``. ``"cpu"``, ``"cuda"`` or ``"auto"``; on a CUDA device NVDEC
             reads, too. It may round MPEG-1, 2 and 4 otherwise.

@@ -43,7 +43,7 @@ class ClipRequest:
     Attributes:
         video: the entry. Its path is a name made of their content where bytes were given.
         mode: the frame mode.
-        source: those bytes, else None.
+        source: the bytes that were given, else None.
 
     Raises:
         ConfigurationError: an argument makes no sense.
