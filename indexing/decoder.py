@@ -156,14 +156,14 @@ class FreshDecoder:
         self._context = open_decoder(index, start)
 
     def frames(self, number: int, data: bytes) -> list[av.VideoFrame] | None:
-        """What comes out after a packet; None where it does not decode."""
+        """The frames that come out after a packet; None where it does not decode."""
         count_decoded_packet()
         packet = make_packet(self._index, data, number, self._previous)
         self._previous = number
         return decode_if_sound(self._context, packet)
 
     def all_frames(self, payloads: Iterable[bytes]) -> Iterator[av.VideoFrame]:
-        """What comes out of all packets from the first on; nothing after those that do not decode."""
+        """The frames that come out of all packets from the first on; nothing after those that do not decode."""
         for number, data in enumerate(payloads, self.start):
             yield from self.frames(number, data) or ()
         yield from decode_if_sound(self._context, None) or ()
@@ -172,7 +172,7 @@ class FreshDecoder:
 def decode_if_sound(
     context: av.video.codeccontext.VideoCodecContext, packet: av.packet.Packet[Any] | None
 ) -> list[av.VideoFrame] | None:
-    """What comes out after a packet, or at the end; None where that does not decode."""
+    """The frames that come out after a packet, or at the end; None where that does not decode."""
     try:
         return context.decode(packet)
     except av.error.FFmpegError:

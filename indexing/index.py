@@ -276,7 +276,7 @@ class VideoIndex:
     def packet_start(self) -> npt.NDArray[np.int64]:
         """int64[P]: the packet that decoding must start at for each packet's picture.
 
-        That is the last keyframe at or before it in decode order that is not shown after it, except for
+        It is the last keyframe at or before the packet in decode order that is not shown after it, except for
         ``other_starts``.
         """
         keys = self._key_packets

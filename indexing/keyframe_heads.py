@@ -34,7 +34,7 @@ _IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
 
 
 class Head(NamedTuple):
-    """What the first bytes of a packet say.
+    """The facts in the first bytes of a packet.
 
     Attributes:
         starts: whether decoding can start there.
@@ -50,12 +50,12 @@ _IDR_FIRST = Head(True, [])
 
 
 def most_looked_at(source: ByteSource) -> int:
-    """How many single packets of a video are looked at when it is indexed."""
+    """The number of single packets of a video that are looked at when it is indexed."""
     return _MOST_NEAR if source.read_through <= _NEAR else _MOST_FAR
 
 
 def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]]]:
-    """What the keyframes themselves say: which of them are some, and the parameter sets from each on.
+    """Ask the keyframes themselves: which of them are some, and the parameter sets from each on.
 
     Args:
         index: index with packets that are byte ranges, and the container's word for its keyframes.
@@ -151,7 +151,7 @@ def coded_picture(stream: StreamInfo, source: ByteSource, offset: int, size: int
 
 
 def _head(source: ByteSource, codec: str, record: bytes, offset: int, size: int) -> Head:
-    """What the first bytes of a packet say, which lies at this offset and has this size."""
+    """The facts in the first bytes of a packet, which lies at this offset and has this size."""
     for most in (_HEAD, _LONG_HEAD, size):
         if head := read_head(codec, record, source.read(offset, min(size, most)), size):
             return head
@@ -159,7 +159,7 @@ def _head(source: ByteSource, codec: str, record: bytes, offset: int, size: int)
 
 
 def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -> Head | None:
-    """What a packet's first bytes say of it as a place to start decoding at.
+    """The facts in a packet's first bytes about it as a place to start decoding at.
 
     Args:
         codec: codec of the stream, one whose keyframes tell by their headers that they are.

@@ -1,4 +1,4 @@
-"""Which packets decoding can start at, where neither the codec's headers nor its nature tell."""
+"""The packets at which decoding can start, where neither the codec's headers nor its nature tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a decoder must be told beside the packets, and where on the way it changes."""
+"""The setups of a decoder beside the packets, and where on the way they change."""
 
 from __future__ import annotations
 

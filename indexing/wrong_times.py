@@ -206,7 +206,7 @@ def _breaks_the_rhythm(steps: npt.NDArray[np.int64], decode_steps: npt.NDArray[n
 
 
 def deepest_reordering(stream: StreamInfo) -> int:
-    """How many pictures a decoder of a stream may have to hold back."""
+    """The number of pictures that a decoder of a stream may have to hold back."""
     picture = picture_format(stream)
     if picture and picture.reordered is not None:
         return picture.reordered

@@ -1,4 +1,4 @@
-"""Which device decodes and holds the frames, and memory on it."""
+"""The device that decodes and holds the frames, and memory on it."""
 
 from __future__ import annotations
 

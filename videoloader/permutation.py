@@ -16,7 +16,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> Integers:
-    """Where a random permutation of ``[0, size)`` sends each index, computed from the index alone.
+    """The place to which a random permutation of ``[0, size)`` sends each index, computed from the index alone.
 
     A Feistel network over the bits of the index, with the halves changed in turn, permutes the next power of
     two; results at or beyond ``size`` are sent through again until they fall below it ("cycle walking", Black

@@ -45,7 +45,7 @@ class SharedBlock(MemoryBlock):
 
 
 class Place(NamedTuple):
-    """Where a tensor lies in a block, for a process that knows the block.
+    """The place of a tensor in a block, for a process that knows the block.
 
     Attributes:
         dtype: the tensor's type.

@@ -62,7 +62,7 @@ class Stream:
     aspect: Fraction | None = None
 
     def picture_header(self) -> PictureHeader | None:
-        """Of a video stream; None where it is cut off."""
+        """The header of a video stream; None where it is cut off."""
         if len(self.format) < _PICTURE_HEADER_SIZE:
             return None
         size, width, height, bits, compression = _PICTURE_HEADER.unpack_from(self.format)
@@ -70,7 +70,7 @@ class Stream:
 
 
 class Header(NamedTuple):
-    """Of an AVI file.
+    """The header of an AVI file.
 
     Attributes:
         streams: streams in the order of their numbers.

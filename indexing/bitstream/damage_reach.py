@@ -1,4 +1,4 @@
-"""Which packets damage reaches: those that refer to it, directly or not."""
+"""The packets that damage reaches: those that refer to it, directly or not."""
 
 from __future__ import annotations
 

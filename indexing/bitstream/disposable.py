@@ -1,4 +1,4 @@
-"""Which packets no other packet depends on, read from the packet's own first bytes."""
+"""The packets that no other packet depends on, read from the packet's own first bytes."""
 
 from __future__ import annotations
 

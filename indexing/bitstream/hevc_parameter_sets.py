@@ -1,4 +1,4 @@
-"""What HEVC's parameter sets say that slice headers build on (ITU-T H.265, 7.3.2)."""
+"""The parts of HEVC's parameter sets that slice headers build on (ITU-T H.265, 7.3.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets hold nothing but a frame that is decoded and never shown."""
+"""The packets that hold nothing but a frame that is decoded and never shown."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
 
 
 def _headers_of(packets: PacketHeads, number: int) -> bytes:
-    """As much of a packet as holds the headers of its first VOP."""
+    """The start of a packet that holds the headers of its first VOP."""
     head = packets.start(number, _USUAL_HEADERS)
     return head if _VOP in head[:-_LONGEST_VOP_HEADER] else packets.whole(number)
 
@@ -345,7 +345,7 @@ class _Decoder:
 
 
 class _Clock:
-    """When VOPs are shown, as libavcodec counts it: it leaves out B-VOPs that are not between their references."""
+    """The times of VOPs as libavcodec counts them: it leaves out B-VOPs that are not between their references."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer

@@ -18,7 +18,7 @@ _CHROMA = ("400", "420", "422", "444")
 
 
 class PictureFormat(NamedTuple):
-    """What a decoder makes of a stream.
+    """The pictures that a decoder makes of a stream.
 
     Attributes:
         width, height: size of the pictures that a decoder gives out (cropped), pixels.

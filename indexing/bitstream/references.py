@@ -1,4 +1,4 @@
-"""Which packets of a run the wanted ones need, by what the codecs' headers name as references."""
+"""The packets of a run that the wanted ones need, by what the codecs' headers name as references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the frames of a folder of image files are shown: by the numbers in their names, or by a list of times."""
+"""The times of the frames of a folder of image files: by the numbers in their names, or by a list of times."""
 
 from __future__ import annotations
 

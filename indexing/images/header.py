@@ -1,4 +1,4 @@
-"""What an image file says of its picture before the picture begins."""
+"""The facts that an image file gives about its picture before the picture begins."""
 
 from __future__ import annotations
 

@@ -44,5 +44,5 @@ class Window:
         return self._data[start : start + size]
 
     def start(self) -> bytes:
-        """As many of the first bytes as one read brings."""
+        """The first bytes, as many as one read brings."""
         return self.read(0, min(self.size, _WINDOW))

@@ -72,7 +72,7 @@ class Packets(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What one walk through a file finds.
+    """The findings of one walk through a file.
 
     Attributes:
         packets: packets of the wanted track.
@@ -184,7 +184,7 @@ class _Window:
         self._source, self._read_size = source, _SHORTEST_READ
 
     def seek(self, position: int) -> int:
-        """Where in ``data`` the position is; at least ``_ENOUGH`` bytes follow, zeros where the file has none."""
+        """The place of the position in ``data``; at least ``_ENOUGH`` bytes follow, zeros where the file has none."""
         at = position - self.base
         if at + _ENOUGH > len(self.data):
             near = at - len(self.data) < max(_NEAR, len(self.data) // _NEAR_SHARE)

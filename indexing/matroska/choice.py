@@ -1,4 +1,4 @@
-"""Which of several video tracks is the video: the one that libavformat's av_find_best_stream takes."""
+"""The choice among several video tracks: the one that libavformat's av_find_best_stream takes."""
 
 from __future__ import annotations
 

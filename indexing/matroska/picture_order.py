@@ -77,7 +77,7 @@ def _head(source: ByteSource, packets: Packets, number: int) -> bytes:
 
 
 def _places_by_kind(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
-    """Of MPEG-1, 2 and 4: packets that do not begin with their picture begin with headers, which no B picture has.
+    """For MPEG-1, 2 and 4: packets that do not begin with their picture begin with headers, which no B picture has.
 
     Raises:
         ValueError: a packet begins with something else.
@@ -90,7 +90,7 @@ def _places_by_kind(index: VideoIndex, source: ByteSource, packets: Packets) -> 
 
 
 def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
-    """Of H.264 and HEVC.
+    """For H.264 and HEVC.
 
     Raises:
         ValueError: it is another codec, or its packets are of a rarer kind.

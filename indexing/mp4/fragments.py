@@ -22,7 +22,7 @@ _NEVER = -(1 << 62)
 
 
 class Defaults(NamedTuple):
-    """What samples of a track have unless their fragment or run says otherwise (trex, then tfhd)."""
+    """The defaults of a track's samples unless their fragment or run says otherwise (trex, then tfhd)."""
 
     description: int = 1
     duration: int = 0
@@ -81,7 +81,7 @@ class _Run(NamedTuple):
 
 
 class _Fragments:
-    """Where the walk over the fragments is. ``bytes_left`` bounds the samples of runs without a table."""
+    """The state of the walk over the fragments. ``bytes_left`` bounds the samples of runs without a table."""
 
     def __init__(self, source: ByteSource, track_id: int, defaults: Defaults) -> None:
         self.source, self.track_id, self.defaults = source, track_id, defaults
@@ -282,7 +282,7 @@ def _place_runs(
 def _shifts(
     moof_of: npt.NDArray[np.int64], composition: npt.NDArray[np.int64], opened: int, lowest: int
 ) -> npt.NDArray[np.int64]:
-    """What the composition offsets of each fragment's samples are moved up by.
+    """The shifts by which the composition offsets of each fragment's samples are moved up.
 
     Decode times of fragments are absolute, so unlike in moov the shift that keeps pts >= dts moves the pts:
     libavformat's timeline, and the one its users' annotations are made on. It moves by the lowest offset that it has

@@ -142,7 +142,7 @@ def _rank(track: _Track) -> tuple[bool, int, float]:
 
 
 def _read_trak(data: bytes, number: int, box: Box, movie_scale: int, only: bytes | None = None) -> _Trak | None:
-    """Of any kind, or of only one; None where what each track must have is missing."""
+    """A track of any kind, or of only one; None where what each track must have is missing."""
     boxes = children(data, box)
     media = children(data, boxes[b"mdia"]) if b"mdia" in boxes else {}
     if not {b"mdhd", b"hdlr", b"minf"} <= media.keys() or b"tkhd" not in boxes:

@@ -58,7 +58,7 @@ class Piece:
         return int(self.position[-1])
 
     def locate(self, position: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Where in ``data`` the bytes at these stream positions stand; beyond the end that of the last byte."""
+        """The places in ``data`` of the bytes at these stream positions; beyond the end that of the last byte."""
         position = np.minimum(position, self.position[-1] - 1)
         row = self.position.searchsorted(position, "right") - 1
         located: npt.NDArray[np.int64] = self.row_start[row] + position - self.position[row]
@@ -135,7 +135,7 @@ class Piece:
 
 
 def _start_codes(data: bytes) -> npt.NDArray[np.int64]:
-    """Where 00 00 01 and a byte behind it stand in the data, whatever they belong to.
+    """The places of 00 00 01 and a byte behind it in the data, whatever they belong to.
 
     The data begins with a sync byte, and has an even size, as all strides are even.
 

@@ -41,7 +41,7 @@ class ElementaryStream(NamedTuple):
 
 
 class Programs(NamedTuple):
-    """What the program tables say.
+    """The contents of the program tables.
 
     Attributes:
         streams: streams of all programs, in the order in which their maps come.

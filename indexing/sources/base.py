@@ -53,7 +53,7 @@ class ByteSource(Protocol):
 
 
 class SourceBase:
-    """What most sources do alike: they are near, answer ranges one by one, and their file objects are made of reads."""
+    """The common behaviour of most sources: near, ranges answered one by one, file objects made of reads."""
 
     # A page cache hands over this much in the time that another system call takes.
     read_through = 64 << 10

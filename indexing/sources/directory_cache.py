@@ -1,4 +1,4 @@
-"""What was found out about containers once, kept for their next member."""
+"""Facts about containers that were found out once, kept for their next member."""
 
 from __future__ import annotations
 

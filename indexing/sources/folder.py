@@ -192,7 +192,7 @@ class FolderSource(SourceBase):
 
 
 def folder_fingerprint(changed: int | None, times_changed: int | None) -> str:
-    """What an index store remembers of a folder, and of its list of times, last changed then, in nanoseconds."""
+    """The mark of a folder in an index store, and of its list of times, last changed then, in nanoseconds."""
     return f"folder-{changed}" + (f"-{times_changed}" if times_changed is not None else "")
 
 
@@ -208,7 +208,7 @@ def split_times(path: str) -> tuple[str, dict[str, str]]:
 
 
 def times_suffix(source: str, fps: float | Fraction | str | None, timestamps: Timestamps | None) -> str:
-    """What a path says of times behind it, of ``FolderSource``'s arguments; nothing of seconds in a list.
+    """The end of a path that says its times, of ``FolderSource``'s arguments; nothing of seconds in a list.
 
     Raises:
         ConfigurationError: both are given, or the rate is none.
@@ -251,7 +251,7 @@ def _marks_of(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def time_of_change(path: str) -> int | None:
-    """In nanoseconds; None where there is no such file or folder any more."""
+    """The time of change in nanoseconds; None where there is no such file or folder any more."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
@@ -271,7 +271,7 @@ def is_frame_folder(path: str) -> bool:
 
 
 def frame_folder_places(path: str) -> list[str]:
-    """What a FolderSource of a path reads: the folder, the list of times, and links in the folder.
+    """The places that a FolderSource of a path reads: the folder, the list of times, and links in the folder.
 
     Raises:
         SourceError: the folder cannot be read.
@@ -323,7 +323,7 @@ def _numbers_alone(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
 
 
 def number_parts(name: str) -> list[str | Decimal]:
-    """What stands between the numbers of a name, in small letters, at even places; the numbers at odd ones.
+    """The text between the numbers of a name, in small letters, at even places; the numbers at odd ones.
 
     Examples:
         >>> number_parts("Im07.png")

@@ -30,7 +30,7 @@ class PartSource(SourceBase):
 
     @property
     def place(self) -> Place | None:
-        """Where these bytes lie in a file; None where the other source is none."""
+        """The place of these bytes in a file; None where the other source is none."""
         is_file = isinstance(self._source, FileSource | RemoteSource)
         return Place(self._source.name, self._offset, self.size) if is_file else None
 

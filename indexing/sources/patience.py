@@ -49,7 +49,7 @@ class GaveUpError(OSError):
 
 
 class Patience(NamedTuple):
-    """How often something is asked for, and for how long.
+    """The number of times that something is asked for, and for how long.
 
     Attributes:
         retries: tries after the first that failed in passing.
@@ -65,12 +65,12 @@ class Patience(NamedTuple):
         return self.timeout / 2
 
     def seconds(self, size: int) -> float:
-        """How long a read of that many bytes may take."""
+        """The time that a read of that many bytes may take."""
         return self.timeout + size / _SLOWEST
 
 
 def patience(retries: int | None = None, timeout: float | None = None) -> Patience:
-    """What is given; in place of None what the environment says, or else 4 retries and 60 seconds.
+    """The given patience; in place of None what the environment says, or else 4 retries and 60 seconds.
 
     Raises:
         ConfigurationError: they are no such numbers.

@@ -231,7 +231,7 @@ def _name(header: bytes) -> str:
 
 
 def _skip_sparse_map(header: bytes, start: int, archive: ByteSource) -> int:
-    """Where the data starts of a member in GNU's old sparse format: its map may go on in further blocks."""
+    """The start of the data of a member in GNU's old sparse format: its map may go on in further blocks."""
     more = header[482]
     while more:
         block = archive.read(start, _BLOCK)

@@ -105,7 +105,7 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
 
 
 def _walk(file: ByteSource) -> _Records:
-    """Where the records are. One whose length is damaged ends where the next begins, if it is sure which that is."""
+    """The places of the records. A damaged length ends where the next record begins, if it is sure where that is."""
     records = _Records(array("q", [0]), {}, "")
     while (position := records.starts[-1]) < file.size:
         length, fault = _record_length(file, position)
@@ -133,7 +133,7 @@ def _record_length(file: ByteSource, position: int) -> tuple[int, str]:
 
 
 def _end_of_damaged(file: ByteSource, position: int, length: int) -> int | None:
-    """Where the record ends whose length is damaged; None where that is not sure."""
+    """The end of the record whose length is damaged; None where that is not sure."""
     if length <= file.size - position - _AROUND:
         stop = position + length + _AROUND
         if stop == file.size or is_tfrecord(file.read(stop, _HEADER.size)):
@@ -147,7 +147,7 @@ def _end_of_damaged(file: ByteSource, position: int, length: int) -> int | None:
 
 
 def _next_header(file: ByteSource, position: int) -> int:
-    """Where the next header with a right checksum begins; the end of the file where there is none."""
+    """The place of the next header with a right checksum; the end of the file where there is none."""
     while position < file.size:
         data = np.frombuffer(file.read(position, _SCANNED_AT_ONCE + _HEADER.size), np.uint8)
         places = max(len(data) - _HEADER.size + 1, 0)

@@ -142,7 +142,7 @@ class Positions:
 def numbers_by_name(
     select: Select, positions: Positions, names: Sequence[str], wanted: Sequence[Number]
 ) -> Iterator[FoundNumbers]:
-    """What the store says of these videos, asked for by name; ``names`` are what errors call them."""
+    """The store's numbers of these videos, asked for by name; ``names`` are what errors call them."""
     keys = map(to_sql, positions.keys())
     while some := list(islice(keys, _NAMED_AT_ONCE)):
         asked = ",".join("?" * len(some))
@@ -153,7 +153,7 @@ def numbers_by_name(
 def numbers_by_pass(
     select: Select, positions: Positions, names: Sequence[str], wanted: Sequence[Number], *, fingerprints: bool
 ) -> Iterator[FoundNumbers]:
-    """What the store says of these videos, from one pass over all its rows; ``names`` are what errors call them.
+    """The store's numbers of these videos, from one pass over all its rows; ``names`` are what errors call them.
 
     Raises:
         IndexingError: names or numbers in the store are none.

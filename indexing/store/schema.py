@@ -128,7 +128,7 @@ def mark_change(connection: sqlite3.Connection) -> None:
 
 
 def record_key(record: bytes) -> bytes:
-    """What a record is known by: the same for the same bytes, whoever writes them first."""
+    """The name of a record: the same for the same bytes, whoever writes them first."""
     return blake2b(record, digest_size=12).digest()
 
 

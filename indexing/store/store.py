@@ -352,7 +352,7 @@ class IndexStore:
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
 
     def _with_connection(self, use: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """What a use of this thread's connection gives."""
+        """The result of a use of this thread's connection."""
         try:
             return use(self._opened().connection)
         except sqlite3.Error as error:
@@ -377,7 +377,7 @@ class IndexStore:
         return opened
 
     def _quiet_state(self) -> tuple[int, int, int] | None:
-        """What changes when the file does; None while somebody writes."""
+        """A state that changes when the file does; None while somebody writes."""
         try:
             status = os.stat(self.path)
         except OSError as error:

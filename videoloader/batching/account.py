@@ -1,4 +1,4 @@
-"""What a loader tells of its work: the statistics, what it could not read, and a warning where much is lost."""
+"""A loader's report of its work: the statistics, what it could not read, and a warning where much is lost."""
 
 from __future__ import annotations
 

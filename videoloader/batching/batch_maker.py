@@ -101,7 +101,7 @@ class BatchInMaking(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
-    """What one batch is to consist of.
+    """The contents of one batch.
 
     Attributes:
         clips: returns the clips, one for each row. Called in the planning thread.
@@ -336,7 +336,7 @@ class BatchMaker:
         return submit_rows(self._workers, drawn, output, self._cache, decoding.token, self._on_corrupt)
 
     def _remedy(self, error: BaseException | None) -> OnError:
-        """What is done about a clip that ends with an error."""
+        """The remedy for a clip that ends with an error."""
         if isinstance(error, CorruptFramesError):
             assert self._on_corrupt != "keep", "then there is no error"
             return self._on_corrupt

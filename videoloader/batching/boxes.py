@@ -32,7 +32,7 @@ def source_matrix(geometry: Geometry, operations: Sequence[Operation] = ()) -> M
 
 
 def stack_matrices(matrices: Sequence[Matrices]) -> Matrices:
-    """Those of B clips: float64[B, 3, 3], or float64[B, T, 3, 3] where those of one clip differ from frame to frame.
+    """The matrices of B clips: float64[B, 3, 3], or float64[B, T, 3, 3] where those of a clip differ by frame.
 
     Args:
         matrices: float64[1 or T, 3, 3] each. T is the length of the longest clip; the last matrix of a shorter one is

@@ -1,4 +1,4 @@
-"""What clips consist of, from indexes alone: their frames, and what is drawn for their pixels."""
+"""The contents of clips, from indexes alone: their frames, and what is drawn for their pixels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_TRIED = 16
 
 
 class ClipName(NamedTuple):
-    """What a clip is called in notes on errors. The text is made only there.
+    """The name of a clip in notes on errors. The text is made only there.
 
     Attributes:
         number: the clip's number in the data set.
@@ -58,7 +58,7 @@ class ClipName(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DrawRule:
-    """How what is random about clips is drawn, wherever that is done.
+    """The rule by which the random parts of clips are drawn, wherever that is done.
 
     Attributes:
         mode: chooses the frames.
@@ -84,7 +84,7 @@ class DrawRule:
 
 
 class Undrawn(NamedTuple):
-    """What tells a clip of an image file that nobody has opened yet.
+    """The mark of a clip of an image file that nobody has opened yet.
 
     Attributes:
         rule, epoch, clip_in_video: rule and numbers of the draw when it is read; see ``DrawRule.views``.
@@ -128,7 +128,7 @@ class PlannedClip:
 
     @property
     def name(self) -> ClipName:
-        """For notes on errors."""
+        """The name for notes on errors."""
         return ClipName(self.number, self.video.entry.path, self.frame_numbers)
 
 
@@ -168,7 +168,7 @@ def plan_views(
     transforms: TransformPlan,
     rngs: Sequence[np.random.Generator],
 ) -> list[PlannedClip]:
-    """What the views of a clip consist of, from the index alone.
+    """The contents of a clip's views, from the index alone.
 
     Args:
         clip: becomes ``PlannedClip.number``.
@@ -236,7 +236,7 @@ class ClipPlanner:
 
     @cached_property
     def rule(self) -> DrawRule:
-        """How the clips are drawn."""
+        """The rule by which the clips are drawn."""
         return DrawRule(self.mode, self.transforms, self.seed, self.repeats)
 
     def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:

@@ -86,7 +86,7 @@ class MadeView(NamedTuple):
 
 
 class MadeImage(NamedTuple):
-    """What came of a clip.
+    """The outcome of a clip.
 
     Attributes:
         views: views of the clip.
@@ -365,7 +365,7 @@ def _read_image(
 def _decode_images(
     images: Sequence[_ReadImage | MadeImage], reader: Reader, rule: DrawRule, token: CancelToken, decode: Decode
 ) -> list[MadeImage]:
-    """What came of files, of which those that are made already are left as they are."""
+    """The outcomes of files, of which those that are made already are left as they are."""
     output = rule.transforms.decoded
     reads = [each for each in images if isinstance(each, _ReadImage)]
     if (

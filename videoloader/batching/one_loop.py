@@ -1,4 +1,4 @@
-"""What all loaders have: one loop at a time, an end, and no copies."""
+"""Common parts of all loaders: one loop at a time, an end, and no copies."""
 
 from __future__ import annotations
 

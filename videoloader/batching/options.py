@@ -1,4 +1,4 @@
-"""What all loaders ask of their arguments: the data set, the plan of the transforms, allowed values."""
+"""Common checks of all loaders' arguments: the data set, the plan of the transforms, allowed values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plan_transforms(
     fill_value: float | Sequence[float],
     mode: FrameMode | None = None,
 ) -> TransformPlan:
-    """How the frames that a loader is asked for are made.
+    """The plan of the frames that a loader is asked for.
 
     Args:
         transforms: see ``arrange_transforms``; or those of a ``Compose``, with its ``dtype`` unless one is given here.

@@ -23,7 +23,7 @@ Collate = Literal["stack", "pad", "list"]
 
 
 class FrameMemory(NamedTuple):
-    """What memory for frames is asked for.
+    """The memory that frames need.
 
     Attributes:
         layout: the order of a clip's dimensions.

@@ -67,7 +67,7 @@ class LoaderStats:
         return LoaderStats(*(getattr(self, each.name) + getattr(more, each.name) for each in fields(self)))
 
     def __sub__(self, before: LoaderStats) -> LoaderStats:
-        """What has come since an earlier account."""
+        """The account since an earlier one."""
         return LoaderStats(*(getattr(self, each.name) - getattr(before, each.name) for each in fields(self)))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What surrounds the picture in a larger output: a colour, or pixels of the picture itself."""
+"""The surroundings of the picture in a larger output: a colour, or pixels of the picture itself."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class _Launch(NamedTuple):
 
 
 class KernelKind(NamedTuple):
-    """What a kernel is compiled for, beside the type of the output.
+    """The facts that a kernel is compiled for, beside the type of the output.
 
     Attributes:
         sample_bytes, subsampling: values of ``SurfaceLayout``.

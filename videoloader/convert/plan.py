@@ -1,4 +1,4 @@
-"""What a conversion of pictures is, in numbers: what the CUDA kernel and the CPU's native code are given."""
+"""A conversion of pictures in numbers: the input of the CUDA kernel and of the CPU's native code."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _axis(view: SourceView, axis: int, geometry: Geometry) -> npt.NDArray[np.voi
 
 
 def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:
-    """How far each of the luma samples that share a chroma sample lies after it, in distances of chroma samples.
+    """The distance of each luma sample after the chroma sample that it shares, in distances of chroma samples.
 
     Args:
         halvings: log2 of how many share one.

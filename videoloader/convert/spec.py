@@ -1,4 +1,4 @@
-"""What a conversion is told: the colours of the source, the part of the picture wanted, and what to make of it."""
+"""The input of a conversion: the colours of the source, the part of the picture wanted, and what to make of it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CENTERED_CODECS = ("mjpeg", "mpeg1video", "h261", "h263", "flv1", "vp3", "theor
 
 @dataclass(frozen=True)
 class ColorSpec:
-    """How the samples of a picture mean colour.
+    """The meaning of a picture's samples as colours.
 
     Attributes:
         matrix: name from ITU-T H.273, table 4; ``"identity"`` means the planes hold G, B, R. BT.2020 is the
@@ -145,7 +145,7 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
 
 @dataclass(frozen=True)
 class Geometry:
-    """Which part of the shown picture is wanted, and how large.
+    """The wanted part of the shown picture, and its size.
 
     Attributes:
         crop: (top, left, height, width) in display pixels, that is after rotation and mirroring.
@@ -205,7 +205,7 @@ def full_geometry(stream: StreamInfo) -> Geometry:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """What the numbers of the output are.
+    """The meaning of the output's numbers.
 
     Attributes:
         dtype: ``torch.uint8`` gives 0 … 255, rounded to nearest, halves up; ``torch.float16``,
@@ -265,7 +265,7 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
 
 
 def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tuple[float, float, float]:
-    """What a pixel of constant padding is in the output's numbers, among the frames of a video."""
+    """A pixel of constant padding in the output's numbers, among the frames of a video."""
     value = np.array(output.fill_value) / 255
     if output.color == "ycbcr":
         header = picture_format(stream)
@@ -344,7 +344,7 @@ def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, 
 
 
 def _before_turning(box: Box, rotation: int, mirrored: bool, shown: tuple[int, int]) -> Box:
-    """Where a box of a turned and mirrored picture of (height, width) ``shown`` lay before."""
+    """The former place of a box of a turned and mirrored picture of (height, width) ``shown``."""
     top, left, height, width = box
     bottom, right = shown[0] - top - height, shown[1] - left - width
     if mirrored:

@@ -13,7 +13,7 @@ Model = Literal["ycbcr", "rgb", "gray"]
 
 
 class SurfaceLayout(NamedTuple):
-    """Where the samples of a picture lie. Offsets and pitches are in samples, rows go down.
+    """The places of a picture's samples. Offsets and pitches are in samples, rows go down.
 
     Attributes:
         width, height: size of the picture, pixels.
@@ -48,7 +48,7 @@ class SurfaceLayout(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """From the first to the last sample of the picture."""
+        """Bytes from the first to the last sample of the picture."""
         samples = self.pitch * (self.height - 1) + self.width
         if self.model != "gray":
             rows, columns = self.chroma_size

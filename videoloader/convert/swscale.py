@@ -49,7 +49,7 @@ _KEPT_PIXELS, _LEAST_KEPT = 4 << 20, 4
 
 
 class FormatFacts(NamedTuple):
-    """What libav knows of a pixel format, asked for once: each answer is a new object.
+    """The facts that libav has about a pixel format, asked for once: each answer is a new object.
 
     Attributes:
         bits: bits of each component; none where frames do not lie in memory.
@@ -82,7 +82,7 @@ class _Converter(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """What a graph puts out, of which source: ``ycbcr`` is 4:4:4 of the source's codes."""
+    """The output of a graph, and its source: ``ycbcr`` is 4:4:4 of the source's codes."""
 
     color: Color
     floats: bool

@@ -63,7 +63,7 @@ def _is_in(place: str, root: str) -> bool:
 
 
 class _RealPlaces:
-    """Where paths lead to, without asking anew for folders that many videos lie in."""
+    """The real places of paths, without asking anew for folders that many videos lie in."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}

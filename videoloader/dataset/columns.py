@@ -18,7 +18,7 @@ _SHOWN = 6
 
 
 class _Absent:
-    """What stands in a column where a row has no such column."""
+    """The value of a column in rows that lack the column."""
 
     def __reduce__(self) -> str:
         return "ABSENT"

@@ -1,4 +1,4 @@
-"""Which videos, or parts of videos, an epoch goes through, and what is known about each."""
+"""The videos, or parts of videos, that an epoch goes through, and what is known about each."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         return self._take(first), self._take(second)
 
     def balanced(self, *, rows_per_class: int | None = None, seed: int = 0) -> VideoDataset:
-        """As many rows of each class, by repeating rows; an epoch then sees every class equally often.
+        """Repeat rows until each class has equally many; an epoch then sees every class equally often.
 
         Rows of a class are repeated equally often, and a random choice of them once more, the same in every epoch.
 

@@ -70,7 +70,7 @@ def entry_ranges(
     errors: Mapping[int, VideoLoaderError],
     rules: TimeRules | None = None,
 ) -> tuple[Integers, Integers, dict[int, VideoLoaderError]]:
-    """As ``entry_range``, for all rows of a table.
+    """The same as ``entry_range``, for all rows of a table.
 
     Indexes are asked for only where rows give seconds of videos whose times follow no rule, or mean no frames.
     A warning tells of rows that end long after their videos.

@@ -125,7 +125,7 @@ def summarize(
 
 
 def _counts(values: Iterable[Fact]) -> dict[Fact, int]:
-    """How often each value occurs, the most frequent first."""
+    """The frequency of each value, the most frequent first."""
     return dict(Counter(values).most_common())
 
 

@@ -26,7 +26,7 @@ def annex_b_headers(codec: str, config: bytes) -> bytes:
 
 
 def sequence_parameter_sets(codec: str, config: bytes) -> list[bytes]:
-    """Those of the base layer in a configuration record of H.264 or HEVC, header bytes included."""
+    """The sets of the base layer in a configuration record of H.264 or HEVC, header bytes included."""
     kinds = _SEQUENCE_PARAMETER_SETS[codec]
     return [
         each

@@ -34,7 +34,7 @@ _ContextKey = tuple[Hashable, ...]
 
 @dataclass(eq=False)
 class RunOutcome:
-    """How the decoding of a run went.
+    """The outcome of decoding a run.
 
     Attributes:
         fed: packets given to the decoder.
@@ -218,7 +218,7 @@ class CpuDecoder:
 
 
 def _headers(codec: str, data: bytes | memoryview) -> bytes:
-    """What stays in force in a context behind a packet or a record, where that is not a configuration of its own."""
+    """The headers that stay in force in a context behind a packet or a record that is no configuration of its own."""
     if codec == "mjpeg":
         return b"Huffman tables" if HUFFMAN in segments_before_scan(data)[0] else b""
     if codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS:
@@ -245,7 +245,7 @@ def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryvie
 
 
 def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview, *, alone: bool) -> _ContextKey | None:
-    """What a context depends on that starts with this packet; None where it must not serve another run.
+    """The facts that a context depends on that starts with this packet; None where it must not serve another run.
 
     H.264 and HEVC videos of one making share a context, and with it the memory of its frames; JPEG files, too, that
     decode ``alone``. But not those of H.264 4:4:4, which are decoded as their encoder's version demands: a context

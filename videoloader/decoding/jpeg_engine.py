@@ -24,7 +24,7 @@ _SUBSAMPLING = {"444": (0, 0), "422": (1, 0), "420": (1, 1)}
 
 @cache
 def why_not_jpeg_engine(gpu: int) -> str:
-    """Why this GPU's engines cannot decode JPEG files; empty if they can.
+    """The reason why this GPU's engines cannot decode JPEG files; empty if they can.
 
     Args:
         gpu: CUDA device number.
@@ -56,7 +56,7 @@ def _tiny_picture() -> bytes:
 
 
 def engine_layout(picture: bytes, stream: StreamInfo) -> SurfaceLayout | None:
-    """Where the samples lie in what the engines make of a JPEG file; None if it is of a kind that is not for them.
+    """The places of samples in the engines' output of a JPEG file; None if it is of a kind that is not for them.
 
     They get sequential files of 8 bits, in Y'CbCr with 4:4:4, 4:2:2 or 4:2:0 chroma. So the file alone tells who
     decodes it: engines round otherwise than libavcodec, and pictures must not depend on chance.

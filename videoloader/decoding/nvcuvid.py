@@ -1,4 +1,4 @@
-"""What NVDEC can do, asked of the driver itself.
+"""The capabilities of NVDEC, asked of the driver itself.
 
 PyNvVideoCodec's ``GetDecoderCaps`` makes a CUDA context for each question, which takes 0.15 s and memory of a GPU that
 may have none left, and loads and unloads the driver's library around it. One of some thousand questions crashed.
@@ -52,7 +52,7 @@ class Capabilities(ctypes.Structure):
 
 
 def ask_capabilities(gpu: int, codec: int, chroma: int, bit_depth: int) -> Capabilities:
-    """What a GPU's NVDEC can do with one kind of stream.
+    """The capabilities of a GPU's NVDEC for one kind of stream.
 
     Args:
         gpu: CUDA device number.

@@ -293,7 +293,7 @@ class _Sequence:
 
 
 def _layout(picture: PictureFormat) -> tuple[SurfaceLayout, int]:
-    """Where the samples of a picture are, and its size as PyNvVideoCodec tells it, bytes.
+    """The places of a picture's samples, and its size as PyNvVideoCodec tells it, bytes.
 
     Planes are contiguous; rows of subsampled formats are as long as an even width.
     """

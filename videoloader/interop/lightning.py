@@ -109,7 +109,7 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
         return [make(device=device, shard_id=trainer.global_rank, num_shards=trainer.world_size)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training is; it goes into checkpoints by itself."""
+        """The position of training; it goes into checkpoints by itself."""
         return {} if self._train is None else {"train": self._train.state_dict()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

@@ -130,7 +130,7 @@ class EntryFrames:
 
     @property
     def index(self) -> VideoIndex:
-        """Of the whole video. May be replaced by one that is known better; the frames it tells of stay the same."""
+        """The index of the whole video. A better one may replace it; the frames it tells of stay the same."""
         return self.indexes[self.entry.path].with_times(self.entry.times)
 
     @index.setter
@@ -139,7 +139,7 @@ class EntryFrames:
 
     @property
     def state(self) -> SourceState | None:
-        """Of the video when it was indexed; None where that is not known."""
+        """The state of the video when it was indexed; None where that is not known."""
         return self.indexes.state(self.entry.path)
 
 
@@ -297,7 +297,7 @@ def _count(mode: FrameMode, video: EntryFrames) -> int:
 
 
 def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> EntryFrames:
-    """What a frame mode sees of one of the usable rows."""
+    """One of the usable rows as a frame mode sees it."""
     row, first, stop = (int(each[video]) for each in (ranges.rows, ranges.first, ranges.stop))
     indexes = UNOPENED if ranges.unopened[video] else ranges.indexes
     return EntryFrames(dataset.table[row], first, stop, indexes, row)
@@ -392,7 +392,7 @@ def _look_up_all(
 
 
 def _reason(error: VideoLoaderError) -> str:
-    """Why a row is left out, in few words."""
+    """The reason why a row is left out, in few words."""
     return next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), "unreadable")
 
 

@@ -27,7 +27,7 @@ _ONE_BY_ONE = Deal(1, 1, 1, "drop")
 
 @dataclass(frozen=True, eq=False)
 class Epochs:
-    """What all epochs of a loader have in common.
+    """The common facts of all epochs of a loader.
 
     Attributes:
         table: the clips.
@@ -108,7 +108,7 @@ class Epochs:
         return Deal(self.lanes, self.ranks // self.lanes, self.batch_size, self.last_batch)
 
     def resume(self, state: Mapping[str, Any]) -> EpochPlan:
-        """What is left of an epoch.
+        """The rest of an epoch.
 
         Args:
             state: result of ``EpochPlan.state``, also from other numbers of ranks, batch sizes or kinds of
@@ -186,7 +186,7 @@ class EpochPlan:
         self._orders: dict[int, OrderOfEpoch] = {}
 
     def _lanes_of(self, deal: Deal, left: Left) -> tuple[Integers, Integers, int]:
-        """Where lanes begin and end in what is left, their sizes, and the number of batches of each rank."""
+        """The bounds of lanes in what is left, their sizes, and the number of batches of each rank."""
         if isinstance(self._epochs.sharding, ByColumn) and deal.lanes > 1:
             bounds = left.below(self._home(deal.lanes))
         else:
@@ -232,7 +232,7 @@ class EpochPlan:
         return repeated
 
     def _wanted(self, batch: int) -> Integers:
-        """Which clips of its lane are in a batch, int64[B]; those beyond the lane's end fill it up."""
+        """The clips of its lane that are in a batch, int64[B]; those beyond the lane's end fill it up."""
         deal = self._deals[-1]
         number = deal.batches + batch
         if deal.last_batch == "fill":
@@ -258,7 +258,7 @@ class EpochPlan:
 
     @cached_property
     def _part_bounds(self) -> Integers:
-        """Where the parts begin and end that are put in order by themselves."""
+        """The bounds of the parts that are put in order by themselves."""
         if isinstance(self._epochs.sharding, ByColumn):
             return self._epochs.groups.bounds
         return even_bounds(self._epochs.positions, self._parts)

@@ -1,4 +1,4 @@
-"""Which part of an epoch each rank takes, in arithmetic that needs no communication.
+"""Each rank's part of an epoch, in arithmetic that needs no communication.
 
 What is left of an epoch is a sequence of clips, cut into *lanes*: one that all ranks take turns in, one for each rank,
 or one for each node. All ranks go through the same number of batches, some of which may be empty where it is uneven, so
@@ -22,7 +22,7 @@ MOST_LANES = 1 << 20
 
 
 def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> int:
-    """How many batches each rank goes through: the same for all, so that no rank waits for another for ever.
+    """The number of batches of each rank: the same for all, so that no rank waits for another for ever.
 
     Args:
         sizes: int64[S], clips in each lane.
@@ -64,7 +64,7 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBa
 
 
 def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> Integers:
-    """How many clips of each lane some batches take.
+    """The number of clips of each lane that some batches take.
 
     Args:
         batches: number of batches, from 0 to ``of``.
@@ -94,7 +94,7 @@ def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, l
 
 @dataclass(frozen=True)
 class Deal:
-    """How what was left of an epoch was dealt, and how far: with the deals before, what is left now.
+    """The way in which the rest of an epoch was dealt, and how far: with the deals before, the present rest.
 
     Attributes:
         lanes: number of them.
@@ -158,14 +158,14 @@ class Left:
         return positions
 
     def below(self, positions: Integers) -> Integers:
-        """How many of those left are smaller than each of these positions."""
+        """The number of those left that are smaller than each of these positions."""
         run = np.maximum(np.searchsorted(self.start, positions, "right") - 1, 0)
         inside = np.clip(positions - self.start[run], 0, np.diff(self.before)[run])
         counts: Integers = self.before[run] + inside
         return counts
 
     def after(self, bounds: Integers, taken: Integers) -> Left:
-        """What is left when so many are taken from the front of each lane.
+        """The rest when so many are taken from the front of each lane.
 
         Args:
             bounds: int64[S + 1], where lanes begin and end, in numbers of those left.

@@ -27,7 +27,7 @@ OrderOfEpoch = Callable[[Integers], Integers]
 
 @runtime_checkable
 class Order(Protocol):
-    """How the clips of an epoch follow one another."""
+    """An order of the clips of an epoch."""
 
     def positions(self, clips: int) -> int:
         """Number of positions in an epoch over so many clips."""
@@ -49,7 +49,7 @@ class Order(Protocol):
 
 
 class _Computed:
-    """What orders have in common that hold every clip once and are told by their parameters."""
+    """The common parts of orders that hold every clip once and are told by their parameters."""
 
     def positions(self, clips: int) -> int:
         return clips

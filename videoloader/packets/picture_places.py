@@ -1,4 +1,4 @@
-"""Where pictures come in display order: by their packets' headers, until an index's ranks are seen to say the same."""
+"""The places of pictures in display order: by their packets' headers, until an index's ranks prove to agree."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from videoloader.reading.read_progress import ReadProgress
 
 @dataclass(frozen=True, eq=False)
 class ClipsReport:
-    """What it took to make some clips of one video.
+    """The cost of making some clips of one video.
 
     Attributes:
         packets: packets decoded.
@@ -183,7 +183,7 @@ class ClipReader:
     def read_images(
         self, images: Sequence[ImageRead], output: OutputSpec, token: CancelToken
     ) -> list[ClipsReport | VideoLoaderError]:
-        """As ``read`` for each of several image files, on the CPU: all are decoded before the first is converted.
+        """The same as ``read`` for several image files, on the CPU: all are decoded before the first is converted.
 
         Returns:
             The report of each image, or the error of one that cannot be made.

@@ -1,4 +1,4 @@
-"""Where decoded pictures go: each into the slots of the clips that want it, once it is there."""
+"""The way of decoded pictures: each into the slots of the clips that want it, once it is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one decoder does in one go: which packets, and where the pictures of each clip go."""
+"""The work of one decoder in one go: which packets, and where the pictures of each clip go."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class EngineFile(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What came of some files.
+    """The outcome of some files.
 
     Attributes:
         errors: the error of each file that the engines refuse, else None.

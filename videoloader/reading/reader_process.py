@@ -46,7 +46,7 @@ Work: TypeAlias = Callable[[ClipReader, Any, Sequence[torch.Tensor], CancelToken
 
 
 class Order(NamedTuple):
-    """What a process is told to do.
+    """An order to a process.
 
     Attributes:
         forget, forget_blocks: numbers of what it need not know any more, and of memory.
@@ -78,7 +78,7 @@ class Told(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of an order.
+    """The answer to an order.
 
     Attributes:
         result: result of the work.

@@ -237,7 +237,7 @@ class ProcessReader:
         state: SourceState | None = None,
         plan: DecodePlan | None = None,
     ) -> ClipsReport:
-        """As ``ClipReader.read``; processes decode in one thread each.
+        """The same as ``ClipReader.read``; processes decode in one thread each.
 
         Raises:
             DecodeError: also where processes died over it.

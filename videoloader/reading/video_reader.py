@@ -124,7 +124,7 @@ class VideoReader:
             wait([future for future in futures if not future.cancel()])
 
     def _to_be_made_again(self, job: DecodeJob, outcome: ClipsReport | DecodeError) -> npt.NDArray[np.bool_]:
-        """Which frames of a job would come otherwise, now that more is known of the index; all if it has failed.
+        """The frames of a job that would come otherwise, now that more is known of the index; all if it has failed.
 
         Raises:
             DecodeError: it has failed by what is known now.
@@ -236,7 +236,7 @@ class VideoReader:
 
 
 def _outcome(decoding: Future[ClipsReport]) -> ClipsReport | DecodeError:
-    """What became of a job. That its frames do not decode may be due to what its index does not know yet."""
+    """The outcome of a job. Frames may fail to decode because of what the index does not know yet."""
     try:
         return decoding.result()
     except DecodeError as error:

@@ -266,7 +266,7 @@ class DecodeWorkers:
             return None
 
     def _may_work(self) -> int:
-        """How many threads may work on the oldest job and those after it."""
+        """The number of threads that may work on the oldest job and those after it."""
         queue = self._waiting or self._waiting_for_cpu
         return min(self._allowed, queue[0].threads) if queue else 0
 
@@ -306,7 +306,7 @@ class DecodeWorkers:
 
 
 def _local_processes() -> int:
-    """How many processes of a training run share this machine, as torchrun and others tell."""
+    """The number of a training run's processes that share this machine, as torchrun and others tell."""
     return max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
 
 
@@ -340,7 +340,7 @@ after_fork(partial(torch.set_num_threads, 1))
 
 @contextmanager
 def share_of_cores() -> Iterator[int]:
-    """How many threads one read may use: those that PyTorch's operations may, shared by all reads under way."""
+    """The threads that one read may use: those that PyTorch's operations may, shared by all reads under way."""
     read = object()
     _reads.append(read)
     try:

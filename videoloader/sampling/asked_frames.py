@@ -1,4 +1,4 @@
-"""What a user asks one video for, by frame numbers or times: which values stand for frames, and which do not."""
+"""A user's question to one video, by frame numbers or times: which values stand for frames, and which do not."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _units_on_screen(
 ) -> Fraction:
     """A time in units of the clock, which may be ``earliest`` or when a frame is on screen.
 
-    Of an end also the very end of the video, or what a float makes of that.
+    Units of a time; an end may also be the very end of the video, or what a float makes of that.
     """
     units = on_clock(index, as_times(name, [seconds])[0])
     first, stop = screen_time(AllFrames(index))

@@ -97,7 +97,7 @@ class AtRate(SavedRepr):
         check_pad(self.pad)
 
     def num_clips(self, video: SampledVideo) -> int:
-        """As many as asked for; none where nothing fits and nothing may be padded."""
+        """The number of clips asked for; none where nothing fits and nothing may be padded."""
         if video.stop == video.first:
             return 0
         padded = pad_of(self.pad, video) != "none"
@@ -148,7 +148,7 @@ class AtRate(SavedRepr):
         return in_units(self.start, base) + (clip * in_units(self.step, base) if self.step is not None else 0)
 
     def _span(self, video: SampledVideo) -> Fraction:
-        """From the first output time to the last, in units of the video's timestamps."""
+        """Units of the video's timestamps from the first output time to the last."""
         return (self.length - 1) / exact_rate(self.fps) / video.index.stream.time_base
 
 

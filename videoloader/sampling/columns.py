@@ -69,7 +69,7 @@ def pad_of(pad: str | PadColumn, video: SampledVideo) -> str:
 
 
 def column_of(video: SampledVideo, column: str) -> Any:
-    """What the video's row has in a column.
+    """The value of a column in the video's row.
 
     Raises:
         ConfigurationError: there is no such column.

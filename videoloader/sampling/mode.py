@@ -1,4 +1,4 @@
-"""What a frame mode is, and the clip that it makes of a video."""
+"""The protocol of frame modes, and the clip that a mode makes of a video."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FrameMode(Protocol):
     def pad(self) -> str | PadColumn: ...
 
     def num_clips(self, video: SampledVideo) -> int:
-        """How many clips the video gives, from its range, its index and its columns alone."""
+        """The number of clips that the video gives, from its range, its index and its columns alone."""
         raise no_method(self, "num_clips(self, video), which gives an integer")
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -37,7 +37,7 @@ def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInf
 
 class _Drawn(Choice):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """What the chosen transforms draw."""
+        """The operations that the chosen transforms draw."""
         return draw_all(self.choose(rng, clip), rng, clip)
 
 
@@ -66,7 +66,7 @@ class RandomApply(_Drawn):
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:
-        """What a clip may get."""
+        """The alternatives of a clip."""
         return [_steps(self.transforms, "RandomApply"), ()]
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
@@ -115,7 +115,7 @@ class RandomChoice(_Drawn):
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:
-        """What a clip may get."""
+        """The alternatives of a clip."""
         return [_steps(each, "RandomChoice") for each in self.transforms]
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
@@ -196,7 +196,7 @@ class When(_Drawn):
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:
-        """What a clip may get."""
+        """The alternatives of a clip."""
         return [_steps(self.transforms, "When"), _steps(self.otherwise, "When")]
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:

@@ -1,4 +1,4 @@
-"""What JPEG does to pictures, without the file: a lossy round trip in whole numbers, the same on every device."""
+"""The effect of JPEG on pictures, without the file: a lossy round trip in whole numbers, the same on every device."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class JpegCompression(PixelTransform):
 
 
 def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``JpegCompression`` does with chroma of half the size.
+    """Carry out ``JpegCompression`` with chroma of half the size.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -95,7 +95,7 @@ def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 def compress_444(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``JpegCompression`` does with chroma of full size; see ``compress_420``."""
+    """Carry out ``JpegCompression`` with chroma of full size; see ``compress_420``."""
     return _compress(frames, params["quality"], lambda plane: plane, lambda plane, height, width: plane)
 
 

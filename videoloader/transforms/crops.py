@@ -89,7 +89,7 @@ class RandomCrop(Sized, GeometryStep):
         return replace(geometry, border=border)
 
     def _span(self, length: int, size: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
-        """Of one axis: (first pixel kept, how many, rows or columns before them, after them)."""
+        """(first pixel kept, how many, rows or columns before them, after them) along one axis."""
         added = self.padding
         if self.pad_if_needed:
             added += max(size - length - 2 * added, 0)

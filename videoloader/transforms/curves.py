@@ -1,4 +1,4 @@
-"""How a parameter of a transform runs over the frames of a clip.
+"""Curves: a parameter of a transform over the frames of a clip.
 
 A ``Range`` of a transform is one of:
 

@@ -79,7 +79,7 @@ class RandomErasing(PixelTransform):
 
 
 def fill_with_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``RandomErasing`` does with random values.
+    """Carry out ``RandomErasing`` with random values.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -176,7 +176,7 @@ class GridMask(PixelTransform):
 
 
 def erase_grid(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``GridMask`` does.
+    """Carry out ``GridMask``.
 
     Args:
         frames: uint8[N, T, 3, H, W].

@@ -60,7 +60,7 @@ class GaussianBlur(PixelTransform):
 
 
 def blur(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``GaussianBlur`` does.
+    """Carry out ``GaussianBlur``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -112,7 +112,7 @@ class Laplacian(PixelTransform):
 
 
 def show_edges(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``Laplacian`` does.
+    """Carry out ``Laplacian``.
 
     Args:
         frames: uint8[N, T, 3, H, W].

@@ -268,7 +268,7 @@ def _cut_in(frames: torch.Tensor, layout: Layout, rng: np.random.Generator, shar
 
 
 def _draw_box(rng: np.random.Generator, sizes: Sequence[int], share: float, cut: Cut) -> Box:
-    """What of the other clip is shown, of [T, H, W], if ``share`` of the own one is to stay."""
+    """The shown part of the other clip, of [T, H, W], if ``share`` of the own one is to stay."""
     side = (1 - share) ** (1 / len(_AXES[cut]))
     spans = []
     for axis, size in zip("THW", sizes, strict=True):

@@ -102,7 +102,7 @@ class Module(PixelTransform):
         return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
 
     def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
-        """What the module makes of uint8[N, T, 3, H, W], or of floats in that order; ``params`` has ``seed`` int64[N].
+        """Call the module on uint8[N, T, 3, H, W], or on floats in that order; ``params`` has ``seed`` int64[N].
 
         Raises:
             ConfigurationError: see above.
@@ -159,7 +159,7 @@ class Module(PixelTransform):
         )
 
     def in_layout(self, frames: torch.Tensor, layout: str, seeds: npt.NDArray[np.int64]) -> torch.Tensor:
-        """What the module makes of a batch of floats, after ``Normalize``.
+        """Call the module on a batch of floats, after ``Normalize``.
 
         Args:
             frames: [B, ...], with the clips' dimensions in the order of the layout.
@@ -246,7 +246,7 @@ class PythonFunction(PixelTransform):
         return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
 
     def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
-        """What the function makes of uint8[N, T, 3, H, W], in place; ``params`` has ``seed`` int64[N].
+        """Call the function on uint8[N, T, 3, H, W], in place; ``params`` has ``seed`` int64[N].
 
         Raises:
             ConfigurationError: see above.
@@ -314,7 +314,7 @@ def _steps(module: Any) -> list[Any]:
 
 
 def _nested_steps(module: Any) -> Iterator[Any]:
-    """What a module calls, in order, through plain sequences and torchvision's Compose."""
+    """The steps of a module, in order, through plain sequences and torchvision's Compose."""
     steps = getattr(module, "transforms", None) if type(module).__name__ == "Compose" else _steps(module)
     for step in steps or ():
         if step is module:

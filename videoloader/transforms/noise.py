@@ -51,7 +51,7 @@ class GaussianNoise(PixelTransform):
 
 
 def add_gaussian_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``GaussianNoise`` does.
+    """Carry out ``GaussianNoise``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -99,7 +99,7 @@ class SaltAndPepper(PixelTransform):
 
 
 def sprinkle(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``SaltAndPepper`` does.
+    """Carry out ``SaltAndPepper``.
 
     Args:
         frames: uint8[N, T, 3, H, W].

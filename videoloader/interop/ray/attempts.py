@@ -12,7 +12,7 @@ class Attempts:
         self._begun: Counter[int] = Counter()
 
     def begin(self, work: int) -> int:
-        """Which attempt at it this is, from 1."""
+        """The number of this attempt at it, from 1."""
         self._begun[work] += 1
         return self._begun[work]
 

@@ -60,7 +60,7 @@ _CLIPS_AHEAD = 2
 
 
 class _Progress(NamedTuple):
-    """How far an epoch has come.
+    """The progress of an epoch.
 
     Attributes:
         epoch: its number.

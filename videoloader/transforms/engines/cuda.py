@@ -53,7 +53,7 @@ class _Step:
 
 
 class _Plan:
-    """What is sent to the GPU, and how much memory it needs for what follows from statistics.
+    """The data for the GPU, and the memory that it needs for what follows from statistics.
 
     Attributes:
         arrays: arrays of all operations, one after the other.

@@ -121,7 +121,7 @@ def _gather(members: Sequence[_Waiting], size: tuple[int, int], works: list[Clip
 
 
 def _call(operations: Sequence[BatchFunction], frames: torch.Tensor) -> torch.Tensor:
-    """What the function of all these operations makes of their clips."""
+    """Call the function of all these operations on their clips."""
     function, shape = operations[0].function, frames.shape
     params = {name: np.stack([each.params[name] for each in operations]) for name in operations[0].params}
     result = function(frames, params)

@@ -1,4 +1,4 @@
-"""What the engines of the devices are told to do."""
+"""The orders to the engines of the devices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClipWork(NamedTuple):
 
 @dataclass(frozen=True)
 class Finish:
-    """How frames leave an engine.
+    """The form in which frames leave an engine.
 
     Attributes:
         output: number type and normalisation: ``value / 255 · scale + shift`` in float32, each step rounded.

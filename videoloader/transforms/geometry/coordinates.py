@@ -1,4 +1,4 @@
-"""Where points of the output lie in the input: of a conversion as a matrix, and through any matrix."""
+"""The places of the output's points in the input: of a conversion as a matrix, and through any matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transforms that fuse into conversion are made of. Each takes the geometry planned so far and adds itself to it.
+"""The parts of transforms that fuse into conversion. Each takes the geometry planned so far and adds itself to it.
 
 Nothing is resampled here: the steps of a clip add up to one geometry, which conversion carries out at once.
 """

@@ -1,4 +1,4 @@
-"""What conversion does to the places of pixels, done to tensors that are no part of the video: masks, flow, frames."""
+"""Conversion's effect on the places of pixels, for tensors that are no part of the video: masks, flow, frames."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class _Points(NamedTuple):
 
 
 class _Reach(NamedTuple):
-    """How far points, and their taps, may lie outside the input, pixels: more has the fill's value alone."""
+    """The distance outside the input for points and their taps, pixels: farther ones have the fill's value alone."""
 
     before: int
     after: int
@@ -142,7 +142,7 @@ def _linear_weights(t: torch.Tensor) -> list[torch.Tensor]:
 def _cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
     """Keys, "Cubic convolution interpolation for digital image processing" (1981), a = −0.75.
 
-    Of the four pixels around a point that lies ``t`` after the second.
+    Weights of the four pixels around a point that lies ``t`` after the second.
     """
     a = -0.75
     near = [((a + 2) * distance - (a + 3)) * distance * distance + 1 for distance in (t, 1 - t)]

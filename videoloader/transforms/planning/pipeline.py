@@ -45,7 +45,7 @@ class DrawnView(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransformPlan:
-    """How a list of transforms is carried out.
+    """The plan by which a list of transforms is carried out.
 
     Attributes:
         time: transforms of positions, which choose among the frames of a clip before any is decoded.
@@ -74,7 +74,7 @@ class TransformPlan:
 
     @property
     def views(self) -> int:
-        """How many views a clip has; each fills a row of the batch."""
+        """The number of views that a clip has; each fills a row of the batch."""
         return count_views(self.conversion)
 
     def one_view(self) -> TransformPlan:
@@ -174,7 +174,7 @@ def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]
 
 
 def _instead_of(given: object) -> str:
-    """What to write in place of something that is no transform."""
+    """The object to write in place of something that is no transform."""
     if given is None:
         return "leave it out"
     if isinstance(given, type):
@@ -194,7 +194,7 @@ def arrange_transforms(
     color: Color = "rgb",
     fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> TransformPlan:
-    """How a list of transforms is to be carried out.
+    """Plan how a list of transforms is carried out.
 
     Args:
         transforms: list, single transform or function; see ``list_transforms``. Those of positions may stand anywhere;
