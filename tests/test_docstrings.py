@@ -1,4 +1,4 @@
-"""Docstrings tell of the arguments that functions have, and give their defaults."""
+"""Docstrings tell of the arguments that functions have, give their defaults, and are written in plain sentences."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,10 @@ from videoloader.interop.torch import BatchStream, ClipDataset, ClipRequest, Dec
 
 # What users get and do not make: their fields have no defaults for them.
 RESULTS = (vl.Batch, vl.Clip, vl.ClipInfo, vl.FileReport, vl.LoaderStats, vl.VideoIndex)
+ROOT = Path(__file__).parents[1]
+# Texts that open with these can be read only together with the name before them.
+PREPOSITIONS = {"at", "by", "for", "from", "in", "of", "on", "to", "with"}
+QUESTIONS = {"how", "that", "what", "when", "where", "which", "who", "whose", "why"}
 TOLD = re.compile(r"^    (\w+(?:, \w+)*): ((?:.+\n?)(?: {5,}.+\n?)*)", re.MULTILINE)
 
 
@@ -77,3 +82,49 @@ def test_arguments_that_are_told_are_there() -> None:
     assert len(with_arguments) > 100
     for door in with_arguments:
         assert arguments_told(door).keys() <= inspect.signature(door).parameters.keys(), door.__qualname__
+
+
+def all_docstrings() -> Iterator[tuple[str, str]]:
+    """(place, docstring) of all modules, classes and functions. Those of ``cli.py`` are the command line's help."""
+    for package in ("videoloader", "indexing", "padding"):
+        for path in sorted(set((ROOT / package).rglob("*.py")) - {ROOT / "videoloader/cli.py"}):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                    yield f"{path.relative_to(ROOT)}: {getattr(node, 'name', '')}", ast.get_docstring(node) or ""
+
+
+def entries(docstring: str) -> Iterator[tuple[str, str]]:
+    """(title, text) of all that its lists of arguments, attributes and errors say."""
+    parts = re.split(r"^(\w+):\n", docstring, flags=re.MULTILINE)
+    for title, section in zip(parts[1::2], parts[2::2], strict=True):
+        if title in ("Args", "Attributes", "Raises"):
+            yield from ((title, text) for _, text in TOLD.findall(section))
+
+
+def opening(text: str) -> str:
+    """The first word of a text, or of what follows the type and the default."""
+    return re.split(r"[^\w]", text.strip(), maxsplit=1)[0]
+
+
+def test_texts_about_arguments_open_with_a_noun_a_verb_or_the_type() -> None:
+    wrong = [
+        (place, text)
+        for place, docstring in all_docstrings()
+        for _, text in entries(docstring)
+        if opening(text) in PREPOSITIONS | QUESTIONS or re.match(r"as (for|of|by)\b", text)
+    ]
+    assert wrong == []
+
+
+def test_defaults_come_before_what_arguments_do() -> None:
+    late = [place for place, docstring in all_docstrings() for _, text in entries(docstring) if "Default: " in text]
+    assert late == []
+
+
+def test_first_lines_open_with_a_noun_or_a_verb() -> None:
+    wrong = [
+        (place, docstring.splitlines()[0])
+        for place, docstring in all_docstrings()
+        if opening(docstring).lower() in QUESTIONS | {"of"}
+    ]
+    assert wrong == []

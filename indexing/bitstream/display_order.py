@@ -39,7 +39,7 @@ class DisplayOrder(Protocol):
         Keys are not negative, and about as large as the run is long.
 
         Raises:
-            ValueError: that cannot be told.
+            ValueError: the headers do not tell.
         """
         ...
 

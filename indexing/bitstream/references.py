@@ -22,7 +22,7 @@ class Tracker(Protocol):
         """Take in the next packet; the earlier ones that decoding it needs, directly.
 
         Raises:
-            ValueError: that cannot be told.
+            ValueError: the headers do not tell.
         """
 
     def held(self) -> set[int]:

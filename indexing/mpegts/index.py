@@ -47,7 +47,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
 
     Raises:
         SourceError: the source cannot be read.
-        IndexingError, UnsupportedError, DecodeError: from libav, where it had to be asked.
+        IndexingError, UnsupportedError, DecodeError: libav raised it, where it had to be asked.
     """
     packing = find_packing(source.read(0, LONGEST_HEAD))
     if packing is None:

@@ -131,7 +131,7 @@ def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) 
             the sound may be some seconds away.
 
     Raises:
-        OddStreamError: what libavformat makes of them depends on the other streams, or they contradict each other.
+        OddStreamError: they contradict each other, or depend in libavformat on the other streams.
     """
     period, minute, margin = 1 << 33, 60 * 90000, 30 * 90000
     first = int(dts[0])

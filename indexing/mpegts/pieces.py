@@ -140,7 +140,7 @@ def _start_codes(data: bytes) -> npt.NDArray[np.int64]:
     The data begins with a sync byte, and has an even size, as all strides are even.
 
     Raises:
-        OddStreamError: in too many places.
+        OddStreamError: there are too many places.
     """
     # Two bytes at a time: of every prefix one aligned pair is 00 00, or 00 01 after a zero. Few are, so
     # the marks are looked through eight at a time; where many are, blocks keep them from filling the memory.

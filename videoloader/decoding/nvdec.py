@@ -120,7 +120,7 @@ class NvdecDecoder:
 
 
 def _check_start(index: VideoIndex, packet: PacketBytes) -> None:
-    """What is missing where decoding starts in the middle of things, each decoder makes up in its own way."""
+    """Refuse a start that is no keyframe: each decoder makes up in its own way what is missing then."""
     codec = index.stream.codec
     config = index.stream.codec_configs[index.packet_config[packet.number]]
     if index.packet_key[packet.number] or is_random_access(codec, config, packet.data):
