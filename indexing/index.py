@@ -267,7 +267,7 @@ class VideoIndex:
         """The number of the GOP of each packet, in decode order; 0 is the part before the first keyframe.
 
         Args:
-            packets: packet numbers, any shape.
+            packets: array of int. Packet numbers, any shape.
         """
         gops: npt.NDArray[np.int64] = np.searchsorted(self._key_packets, packets, "right")
         return gops
@@ -297,7 +297,7 @@ class VideoIndex:
         keyframe before that one. Where no keyframe fits, decoding starts with the first packet.
 
         Args:
-            frames: frame numbers, any shape.
+            frames: array of int. Frame numbers, any shape.
 
         Returns:
             int64 packet numbers, the shape of ``frames``.

@@ -15,7 +15,7 @@ import videoloader as vl
 from videoloader.interop.torch import BatchStream, ClipDataset, ClipRequest, DecodingLoader
 
 # What users get and do not make: their fields have no defaults for them.
-RESULTS = (vl.Batch, vl.Clip, vl.ClipInfo, vl.FileReport, vl.LoaderStats, vl.VideoIndex)
+RESULTS = (vl.Batch, vl.Clip, vl.ClipInfo, vl.FileReport, vl.LoaderStats, vl.VideoIndex, vl.indexing.StreamInfo)
 ROOT = Path(__file__).parents[1]
 # Texts that open with these can be read only together with the name before them.
 PREPOSITIONS = {"at", "by", "for", "from", "in", "of", "on", "to", "with"}
@@ -25,11 +25,12 @@ TOLD = re.compile(r"^    (\w+(?:, \w+)*): ((?:.+\n?)(?: {5,}.+\n?)*)", re.MULTIL
 
 def public_doors() -> Iterator[tuple[str, Callable[..., Any]]]:
     """All public functions and classes, and the methods of these, by name."""
-    public = {name: getattr(module, name) for module in (vl, vl.layouts) for name in module.__all__}
+    public = {name: getattr(module, name) for module in (vl, vl.layouts, vl.indexing) for name in module.__all__}
     for name, each in (public | {each.__name__: each for each in (BatchStream, ClipDataset, ClipRequest)}).items():
         if inspect.isfunction(each) or (inspect.isclass(each) and not issubclass(each, (BaseException, *RESULTS))):
             yield name, each
-        for method, function in vars(each).items() if inspect.isclass(each) else ():
+        of_library = [base for base in getattr(each, "__mro__", ()) if base.__module__.startswith("videoloader.")]
+        for method, function in (member for base in of_library for member in vars(base).items()):
             made = getattr(function, "__func__", function)
             if inspect.isfunction(made) and not method.startswith("_"):
                 yield f"{name}.{method}", made
@@ -75,6 +76,15 @@ def test_each_default_is_told_and_is_the_one_of_the_signature(name: str) -> None
         assert (re.search(r"\bdefaults?\b", first_sentence(text)) is not None) == has_default, (name, argument)
         if len(together) == 1 and default_told(text) is not ...:
             assert default_told(text) == defaults[argument], (name, argument)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_types_come_first(name: str) -> None:
+    told = arguments_told(DOORS[name])
+    for argument, parameter in inspect.signature(DOORS[name]).parameters.items():
+        kind = str(parameter.annotation).removesuffix(" | None")
+        if argument in told and kind in ("bool", "float", "int", "str"):
+            assert re.match(rf"({kind}|number)\b|default |as in ", told[argument][1]), (name, argument)
 
 
 def test_arguments_that_are_told_are_there() -> None:

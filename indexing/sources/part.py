@@ -15,9 +15,9 @@ class PartSource(SourceBase):
     """The bytes ``[offset, offset + size)`` of another source.
 
     Args:
-        source: source that holds the bytes.
-        offset, size: place of the part, bytes; it must lie inside the source.
-        name: name for messages.
+        source: ByteSource. The source that holds the bytes.
+        offset, size: int. The place of the part, bytes; it must lie inside the source.
+        name: str. The name for messages.
     """
 
     def __init__(self, source: ByteSource, offset: int, size: int, name: str) -> None:

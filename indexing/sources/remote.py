@@ -68,13 +68,13 @@ class RemoteSource(SourceBase):
     is for all asynchronous file systems of fsspec, which HTTP and the clouds have; others wait as they do.
 
     Args:
-        url: URL of the file.
+        url: str. The URL of the file.
         retries: int, default the environment variable ``VIDEOLOADER_RETRIES``, or 4. The number of tries after the
             first.
         timeout: float, default the environment variable ``VIDEOLOADER_TIMEOUT``, or 60. The seconds for all tries of
             one read, and one more for each 64 KiB that it asks for; half of them without a byte end a try.
-        options: options of fsspec's file system: credentials and the like. Those in fsspec's own configuration are
-            used, too.
+        options: keyword arguments of fsspec's file system: credentials and the like. Those in fsspec's own
+            configuration are used, too.
 
     Attributes:
         has_changed: whether the server was seen to have another version than the one that was read first.

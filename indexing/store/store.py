@@ -204,8 +204,8 @@ class IndexStore:
         For a good part of its videos the store is read through once, which takes about a second for a million.
 
         Args:
-            sources: names of the videos.
-            names: names of the columns.
+            sources: sequence of str. The names of the videos.
+            names: sequence of str. The names of the columns.
 
         Returns:
             For each name int64[V], for ``time_rule`` int64[V, RULE_SIZE]; and by position the error that ``get`` would

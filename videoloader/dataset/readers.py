@@ -133,7 +133,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
             folder: str or path. The root.
             class_names: list or dict, default the folders' names in natural order. The name of each class; another
                 folder is an error.
-            fps: float or ``Fraction``, default 1. The file numbers a second.
+            fps: float or ``Fraction``, default 1 a second. The file numbers a second.
             timestamps: str or path, default none. The path of a list of times, relative to each of the folders, as
                 ``FolderSource`` takes it.
 

@@ -36,7 +36,7 @@ def kinetics(
 
     Args:
         annotations: str or path. The list.
-        videos: folder of the videos.
+        videos: str or path. The folder of the videos.
         class_names: list or dict, default those in the list, in natural order. The name of each label; another label is
             an error.
         missing: str, default ``"raise"``. The treatment of videos that YouTube has lost: ``"raise"``, or ``"skip"``

@@ -61,11 +61,11 @@ class Mixing(Transform):
         """Mix a batch.
 
         Args:
-            frames: floats or uint8 [B, ...], with the clips' dimensions in the order of the layout, on any device. They
-                are changed in place.
-            labels: int64[B] on the host, so that they can be checked without waiting for a GPU.
-            layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
-            rng: the batch's own generator.
+            frames: tensor of floats or uint8, [B, ...]. The clips' dimensions have the order of the layout; any device.
+                They are changed in place.
+            labels: array, int64[B]. The labels, on the host, so that they can be checked without waiting for a GPU.
+            layout: str. ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+            rng: generator. The batch's own generator.
 
         Returns:
             frames, and labels as float32[B, K] on their device: the share of each class, 1 in all.

@@ -162,9 +162,9 @@ class Module(PixelTransform):
         """Call the module on a batch of floats, after ``Normalize``.
 
         Args:
-            frames: [B, ...], with the clips' dimensions in the order of the layout.
-            layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
-            seeds: int64[B], as drawn.
+            frames: tensor, [B, ...]. The clips' dimensions have the order of the layout.
+            layout: str. ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+            seeds: array, int64[B]. The seeds as drawn.
         """
         result = self(frames.permute(0, *(1 + layout.index(axis) for axis in "TCHW")), {"seed": seeds})
         return result.permute(0, *(1 + "TCHW".index(axis) for axis in layout))

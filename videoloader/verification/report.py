@@ -98,7 +98,7 @@ class VerifyReport:
     It counts as True only where all files are ``ok``: ``if not verify(paths): …``.
 
     Attributes:
-        files: report of each file, in the order given.
+        files: tuple of ``FileReport``. The report of each file, in the order given.
     """
 
     files: tuple[FileReport, ...]
