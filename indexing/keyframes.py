@@ -61,7 +61,9 @@ def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
         return replace(index.with_keyframes(_marked_keyframes(index, source)), keys_from="decoder")
     sure = index.with_keyframes(_repeating_keyframes(index, source))
     if (sure.packet_key != index.packet_key).any() and _marks_matter(index, sure, source):
-        raise UnsupportedError(f"marks keyframes that are none, and {codec} is decoded by these marks", index.source)
+        raise UnsupportedError(
+            f"marks packets as keyframes that are not, and {codec} is decoded by these marks", index.source
+        )
     return replace(sure, keys_from="decoder")
 
 

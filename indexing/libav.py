@@ -119,7 +119,7 @@ def _named_stream(container: av.container.InputContainer, source: ByteSource) ->
     if source.stream_index not in videos:
         shown = ", ".join(f"{number} ({_shown(each)})" for number, each in videos.items()) or "none"
         raise ConfigurationError(
-            f"stream_index={source.stream_index} is no video stream of the file; those are {shown}", source.file.name
+            f"stream_index={source.stream_index} is not a video stream of the file; those are {shown}", source.file.name
         )
     return videos[source.stream_index]
 

@@ -74,7 +74,7 @@ def index_images(source: ByteSource) -> VideoIndex | None:
             raise IndexingError("is empty", name)
         header = _read_header(Window(source, begin, end - begin, name))
         if header is None:
-            raise IndexingError(f"is no image of a kind known here, whatever its name says (in {source.name})", name)
+            raise IndexingError(f"is not an image of a known kind, whatever its name says (in {source.name})", name)
         if first is None:
             first = _checked(header, name)
         elif header != first:

@@ -146,7 +146,7 @@ def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Time
     path = _local_path(os.fspath(source)) if isinstance(source, str | os.PathLike) else ""
     if not is_frame_folder(path):
         raise ConfigurationError(
-            f"fps and timestamps are for folders of image files, and {reprlib.repr(source)} is none; AtRate and "
+            f"fps and timestamps are for folders of image files, and {reprlib.repr(source)} is not one; AtRate and "
             "Video.between read videos at other rates"
         )
     return FolderSource(path, fps=fps, timestamps=timestamps)

@@ -40,5 +40,5 @@ def choose_stream(source: ByteSource, stream_index: int | None) -> ByteSource:
             return source
         raise ConfigurationError(f"the name says another stream than stream_index={stream_index}", source.name)
     if isinstance(source, FolderSource):
-        raise ConfigurationError("images are no streams to choose from: leave stream_index out", source.name)
+        raise ConfigurationError("images have no streams to choose from: leave stream_index out", source.name)
     return StreamSource(source, int(stream_index))

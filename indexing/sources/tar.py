@@ -116,7 +116,7 @@ def _check_kind(archive: ByteSource) -> None:
                 f"is compressed ({method}): its members cannot be read in place, decompress it first", archive.name
             )
     if len(head) < _BLOCK or (any(head) and not _has_checksum(head)):
-        raise UnsupportedError("is no archive: neither tar, zip, TFRecord, RecordIO nor LMDB", archive.name)
+        raise UnsupportedError("is not an archive: neither tar, zip, TFRecord, RecordIO nor LMDB", archive.name)
 
 
 def _walk(archive: ByteSource) -> TarDirectory:

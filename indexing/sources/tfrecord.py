@@ -91,7 +91,7 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
     if not (number.isascii() and number.isdigit()) or (int(number) >= known and not records.lost):
         raise SourceError(f"no record {number!r} among {known}", file.name)
     if int(number) >= known:
-        raise IndexingError(f"{records.lost}, so which record is number {number} cannot be told", file.name)
+        raise IndexingError(f"{records.lost}, so record number {number} cannot be found", file.name)
     start, stop = records.starts[int(number)], records.starts[int(number) + 1]
     if fault := records.damaged.get(int(number)):
         raise IndexingError(fault, file.name)
@@ -211,10 +211,12 @@ def _fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[
             number, at = _varint(head, at, start, record)
             size = number if wire_type == _LENGTH_DELIMITED else 0
         else:
-            raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)
+            raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)
         value = range(start + at, start + at + size)
         if value.stop > stop:
-            raise IndexingError(f"the record is no tf.train.Example: the field at byte {start} is cut off", record.name)
+            raise IndexingError(
+                f"the record is not a tf.train.Example: the field at byte {start} is cut off", record.name
+            )
         if wire_type == _LENGTH_DELIMITED and tag >> 3 == wanted:
             yield value
         start = value.stop
@@ -227,4 +229,4 @@ def _varint(data: bytes, at: int, start: int, record: ByteSource) -> tuple[int, 
         value |= (data[place] & 0x7F) << 7 * (place - at)
         if not data[place] & 0x80:
             return value, place + 1
-    raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)
+    raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)

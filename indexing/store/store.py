@@ -142,7 +142,9 @@ class IndexStore:
     if not TYPE_CHECKING:  # type checkers tell of it by themselves
 
         def __getitem__(self, source: object) -> NoReturn:
-            raise ArgumentError("an index store is no list and no dict: write store.get(path), or store.query(sql)")
+            raise ArgumentError(
+                "an index store is neither a list nor a dict: write store.get(path), or store.query(sql)"
+            )
 
     def get(self, source: str | os.PathLike[str] | ByteSource) -> VideoIndex:
         """The index of a video.

@@ -104,11 +104,11 @@ MISTAKES: Mistakes = {
     "a list in a list": (lambda: loader(transforms=[[vl.Resize(32)]]), "number 0 of the … write one list"),
     "mixing before the last": (
         lambda: loader(transforms=[vl.MixUp(0.8, num_classes=2), vl.Normalize()]),
-        "mixing must be the last of the transforms, and only once there … see MixChoice",
+        "mixing must be the last transform, and there can be only one … see MixChoice",
     ),
     "mixing twice": (
         lambda: loader(transforms=[vl.MixUp(0.8, num_classes=2), vl.CutMix(1.0, num_classes=2)]),
-        "mixing must be the last of the transforms, and only once there … see MixChoice",
+        "mixing must be the last transform, and there can be only one … see MixChoice",
     ),
     "mixing a list": (
         lambda: loader(transforms=[vl.MixUp(0.8, num_classes=2)], collate="list"),

@@ -83,11 +83,11 @@ def _check(layout: SurfaceLayout) -> None:
         raise ConfigurationError(f"a surface cannot be of {width}×{height} pixels")
     if layout.pitch < width or layout.chroma_pitch < columns * layout.chroma_step:
         pitches = f"{layout.pitch} and {layout.chroma_pitch}"
-        raise ConfigurationError(f"pitch is {pitches} samples, which cannot be for {width}×{height} pixels")
+        raise ConfigurationError(f"pitch is {pitches} samples, which does not fit {width}×{height} pixels")
     if max(layout.pitch * height, max(layout.cb, layout.cr) + last_chroma) >= 2**31:
         raise ConfigurationError(f"a surface of {width}×{height} pixels is larger than 2³¹ samples")
     if size not in SAMPLE_BYTES or (layout.bit_depth == 8) != (size == 1) or not 8 <= layout.bit_depth <= 16:
-        raise ConfigurationError(f"bit_depth is {layout.bit_depth}, which cannot be for samples of {size} bytes")
+        raise ConfigurationError(f"bit_depth is {layout.bit_depth}, which does not fit samples of {size} bytes")
     if not 0 <= layout.code_shift <= 8 * size - layout.bit_depth:
         raise ConfigurationError(f"code_shift is {layout.code_shift} for {layout.bit_depth} of {8 * size} bits")
 

@@ -164,7 +164,7 @@ def nvdec_layout(width: int, height: int, pitch: int, pixels: NvdecFormat, bit_d
     size = 1 if pixels in ("nv12", "yuv444") else 2
     pitch, rest = divmod(pitch, size)
     if rest:
-        raise ConfigurationError(f"pitch is {size * pitch + rest} bytes, which cannot be for {pixels}")
+        raise ConfigurationError(f"pitch is {size * pitch + rest} bytes, which does not fit {pixels}")
     planar = pixels in ("yuv444", "yuv444_16")
     return SurfaceLayout(
         width, height, bit_depth, size, 8 * size - bit_depth, "ycbcr", (0, 0) if planar else (1, 1),

@@ -41,7 +41,7 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
         more = f" and {count - _TOLD} more" if count > _TOLD else ""
         wanted = "lies on this machine" if allowed is None else f"lies in {allowed}"
         raise ConfigurationError(
-            f"sources={sources!r} takes only what {wanted}, and {count} of {row} rows name something else: "
+            f"sources={sources!r} allows only what {wanted}, but {count} of {row} rows name something else: "
             f"{'; '.join(refused)}{more}; correct these rows, or give sources='any' where the table is trusted"
         )
 

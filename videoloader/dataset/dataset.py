@@ -78,7 +78,9 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         for name, value in values.items():
             object.__setattr__(self, name, value)
         if not len(table):
-            raise ConfigurationError("there must be at least one video, got none: look at what the paths were made of")
+            raise ConfigurationError(
+                "there must be at least one video, got none: check what the list of paths was made from"
+            )
         named = (table.label == NONE) | ((table.label >= 0) & (table.label < len(self.class_names)))
         if self.class_names and not named.all():
             row = int(np.argmin(named))
@@ -178,7 +180,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
                 the lowest and the highest.
 
         Raises:
-            ConfigurationError: the condition is no SQL, or no row is left; then the message says what the videos have.
+            ConfigurationError: the condition is not SQL, or no row is left; then the message says what the videos have.
             NotIndexedError: a video is not in the store.
             SourceError, IndexingError: the store cannot be read.
 

@@ -61,8 +61,8 @@ def entries_of_files(
             hint += ", from_frame_folders makes a video of each folder of images"
         raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}{hint}", root)
     if flat and len(found[0]) > 2 * len(flat):
-        none = "so its folders are no classes, and no video has a label: move it into a folder if they are"
-        warn_user(f"{root}: {flat[0]} lies beside the folders of {len(found[0]) - len(flat)} videos, {none}")
+        none = "so its folders are not read as classes, and there are no labels: if they are, move it into one"
+        warn_user(f"{root}: {flat[0]} is not in a folder as {len(found[0]) - len(flat)} other videos are, {none}")
     if endings != file_endings(VIDEO_EXTENSIONS):
         unknown = []
     total = len(found[0]) + len(unknown)
@@ -105,7 +105,7 @@ def _labelled(
     names = folders if class_names is None else class_names
     number = {name: i for i, name in enumerate(names)}
     if unknown := [name for name in folders if name not in number]:
-        raise ConfigurationError(f"folder {unknown[0]!r} is none of the class_names", root)
+        raise ConfigurationError(f"folder {unknown[0]!r} is not in class_names", root)
     paths = [PackedStrings(find(os.path.join(root, name))) for name in folders]
     counts = np.array([len(some) for some in paths], np.int64)
     labels = np.repeat(np.array([number[name] for name in folders], np.int64), counts)

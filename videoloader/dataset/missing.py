@@ -55,7 +55,7 @@ def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: Missing,
     if missing == "raise" or len(gone) == len(table):
         first = table.path[int(gone[0])]
         hint = "" if len(gone) == len(table) else "; missing='skip' leaves them out"
-        raise SourceError(f"there is no such video, nor {len(gone) - 1} more of {len(table)} in {source}{hint}", first)
+        raise SourceError(f"this video and {len(gone) - 1} more of {len(table)} in {source} do not exist{hint}", first)
     tell_left_out(source, ["not there"] * len(gone), len(table))
     return table.take(np.flatnonzero(there)), [(table.path[row], "there is no such file") for row in gone.tolist()]
 

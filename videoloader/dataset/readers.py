@@ -276,7 +276,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
 
         Raises:
             SourceError, IndexingError: the store cannot be read.
-            ConfigurationError: the condition is no SQL, or no video fulfils it.
+            ConfigurationError: the condition is not SQL, or no video fulfils it.
 
         Examples:
             ``VideoDataset.from_store("train.db", where="duration_s > 10 AND NOT is_vfr")``

@@ -91,7 +91,9 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
     for i in by_remainder[: rows - sum(sizes)]:
         sizes[i] += 1
     if not min(sizes):
-        raise ConfigurationError(f"rows={rows} leave none for a share of {ratios[sizes.index(0)]} of {float(whole)}")
+        raise ConfigurationError(
+            f"rows={rows} are too few: they leave none for a share of {ratios[sizes.index(0)]} of {float(whole)}"
+        )
     return sizes
 
 

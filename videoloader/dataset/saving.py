@@ -93,12 +93,12 @@ def map_rows(path: str) -> Saved:
         return _read(columns, about)
     except OSError as error:
         if error.errno is None:
-            raise ConfigurationError(f"is no saved data set ({error})", path) from None
+            raise ConfigurationError(f"is not a saved data set ({error})", path) from None
         raise SourceError(f"the data set cannot be read ({error.strerror})", path) from None
     except (pyarrow.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ConfigurationError):
             raise
-        raise ConfigurationError(f"is no saved data set, or a damaged one ({error})", path) from None
+        raise ConfigurationError(f"is not a saved data set, or is damaged ({error})", path) from None
 
 
 def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:

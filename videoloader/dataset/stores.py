@@ -43,7 +43,7 @@ def facts_of_rows(
     """The values of expressions over the columns of ``videos`` for each path, in their order, repeats and all.
 
     Raises:
-        ConfigurationError: an expression is no SQL.
+        ConfigurationError: an expression is not SQL.
         NotIndexedError: the store does not know a video.
     """
     select = f"SELECT source, {', '.join(expressions)} FROM videos WHERE source IN"

@@ -139,6 +139,6 @@ def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> Non
         store.query(f"SELECT ({sql}\n) FROM videos LIMIT 0", parameters)
     except ConfigurationError as error:
         text = sql.partition("\n)")[0].removeprefix("(")
-        wrong = f"condition {text!r} is no SQL over the facts of videos ({error.__context__})"
+        wrong = f"condition {text!r} is not SQL over the facts of videos ({error.__context__})"
         facts = ", ".join(("id", *COLUMNS))
         raise ConfigurationError(f"{wrong}; these are {facts}") from None

@@ -126,7 +126,7 @@ def _check_start(index: VideoIndex, packet: PacketBytes) -> None:
     if index.packet_key[packet.number] or is_random_access(codec, config, packet.data):
         return
     if codec != "h264" or refers_back(config, packet.data):
-        raise DecodeError(f"packet {packet.number}, where decoding starts, is no keyframe")
+        raise DecodeError(f"packet {packet.number}, where decoding starts, is not a keyframe")
 
 
 def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
@@ -203,7 +203,7 @@ class _Sequence:
         # Always: it makes the session ready for the next video, and the last pictures come out only now.
         self._feed()
         if self._outstanding:
-            raise SessionError(f"NVDEC gave {len(self._outstanding)} pictures less than it should")
+            raise SessionError(f"NVDEC gave {len(self._outstanding)} fewer pictures than it should")
         return following
 
     def _add(self, packet: PacketBytes) -> bool:
@@ -214,7 +214,7 @@ class _Sequence:
         if place is None:
             place = self._ranks[number]
         if place < 0:
-            raise DecodeError(f"the order of its pictures cannot be told from packet {number} on")
+            raise DecodeError(f"the order of its pictures is unknown from packet {number} on")
         if self._leaving and (wanted or place > _LATEST):
             self._leave_less(place)
         if self._with_sets:

@@ -66,7 +66,7 @@ def from_huggingface(
     """
     names, source = list(rows.column_names), f"data set {rows.builder_name or ''}".strip()
     if video not in names:
-        raise ConfigurationError(f"video is {video!r}, which is no column of {names}", source)
+        raise ConfigurationError(f"video is {video!r}, which is not a column of {names}", source)
     if not len(rows):
         raise ConfigurationError("the data set has no rows", source)
     paths: list[str] = []
@@ -109,7 +109,9 @@ def _path(value: Any, where: str, folder: str | os.PathLike[str] | None) -> str:
             raise ConfigurationError(f"{where}: there is neither a path nor the bytes of a video, but {value!r}")
         return str(path)
     if folder is None:
-        raise ConfigurationError(f"{where}: the video is {len(content)} bytes: say in which folder it may be written")
+        raise ConfigurationError(
+            f"{where}: the video is stored as {len(content)} bytes: give folder=…, where it may be written"
+        )
     name = blake2b(content, digest_size=16).hexdigest() + PurePath(path or "").suffix
     return _written(Path(folder).absolute() / name, content)
 

@@ -66,7 +66,7 @@ def activitynet(
                 (empty if segment.is_empty else listed).append(segment)
     if not listed:
         subsets = ", ".join(sorted({str(video.get("subset")) for video in database.values()}))
-        raise ConfigurationError(f"no video is of the subset {subset!r}: {subsets or 'there are none'}", source)
+        raise ConfigurationError(f"there is no subset {subset!r}: {subsets or 'videos name none'}", source)
     if empty and missing != "skip":
         raise ConfigurationError(
             f"{empty[0].place} and {len(empty) - 1} more are empty; missing='skip' leaves them out", source
@@ -74,7 +74,7 @@ def activitynet(
     labelled = any(segment.label for segment in listed)
     for segment in listed:
         if labelled and segment.label is None:
-            raise ConfigurationError(f"{segment.name} has no annotations, other than others of {subset!r}", source)
+            raise ConfigurationError(f"{segment.name} has no annotations, unlike other videos of {subset!r}", source)
     folder = videos_in(videos)
     data = dataset_of_list(
         source,

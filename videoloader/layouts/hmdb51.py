@@ -62,7 +62,7 @@ def hmdb51(
         for number, line in read_lines(file):
             video, _, mark = line.rpartition(" ")
             if mark not in _PARTS.values() or not video.strip():
-                raise ConfigurationError(f"line {number}: {line!r} is not a video and 0, 1 or 2", file)
+                raise ConfigurationError(f"line {number}: {line!r} is not a file name followed by 0, 1 or 2", file)
             if mark != _PARTS[part]:
                 continue
             stem, _ = os.path.splitext(video.strip())

@@ -67,7 +67,7 @@ def _from_json(source: str) -> RawTable:
             begin, end = facts["segment"]
             rows.append((name, begin, end, facts.get("label"), video.get("subset")))
         except (AttributeError, TypeError, KeyError, ValueError):
-            raise ConfigurationError(f"{name}: no annotations with a segment of two times", source) from None
+            raise ConfigurationError(f"{name} has no annotations with a segment of two times", source) from None
     names = ("youtube_id", "time_start", "time_end", "label", "split")
     columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
     labels = columns.pop("label")
@@ -114,5 +114,5 @@ def _seconds(value: Any, where: str) -> float:
     except (TypeError, ValueError):
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise ConfigurationError(f"{where}: {value!r} is no time in seconds")
+        raise ConfigurationError(f"{where}: {value!r} is not a time in seconds")
     return seconds

@@ -57,7 +57,7 @@ def ucf101(
         name, _, label = line.partition(" ")
         class_name, _, file = name.partition("/")
         if class_name not in known or not file:
-            raise ConfigurationError(f"line {number}: {name!r} is not class/video of a known class", source)
+            raise ConfigurationError(f"line {number}: {name!r} is not class/video with a known class", source)
         if label and (not label.strip().isascii() or label.strip() != str(names.index(class_name) + 1)):
             raise ConfigurationError(f"line {number}: {label!r} is not the number of {class_name}", source)
         stem = os.path.splitext(os.path.basename(file))[0]
@@ -76,6 +76,6 @@ def _class_names(path: str) -> list[str]:
     for number, line in read_lines(path):
         count, _, name = line.partition(" ")
         if count != str(len(names) + 1) or not name.strip():
-            raise ConfigurationError(f"line {number}: {line!r} is not {len(names) + 1} and a name", path)
+            raise ConfigurationError(f"line {number}: {line!r} is not {len(names) + 1} followed by a name", path)
         names.append(name.strip())
     return names

@@ -371,7 +371,9 @@ def _look_up_all(
     indexes = IndexCache(store.unverified(), compare=store.verify)
     found = dataset.table.frames
     if found is not None and found.content != store.content:
-        warn_user(f"{store.path} is not as it was when the data set was saved: it is looked up again; save it again")
+        warn_user(
+            f"{store.path} has changed since the data set was saved: rows are looked up again; save the data set again"
+        )
         found = None
     if found is None:
         found = look_up_rows(dataset.table, store, indexes, OF_MODES if isinstance(mode, CountsByFrames) else ())

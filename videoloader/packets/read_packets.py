@@ -323,4 +323,4 @@ def _demux(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes]:
                 position += 1
                 if position == len(needed):
                     return
-    raise SourceError(f"has only {number + 1} packets where its index says more", source.name)
+    raise SourceError(f"has only {number + 1} packets, fewer than its index says", source.name)

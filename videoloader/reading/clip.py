@@ -46,7 +46,7 @@ class Clip(FramesByRole):
     if not TYPE_CHECKING:  # type checkers tell of it by themselves
 
         def __getitem__(self, frame: object) -> NoReturn:
-            raise ArgumentError("a clip is no list of frames: write clip.frames[0], or for frame in clip.frames")
+            raise ArgumentError("a clip is not a list of frames: write clip.frames[0], or for frame in clip.frames")
 
     def __repr__(self) -> str:
         told = [f"frames={tensor_summary(self.frames)}"]

@@ -94,7 +94,9 @@ class AugmentationAt(PixelTransform):
         strength, name = self.augmentation.strength, self.augmentation.name
         if strength is None:
             if self.magnitude is not None:
-                raise ConfigurationError(f"the augmentation {name} has no magnitudes, so {self.magnitude!r} is none")
+                raise ConfigurationError(
+                    f"the augmentation {name} has no magnitudes, so it cannot have {self.magnitude!r}"
+                )
             return
         low, high = sorted(strength[:2])
         if not isinstance(self.magnitude, int | float) or not low <= self.magnitude <= high:

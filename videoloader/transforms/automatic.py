@@ -297,7 +297,7 @@ def _check_operation(name: Named, what: str) -> Strength | None:
 
 def _check_span(what: str, name: Named, span: Any, published: Strength | None) -> None:
     if published is None:
-        raise ConfigurationError(f"{what} has no magnitudes, so {span!r} are none: write None")
+        raise ConfigurationError(f"{what} has no magnitudes, so it cannot have {span!r}: write None")
     if isinstance(name, Augmentation):
         unit, (low, high) = "magnitudes", sorted(published[:2])
         low = min(low, -high) if published.signed else low

@@ -215,5 +215,7 @@ def _steps(transforms: Steps, name: str) -> tuple[Step, ...]:
     steps: tuple[Step, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
     for step in steps:
         if not isinstance(step, (PixelTransform, GeometryStep)):
-            raise ConfigurationError(f"{name} can hold transforms of pixels and geometric ones, and {step!r} is none")
+            raise ConfigurationError(
+                f"{name} can hold transforms of pixels and geometric ones, but {step!r} is neither"
+            )
     return steps

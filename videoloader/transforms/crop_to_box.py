@@ -64,7 +64,9 @@ class CropToBox(GeometryStep):
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """No geometry follows from these alone: see ``plan_clip``."""
-        raise ConfigurationError("CropToBox takes another box for each clip: no choice may have it beside other sizes")
+        raise ConfigurationError(
+            "CropToBox takes a different box for each clip: a choice cannot have it beside steps of other sizes"
+        )
 
     def plan_clip(self, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
         """The geometry with this step added."""
@@ -121,7 +123,7 @@ def check_boxes_first(transforms: Sequence[Step | ViewStep], first: bool = True)
     """
     for number, transform in enumerate(transforms):
         if isinstance(transform, CropToBox) and not (first and number == 0):
-            raise ConfigurationError("CropToBox must come first of the transforms: its boxes are in the video's pixels")
+            raise ConfigurationError("CropToBox must be the first transform: its boxes are in the video's pixels")
         if isinstance(transform, Choice):
             for alternative in transform.alternatives:
                 check_boxes_first(alternative, first and number == 0)

@@ -226,7 +226,7 @@ class Transform:
 
         def __call__(self, *args: object) -> NoReturn:
             name = type(self).__name__
-            raise ArgumentError(f"a {name} is no function: write Compose([{name}(…)])(frames, seed=0)")
+            raise ArgumentError(f"a {name} is not a function: write Compose([{name}(…)])(frames, seed=0)")
 
 
 def _as_tuples(value: Any) -> Any:

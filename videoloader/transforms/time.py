@@ -81,7 +81,7 @@ def check_roles_kept(mode: object, transforms: Sequence[TimeTransform]) -> None:
         if not transform.keeps_roles:
             raise ConfigurationError(
                 f"{type(transform).__name__} changes which frames are inputs and targets of {type(mode).__name__}: "
-                "of the transforms of time take only Reverse"
+                "Reverse is the only transform of time that keeps them"
             )
 
 

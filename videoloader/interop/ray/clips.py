@@ -118,7 +118,7 @@ def read_clips(
     mode = mode_of(mode)
     plan = plan_transforms(transforms, dtype, color, fill_value, mode).one_view()
     if plan.output.dtype == torch.bfloat16:
-        raise ConfigurationError("dtype is bfloat16, which NumPy does not have, and so neither Ray Data")
+        raise ConfigurationError("dtype is bfloat16, which neither NumPy nor Ray Data has")
     check_choice("layout", layout, get_args(Layout))
     check_choice("on_error", on_error, get_args(RaiseOrSkip))
     check_on_corrupt(on_corrupt, get_args(KeepRaiseOrSkip))
@@ -127,7 +127,9 @@ def read_clips(
         raise ConfigurationError(f"num_cpus and num_gpus must be at least 0, got {num_cpus} and {num_gpus}")
     columns = _COLUMNS if roles_of(mode) is None else _COLUMNS + _ROLES
     if taken := sorted(set(columns) & set(dataset.table.columns)):
-        raise ConfigurationError(f"the data set's columns {', '.join(taken)} have names of columns that clips have")
+        raise ConfigurationError(
+            f"the data set's columns {', '.join(taken)} have names that clips use for their own: rename them"
+        )
     table = build_clip_table(
         dataset,
         mode,

@@ -146,7 +146,7 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
         kind = type(operation)
         if kind not in ARRAYS:
             if kind is not BatchFunction:
-                raise ConfigurationError(f"{operation!r} is no operation on pixels")
+                raise ConfigurationError(f"{operation!r} is not an operation on pixels")
             continue
         name, dtype, shape = ARRAYS[kind]
         array = getattr(operation, name)

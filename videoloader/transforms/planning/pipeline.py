@@ -80,7 +80,7 @@ class TransformPlan:
     def one_view(self) -> TransformPlan:
         """The same, unless it makes several views of a clip or mixes clips, which then is a ConfigurationError."""
         if self.mixing is not None:
-            raise ConfigurationError("clips are mixed by loaders of batches only, not where each stands by itself")
+            raise ConfigurationError("only loaders of batches mix clips: here each clip stands by itself")
         if self.views > 1:
             raise ConfigurationError(f"the transforms make {self.views} views of a clip, but one is wanted here")
         return self
@@ -217,7 +217,7 @@ def arrange_transforms(
         if isinstance(step, TimeTransform):
             time.append(step)
         elif mixing is not None:
-            raise ConfigurationError("mixing must be the last of the transforms, and only once there: see MixChoice")
+            raise ConfigurationError("mixing must be the last transform, and there can be only one: see MixChoice")
         elif isinstance(step, Mixing):
             mixing = step
         elif isinstance(step, PixelTransform | GeometryStep | ViewStep | Normalize | ToFloat):
