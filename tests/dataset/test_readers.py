@@ -196,7 +196,7 @@ class TestFromFolder:
         assert warning.filename == __file__
         paths = [Path(path).relative_to(tmp_path).as_posix() for path, _ in data.left_out]
         assert sorted(paths) == ["run/b.Y4M", "run/more/c.y4m", "run/mp4", "top.xyz"]
-        assert {reason for _, reason in data.left_out} == {"it does not end as a video does"}
+        assert {reason for _, reason in data.left_out} == {"its name does not end like a video's"}
 
     @pytest.mark.filterwarnings("error")
     def test_with_extensions_given_nobody_asked_for_other_files(self, tmp_path):

@@ -177,7 +177,7 @@ class Batch(FramesByRole):
         try:
             torch.device(device)
         except (RuntimeError, TypeError):
-            told = "device must be as 'cpu', 'cuda' or 'cuda:1'"
+            told = "device must be 'cpu', 'cuda' or 'cuda:N'"
             raise ArgumentError(f"{told}, got {device!r}; the type of frames is the loader's dtype=") from None
         return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 

@@ -14,7 +14,7 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
-FROM_END = "; no number counts from the end, as DALI's do: leave stop out to go there"
+FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"
 ENDS = ("start", "stop", "start_seconds", "stop_seconds")
 # Labels travel as int64, and tables keep the lowest of these for "no label".
 _LARGEST = 2**63 - 1

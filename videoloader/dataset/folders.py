@@ -67,7 +67,7 @@ def entries_of_files(
         unknown = []
     total = len(found[0]) + len(unknown)
     tell_left_out(root, map(_ending, unknown), total, "files", ", extensions=… takes them")
-    return *found, [(path, "it does not end as a video does") for path in unknown]
+    return *found, [(path, "its name does not end like a video's") for path in unknown]
 
 
 def _ending(path: str) -> str:

@@ -12,7 +12,7 @@ _TOLD = 5
 
 def none_left(total: int, hint: str = "") -> ConfigurationError:
     """The error for conditions that none of ``total`` rows fulfils."""
-    none = "the only row is not" if total == 1 else f"none of the {total} rows is"
+    none = "no row is" if total == 1 else f"none of the {total} rows is"
     return ConfigurationError(f"{none} left, and a data set has at least one: ask for less{hint}")
 
 

@@ -248,7 +248,7 @@ class _PictureCheck:
 
     def faults(self) -> Iterator[Fault]:
         for name, frames in self._other.items():
-            yield Fault("pictures", f"other than in a decode in order when read {name}", ranges_of(frames))
+            yield Fault("pictures", f"differs from a decode in order when read {name}", ranges_of(frames))
         for name, (message, frames) in self._failed.items():
             yield Fault("read", f"an error when read {name} ({message})", ranges_of(frames))
 

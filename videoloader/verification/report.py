@@ -87,7 +87,7 @@ class FileReport:
         if self.damaged:
             lines.append(f"  damaged: frames {told_ranges(self.damaged)}")
         if self.false_keyframes:
-            lines.append(f"  {len(self.false_keyframes)} packets are no keyframes, although the container says so")
+            lines.append(f"  {len(self.false_keyframes)} packets are not keyframes, although the container says so")
         return printable("\n".join(lines))
 
 

@@ -223,7 +223,7 @@ def arrange_transforms(
         elif isinstance(step, PixelTransform | GeometryStep | ViewStep | Normalize | ToFloat):
             steps.append(step)
         else:
-            told = f"number {number} of the transforms is {reprlib.repr(step)}, which is no transform"
+            told = f"number {number} of the transforms is {reprlib.repr(step)}, which is not a transform"
             raise ArgumentError(f"{told}: {_instead_of(step)}")
     to_floats = [step for step in steps if isinstance(step, Normalize | ToFloat)]
     if len(to_floats) > 1:
