@@ -1,4 +1,4 @@
-"""Find where every packet and frame of a video is, from the container's own tables."""
+"""Find the place of every packet and frame of a video, from the container's own tables."""
 
 from videoloader.indexing.build import build_index
 from videoloader.indexing.index import VideoIndex

@@ -42,31 +42,30 @@ _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip
 
 @tells_of_arguments
 def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIndex:
-    """Find where every packet and frame of a video is, without decoding it.
+    """Find the place of every packet and frame of a video, without decoding it.
 
-    mp4, mov and AVI are read from their own tables, in a millisecond or less, Matroska and WebM from the headers
-    of their blocks, MPEG transport streams in one pass over their bytes; other containers are demuxed once through
-    libavformat. Where the packets do not say which frames they become (no timestamps, a start without a keyframe)
-    the video is decoded once instead; ``VideoIndex.method`` tells. An image file is a video of one frame, a folder
-    of them one of as many, at the times that their numbers say; ``FolderSource`` takes a rate or a list of times.
+    mp4, mov and AVI are read from their own tables, in a millisecond or less, Matroska and WebM from the headers of
+    their blocks, MPEG transport streams in one pass over their bytes; other containers are demuxed once through
+    libavformat. Where the packets do not say which frames they become (no timestamps, a start without a keyframe) the
+    video is decoded once instead; ``VideoIndex.method`` tells. An image file is a video of one frame. A folder of them
+    has a frame for each, at the times that their numbers say; ``FolderSource`` takes a rate or a list of times.
 
     Args:
-        source: whatever ``open_source`` takes: path of a file or of a folder of image files, URL,
-            ``archive::member``, bytes, file object or ByteSource.
-        stream_index: int or None. The number of the video stream in the file, counted from zero over all kinds of
-            streams, as ffprobe and torchcodec count. A path may say so itself, ``"clip.mkv::stream_index=2"``,
-            wherever one is given. Pictures that are attached, such as covers, are no video. Default: None,
-            libavformat's best.
+        source: path, URL, ``archive::member``, bytes, file object or ByteSource. The path of a file or of a folder of
+            image files, or anything else that ``open_source`` takes.
+        stream_index: int, default None, libavformat's best. The number of the video stream in the file, counted from
+            zero over all kinds of streams, as ffprobe and torchcodec count. A path may say so itself,
+            ``"clip.mkv::stream_index=2"``, wherever one is given. Attached pictures, such as covers, are no video.
 
     Returns:
         The index of that stream.
 
     Raises:
         SourceError: the file is missing, unreadable or empty.
-        StaleIndexError: it was written to meanwhile.
-        IndexingError: its tables are damaged or it is cut off.
-        UnsupportedError: it holds no video, or one that nothing here can decode, or takes more than ``Limits``.
-        ConfigurationError: it has no such video stream; the message lists those it has.
+        StaleIndexError: the file was written to meanwhile.
+        IndexingError: the file's tables are damaged, or it is cut off.
+        UnsupportedError: the file holds no video, or one that nothing here can decode, or takes more than ``Limits``.
+        ConfigurationError: the file has no such video stream; the message lists those that there are.
 
     Examples:
         >>> index = build_index("clip.mp4")

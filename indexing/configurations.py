@@ -1,4 +1,4 @@
-"""Which configuration is in force at each packet: the container's records, and what packets bring along themselves."""
+"""The configuration in force at each packet: the container's records, and the sets that packets bring along."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
     """The index where each packet's configuration is the one in force when decoding starts there.
 
     Sets stay in force until others of their kind and number come, as decoders keep them: over changes of the
-    container's record, too. What a packet brings along counts from that packet on. A record that the container gives
-    out anew, though nothing is known to have come in between, has a number of its own: what is found later in packets
-    before ends there.
+    container's record, too. A set that a packet brings along counts from that packet on. A record that the container
+    gives out anew, though nothing is known to have come in between, has a number of its own: sets that are found later
+    in packets before it end there.
 
     Args:
-        index: whose packets name the container's records; with ``since`` one that was made here.
-        brought: parameter sets in packets (``units_of``): of all packets, or of those that were looked at. In MPEG-1, 2
-            and 4 only of keyframes without headers of their own, and then the last headers before them.
+        index: index whose packets name the container's records; with ``since`` one that was made here.
+        brought: parameter sets in packets (``units_of``): in all packets, or in those that were looked at. In MPEG-1, 2
+            and 4 only in keyframes without headers of their own, and then the last headers before them.
         since: the packet from which on an index is to be corrected, because its sets were not known.
     """
     codec, records = index.stream.codec, index.stream.codec_configs
@@ -103,7 +103,7 @@ def renews_sequences(index: VideoIndex, brought: Brought) -> bool:
     Then a decoder of H.264 or HEVC begins a new sequence there, whichever of them was in force before.
 
     Args:
-        index: of the video.
+        index: index of the video.
         brought: parameter sets in packets.
     """
     codec = index.stream.codec

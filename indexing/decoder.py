@@ -50,9 +50,9 @@ def open_decoder(
     """A decoder for the packets from one of them on.
 
     Args:
-        index: of the video.
+        index: index of the video.
         start: the first packet that it will be given.
-        threads: that it may use. More than one hold frames back, and must have ended before the process is forked.
+        threads: most threads. More than one hold frames back, and must have ended before the process is forked.
         strict: make damage an error where that can be, also what libavcodec else replaces without a mark: pictures that
             are referred to and missing, for example. Where there is no error, pictures are the same.
         holds_back: keep pictures of H.264 as long as can be. All come out, and the same; but each is decoded into
@@ -101,9 +101,9 @@ def make_packet(
     """A packet for the decoder, whose frame comes out with ``number`` as its pts.
 
     Args:
-        index: of the video.
+        index: index of the video.
         data: the packet's bytes.
-        number: of the packet in the index.
+        number: number of the packet in the index.
         previous: number of the packet that the same decoder was given before in this run; None for the first. Where
             another configuration is in force since then, the packet tells the decoder of it.
     """
@@ -145,7 +145,7 @@ class FreshDecoder:
     """A decoder that knows nothing of what comes before its first packet.
 
     Args:
-        index: of the video.
+        index: index of the video.
         start: the first packet that it will be given.
     """
 
@@ -156,14 +156,14 @@ class FreshDecoder:
         self._context = open_decoder(index, start)
 
     def frames(self, number: int, data: bytes) -> list[av.VideoFrame] | None:
-        """What comes out after a packet; None where it does not decode."""
+        """The frames that come out after a packet; None where it does not decode."""
         count_decoded_packet()
         packet = make_packet(self._index, data, number, self._previous)
         self._previous = number
         return decode_if_sound(self._context, packet)
 
     def all_frames(self, payloads: Iterable[bytes]) -> Iterator[av.VideoFrame]:
-        """What comes out of all packets from the first on; nothing after those that do not decode."""
+        """The frames that come out of all packets from the first on; nothing after those that do not decode."""
         for number, data in enumerate(payloads, self.start):
             yield from self.frames(number, data) or ()
         yield from decode_if_sound(self._context, None) or ()
@@ -172,7 +172,7 @@ class FreshDecoder:
 def decode_if_sound(
     context: av.video.codeccontext.VideoCodecContext, packet: av.packet.Packet[Any] | None
 ) -> list[av.VideoFrame] | None:
-    """What comes out after a packet, or at the end; None where that does not decode."""
+    """The frames that come out after a packet, or at the end; None where that does not decode."""
     try:
         return context.decode(packet)
     except av.error.FFmpegError:

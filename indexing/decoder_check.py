@@ -26,8 +26,8 @@ def check_decoder(index: VideoIndex, source: ByteSource) -> None:
     """Decode the first packets both ways, and compare. Codecs that are well known need no such check.
 
     Args:
-        index: of the video.
-        source: of the same video.
+        index: index of the video.
+        source: source of the same video.
 
     Raises:
         UnsupportedError: there is no decoder for the codec, or it gives other pictures.

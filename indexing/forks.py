@@ -1,4 +1,4 @@
-"""What starts anew in a forked process: threads do not come along, and a lock that one of them held is never let go."""
+"""New starts in a forked process: threads do not come along, and a lock that one of them held is never let go."""
 
 from __future__ import annotations
 

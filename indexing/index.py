@@ -1,4 +1,4 @@
-"""The table of a video: where each packet lies and which packet each frame comes from."""
+"""The index of a video: the place of each packet, and the packet of each frame."""
 
 from __future__ import annotations
 
@@ -43,40 +43,39 @@ _ARRAYS = (
 
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
-    """Where every packet and every frame of a video is. Immutable: plain numpy arrays that cannot be written to.
+    """The place of every packet and every frame of a video. It is immutable: its arrays cannot be written to.
 
-    Packets stand in decode order, frames in display order. A *frame* is what a correct player shows:
-    edit lists are applied, packets that show nothing have no frame, and one packet may be shown twice.
+    Packets are in decode order, frames in display order. A *frame* is what a correct player shows: edit lists are
+    applied, packets that show nothing have no frame, and one packet may be shown twice.
 
     Attributes:
         source: name of the video, for messages.
         container: ``"mp4"`` or libavformat's name of the format.
-        method: how the table was made: ``"tables"`` (from the container's own), ``"demuxed"`` (one pass over
-            the packets) or ``"decoded"`` (one decode pass, for streams whose packets do not say which frames
-            they become).
+        method: origin of the index: ``"tables"`` (the container's own), ``"demuxed"`` (one pass over the packets) or
+            ``"decoded"`` (one decode pass, for streams whose packets do not say which frames they become).
         packet_offset: int64[P], byte offset in the source.
         packet_size: int32[P], bytes.
         packet_pts: int64[P], timestamp in the packets' own timeline, for comparing display order.
-        packet_key: bool[P], decoding can start here.
+        packet_key: bool[P], whether decoding can start here.
         packet_disposable: uint8[P], one of DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES, by the packets' own
-            headers. What containers say of it is wrong too often.
-        packet_config: uint8[P], number of the record in ``stream.codec_configs`` that is in force at the packet. What a
-            keyframe brings along is in force from that keyframe on.
+            headers. The containers' word on it is wrong too often.
+        packet_config: uint8[P], number of the record in ``stream.codec_configs`` that is in force at the packet. Sets
+            that a keyframe brings along are in force from that keyframe on.
         frame_packet: int32[N], the packet each frame is decoded from.
         frame_pts: int64[N], presentation timestamp in ``stream.time_base`` units, as libavformat gives it. It falls
             where a stream starts anew; ``clock`` never does.
         byte_ranges: whether a packet is exactly the bytes ``[offset, offset + size)`` of the source; if not,
             packets must come from a demuxer, or by ``transport``.
-        stream: facts of the stream.
-        transport: of packets cut into the packets of a transport stream; ``packet_offset`` is then where the
-            first byte of each stands, and ``packet_size`` counts its own bytes only.
-        start_time: microseconds, when the earliest stream of the file begins, as libavformat's ``start_time``; 0 where
-            that is unknown (elementary streams, folders of images).
-        keys_from: what says that decoding can start at the packets of ``packet_key``: the packets' own ``"headers"``,
-            a ``"decoder"`` that was asked, or only the ``"container"``, whose word is checked when a clip is read.
-        other_starts: (packet, where decoding starts for it), where that is elsewhere than the times say.
-        times: the origin of all seconds that this index takes or gives: ``"start"``, the file's start, as players
-            count; or ``"pts"``, the container's own timestamps. Stores do not keep it; see ``with_times``.
+        stream: facts about the stream.
+        transport: layout of packets that are cut into the packets of a transport stream; ``packet_offset`` is then the
+            place of the first byte of each, and ``packet_size`` counts its own bytes only.
+        start_time: start of the file's earliest stream in microseconds, as libavformat's ``start_time``; 0 where that
+            is unknown (elementary streams, folders of images).
+        keys_from: source of ``packet_key``: the packets' own ``"headers"``, a ``"decoder"`` that was asked, or only the
+            ``"container"``, whose word is checked when a clip is read.
+        other_starts: (packet, packet at which decoding starts for it), where the times do not say so.
+        times: zero of all seconds that this index takes or gives: ``"start"``, the file's start, as players count; or
+            ``"pts"``, that of the container's own timestamps. Stores do not keep it; see ``with_times``.
     """
 
     source: str
@@ -122,16 +121,16 @@ class VideoIndex:
 
     @_cached_array
     def timestamps(self) -> npt.NDArray[np.float64]:
-        """float64[N]: when each frame is shown, in seconds from the file's start, by ``clock``: they never fall.
+        """float64[N]: the time of each frame, in seconds from the file's start, by ``clock``: times never fall.
 
-        With ``times="pts"`` the frames' own timestamps, ``frame_pts``, which fall where a stream starts anew.
+        With ``times="pts"`` they are the frames' own timestamps, ``frame_pts``, which fall where a stream starts anew.
         """
         base, units = self.stream.time_base, self.frame_pts if self.times == "pts" else self.clock - self.zero
         return units * base.numerator / base.denominator
 
     @cached_property
     def zero(self) -> int:
-        """Where ``clock`` is when seconds are 0: at the file's start, to one unit; 0 with ``times="pts"``."""
+        """The value of ``clock`` at 0 seconds: at the file's start, to one unit; 0 with ``times="pts"``."""
         if self.times == "pts":
             return 0
         units = self.start_time / (1_000_000 * self.stream.time_base)
@@ -142,10 +141,10 @@ class VideoIndex:
 
     @_cached_array
     def clock(self) -> npt.NDArray[np.int64]:
-        """int64[N]: pts that never fall, in ``stream.time_base`` units; what frames are looked up by.
+        """int64[N]: pts that never fall, in ``stream.time_base`` units; look-ups of frames use them.
 
-        Those of ``frame_pts`` wherever these never fall. Where the stream starts anew (files that were put one after
-        the other, a clock that was set back) what follows is moved up, so that its first frame comes one usual
+        They are those of ``frame_pts`` wherever these never fall. Where the stream starts anew (files that were put one
+        after the other, a clock that was set back) the rest is moved up, so that its first frame comes one usual
         duration after the frame before it. A few frames that only come late count as shown with the latest before them.
         """
         rate = self.stream.frame_rate
@@ -160,14 +159,14 @@ class VideoIndex:
 
     @property
     def duration(self) -> float:
-        """Seconds from the first frame to the end of the last, which is taken to be shown as long as the average."""
+        """Seconds from the first frame to the end of the last, which is shown as long as the average frame."""
         return len(self) / self.average_fps if self.average_fps else 0.0
 
     @property
     def time_rounding(self) -> int:
-        """By how much rounding of timestamps makes even steps of ``clock`` differ: a millisecond, or one unit if more.
+        """The rounding error of even steps of ``clock``: a millisecond, or one unit if more.
 
-        Of short steps at most a quarter counts: where frames are a unit apart, two units are a frame that is missing.
+        For short steps at most a quarter counts: where frames are a unit apart, two units are a frame that is missing.
         """
         return max(1, round(0.001 / self.stream.time_base))
 
@@ -183,9 +182,9 @@ class VideoIndex:
         """The frame on screen at each time: the last whose time is not after it.
 
         Args:
-            seconds: any shape, counted as ``timestamps`` are, from the file's start. With ``times="pts"`` the frames'
-                own timestamps; where a stream starts anew they go on from the frame before, as ``clock`` does. Times
-                before the first frame give frame 0.
+            seconds: array of seconds, any shape. Times count as ``timestamps`` do, from the file's start. With
+                ``times="pts"`` they are the frames' own timestamps; where a stream starts anew they go on from the
+                frame before, as ``clock`` does. Times before the first frame give frame 0.
 
         Returns:
             int64, the shape of ``seconds``.
@@ -199,13 +198,13 @@ class VideoIndex:
         return np.maximum(frames, 0)
 
     def with_times(self, times: Times) -> VideoIndex:
-        """The same index with seconds that count from elsewhere.
+        """The same index with another zero of seconds.
 
         Args:
-            times: ``"start"``, the file's start, or ``"pts"``, the container's own timestamps.
+            times: str. ``"start"``, the file's start, or ``"pts"``, that of the container's own timestamps.
 
         Raises:
-            ConfigurationError: it is neither.
+            ConfigurationError: ``times`` is neither.
 
         Examples:
             >>> raw = index.with_times("pts").timestamps
@@ -235,7 +234,7 @@ class VideoIndex:
 
     @cached_property
     def ranks_seen_right(self) -> dict[int, int]:
-        """For packets that decoding started at, up to which packet ``packet_rank`` was seen to be a decoder's order."""
+        """The last packet up to which ``packet_rank`` was seen to be right, for packets that decoding started at."""
         return {}
 
     @_cached_array
@@ -265,10 +264,10 @@ class VideoIndex:
         return int(self.packet_offset[packet]), int(self.packet_size[packet])
 
     def gop_of(self, packets: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The number of the GOP that each packet lies in, in decode order; 0 is what comes before the first keyframe.
+        """The number of the GOP of each packet, in decode order; 0 is the part before the first keyframe.
 
         Args:
-            packets: packet numbers, any shape.
+            packets: array of int. Packet numbers, any shape.
         """
         gops: npt.NDArray[np.int64] = np.searchsorted(self._key_packets, packets, "right")
         return gops
@@ -277,7 +276,8 @@ class VideoIndex:
     def packet_start(self) -> npt.NDArray[np.int64]:
         """int64[P]: the packet that decoding must start at for each packet's picture.
 
-        That is the last keyframe at or before it in decode order that is not shown after it, but for ``other_starts``.
+        It is the last keyframe at or before the packet in decode order that is not shown after it, except for
+        ``other_starts``.
         """
         keys = self._key_packets
         # What comes before the first keyframe starts with the first packet.
@@ -291,13 +291,13 @@ class VideoIndex:
         return found
 
     def start_packet(self, frames: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Where decoding must start to get each frame; see ``packet_start``.
+        """The packet at which decoding must start to get each frame; see ``packet_start``.
 
         A frame shown before its keyframe but coded after it (a leading frame of an open GOP) needs the
         keyframe before that one. Where no keyframe fits, decoding starts with the first packet.
 
         Args:
-            frames: frame numbers, any shape.
+            frames: array of int. Frame numbers, any shape.
 
         Returns:
             int64 packet numbers, the shape of ``frames``.
@@ -310,7 +310,7 @@ class VideoIndex:
         return self.packet_start[self.frame_packet[wanted]]
 
     def without_keyframe(self, packet: int) -> VideoIndex:
-        """The same index where decoding does not start at this packet: what the container calls one may not be one."""
+        """The same index without this keyframe: a packet that the container calls one may not be one."""
         key = self.packet_key.copy()
         key[packet] = False
         return self.with_keyframes(key)

@@ -34,7 +34,7 @@ _IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
 
 
 class Head(NamedTuple):
-    """What the first bytes of a packet say.
+    """The facts in the first bytes of a packet.
 
     Attributes:
         starts: whether decoding can start there.
@@ -50,16 +50,16 @@ _IDR_FIRST = Head(True, [])
 
 
 def most_looked_at(source: ByteSource) -> int:
-    """How many single packets of a video are looked at when it is indexed."""
+    """The number of single packets of a video that are looked at when it is indexed."""
     return _MOST_NEAR if source.read_through <= _NEAR else _MOST_FAR
 
 
 def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]]]:
-    """What the keyframes themselves say: which of them are some, and the parameter sets from each on.
+    """Ask the keyframes themselves: which of them are some, and the parameter sets from each on.
 
     Args:
-        index: of packets that are byte ranges, with the container's word for its keyframes.
-        source: of the same video.
+        index: index with packets that are byte ranges, and the container's word for its keyframes.
+        source: source of the same video.
 
     Returns:
         The index with that, and the parameter sets or headers by the keyframe from which on they are in force.
@@ -108,10 +108,10 @@ def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: l
     given back as it is.
 
     Args:
-        index: of packets that are byte ranges.
-        source: of the same video.
-        packet: whose sets are other ones than the index says.
-        units: these sets.
+        index: index with packets that are byte ranges.
+        source: source of the same video.
+        packet: packet whose sets are other ones than the index says.
+        units: sets of that packet.
     """
     if not brings_others(index, packet, units):
         return index
@@ -141,7 +141,7 @@ def coded_picture(stream: StreamInfo, source: ByteSource, offset: int, size: int
     """The format of a stream's pictures by its headers. Those of VP8 and VP9 are in its first packet, which lies there.
 
     Args:
-        stream: as the container describes it.
+        stream: stream as the container describes it.
         source: the video's source.
         offset, size: bytes, the position and the length of its first packet.
     """
@@ -151,7 +151,7 @@ def coded_picture(stream: StreamInfo, source: ByteSource, offset: int, size: int
 
 
 def _head(source: ByteSource, codec: str, record: bytes, offset: int, size: int) -> Head:
-    """What the first bytes of a packet say, which lies at this offset and has this size."""
+    """The facts in the first bytes of a packet, which lies at this offset and has this size."""
     for most in (_HEAD, _LONG_HEAD, size):
         if head := read_head(codec, record, source.read(offset, min(size, most)), size):
             return head
@@ -159,13 +159,13 @@ def _head(source: ByteSource, codec: str, record: bytes, offset: int, size: int)
 
 
 def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -> Head | None:
-    """What a packet's first bytes say of it as a place to start decoding at.
+    """The facts in a packet's first bytes about it as a place to start decoding at.
 
     Args:
-        codec: of the stream, one whose keyframes tell by their headers that they are.
+        codec: codec of the stream, one whose keyframes tell by their headers that they are.
         record: the packet's configuration record.
         start: its first bytes.
-        size: of the whole packet.
+        size: size of the whole packet.
 
     Returns:
         None where more of the packet must be seen.

@@ -1,4 +1,4 @@
-"""Which packets decoding can start at, where neither the codec's headers nor its nature tell."""
+"""The packets at which decoding can start, where neither the codec's headers nor its nature tell."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
     pictures of the sequential decode, as long as no other one has taken its place.
 
     Args:
-        index: of the video.
-        source: of the same video.
+        index: index of the video.
+        source: source of the same video.
 
     Raises:
         UnsupportedError: there is no decoder for the codec, or it goes by the container's marks, and they lie.
@@ -61,7 +61,9 @@ def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
         return replace(index.with_keyframes(_marked_keyframes(index, source)), keys_from="decoder")
     sure = index.with_keyframes(_repeating_keyframes(index, source))
     if (sure.packet_key != index.packet_key).any() and _marks_matter(index, sure, source):
-        raise UnsupportedError(f"marks keyframes that are none, and {codec} is decoded by these marks", index.source)
+        raise UnsupportedError(
+            f"marks packets as keyframes that are not, and {codec} is decoded by these marks", index.source
+        )
     return replace(sure, keys_from="decoder")
 
 

@@ -92,7 +92,8 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
 
     Raises:
         IndexingError: libavformat does not recognise the file.
-        UnsupportedError: no video stream, no decoder for it, a list of other files, or pictures that are too large.
+        UnsupportedError: there is no video stream, no decoder for it, a list of other files, or pictures that are too
+            large.
         ConfigurationError: the stream of a ``StreamSource`` is no video.
     """
     try:
@@ -118,7 +119,7 @@ def _named_stream(container: av.container.InputContainer, source: ByteSource) ->
     if source.stream_index not in videos:
         shown = ", ".join(f"{number} ({_shown(each)})" for number, each in videos.items()) or "none"
         raise ConfigurationError(
-            f"stream_index={source.stream_index} is no video stream of the file; those are {shown}", source.file.name
+            f"stream_index={source.stream_index} is not a video stream of the file; those are {shown}", source.file.name
         )
     return videos[source.stream_index]
 
@@ -129,7 +130,7 @@ def _shown(stream: av.video.stream.VideoStream) -> str:
 
 
 def read_stream_info(source: ByteSource) -> StreamInfo:
-    """What libavformat and libavcodec know of the best video stream after its first packets."""
+    """The facts that libavformat and libavcodec have about the best video stream after its first packets."""
     with open_video(source) as (_, stream):
         return _stream_info(stream, 0)
 
@@ -199,7 +200,7 @@ def _repeats_the_last(packet: av.packet.Packet[Any], codec: str) -> bool:
 
 
 def _find_payload(payload: bytes, position: int | None, source: ByteSource) -> int | None:
-    """Where in the source the packet's bytes stand in one piece, near where libavformat says; else None."""
+    """The place of the packet's bytes in the source in one piece, near where libavformat says; else None."""
     if position is None or position < 0:
         return None
     around = source.read(position, _LONGEST_PACKET_HEADER + len(payload))
@@ -261,7 +262,7 @@ def _assemble(
 
 
 def _keys_from(codec: str, method: str) -> Literal["headers", "decoder", "container"]:
-    """What says so of keyframes among packets that were all looked at, or decoded. More is read of known codecs."""
+    """The source of keyframes among packets that were all looked at, or decoded. More is read of known codecs."""
     if reads_headers(codec) and codec not in WELL_KNOWN_CODECS:
         return "headers"
     return "decoder" if method == "decoded" and codec in MARKED_BY_DECODER else "container"

@@ -1,4 +1,4 @@
-"""What one file may cost, whoever made it: bounds that a caller can set, in one place."""
+"""The cost that one file may cause, whoever made it: bounds that a caller can set, in one place."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _VARIABLE = "VIDEOLOADER_LIMITS"
 
 @dataclass(frozen=True)
 class Limits:
-    """How much memory and time one file may take. What takes more is an ``UnsupportedError`` that names the limit.
+    """The memory and time that one file may take; an ``UnsupportedError`` names the limit that a file exceeds.
 
     Args:
-        member_bytes: int. Bytes of a deflated member of a zip archive, unpacked into memory. Default: 268435456.
-        picture_pixels: int. Pixels of a picture, by its header; the default is 16384×8192. Default: 134217728.
-        decode_packets: int. Packets decoded to index one video, where that takes decoding. Default: 4194304.
-        decode_seconds: float. Seconds of one core that this decoding may take. Default: 600.
-        cell_characters: int. Characters of one value in a table of text (ConfigurationError). Default: 1048576.
+        member_bytes: int, default 268435456. The bytes of a deflated member of a zip archive, unpacked into memory.
+        picture_pixels: int, default 134217728, which is 16384×8192. The pixels of a picture, by its header.
+        decode_packets: int, default 4194304. The packets decoded to index one video, where that takes decoding.
+        decode_seconds: float, default 600. The seconds of one core that this decoding may take.
+        cell_characters: int, default 1048576. The characters of one value in a table of text; a longer one is a
+            ConfigurationError.
 
     Raises:
         ConfigurationError: a limit is not positive.
@@ -59,15 +60,15 @@ def set_limits(
     decode_seconds: float | None = None,
     cell_characters: int | None = None,
 ) -> Limits:
-    """Set limits of this process and of those that it starts from now on; see ``Limits``. Those not given stay.
+    """Set limits of this process and of those that it starts from now on; see ``Limits``. Limits not given stay.
 
-    They are kept in the environment variable ``VIDEOLOADER_LIMITS``, so that processes that build stores, read clips or
-    are a DataLoader's workers have them. Set there before, they hold for the command ``videoloader``, too:
-    ``VIDEOLOADER_LIMITS="decode_seconds=60 picture_pixels=40000000"``. Videos that a store has as beyond a limit are
-    indexed again with ``build_store(…, retry=True)``.
+    They are kept in the environment variable ``VIDEOLOADER_LIMITS``, so that they reach the processes that build
+    stores, read clips or are a DataLoader's workers. Set there before, they hold for the command ``videoloader``, too:
+    ``VIDEOLOADER_LIMITS="decode_seconds=60 picture_pixels=40000000"``. ``build_store(…, retry=True)`` indexes videos
+    again that a store holds as beyond a limit.
 
     Args:
-        member_bytes, picture_pixels, decode_packets, decode_seconds, cell_characters: as for ``Limits``. Default: None,
+        member_bytes, picture_pixels, decode_packets, decode_seconds, cell_characters: as in ``Limits``, default None,
             unchanged.
 
     Returns:
@@ -112,8 +113,8 @@ def beyond(limit: str, what: str, source: str) -> UnsupportedError:
 
     Args:
         limit: name of the limit.
-        what: it takes: ``"has pictures of 70000×70000 pixels"``.
-        source: of the file.
+        what: the cost: ``"has pictures of 70000×70000 pixels"``.
+        source: name of the file.
     """
     value = getattr(current_limits(), limit)
     return UnsupportedError(f"{what}, beyond the limit {limit}={value}: videoloader.set_limits({limit}=…)", source)
@@ -126,7 +127,7 @@ def check_picture(width: int, height: int, source: str) -> None:
 
 
 class DecodingBudget:
-    """What is left of the decoding that may be done to index a video.
+    """The rest of the decoding that may be done to index a video.
 
     Args:
         source: name of the video.

@@ -27,7 +27,7 @@ def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) 
     that is not at a keyframe, or pictures follow that are shown before it, what refers to pictures before it is lost.
 
     Args:
-        index: of any method, with the configurations that packets bring along.
+        index: index of any method, with the configurations that packets bring along.
         switches: packets with which the container gives its decoder another record.
         brought: the parameter sets in packets, of those that were looked at.
     """
@@ -46,8 +46,8 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
     """The index with the frames that a full decode gives.
 
     Args:
-        index: of any method.
-        source: of the same video.
+        index: index of any method.
+        source: source of the same video.
     """
     try:
         decoded = index_by_decoding(source)

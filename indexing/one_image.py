@@ -12,14 +12,14 @@ def read_image(path: str) -> tuple[ByteSource, VideoIndex]:
     """An image, and its index, that of a video of one frame. The file is opened and read once.
 
     Args:
-        path: what leads to it, as for ``open_source``.
+        path: path of the image, as in ``open_source``.
 
     Raises:
-        SourceError, IndexingError, UnsupportedError: as for ``build_index``; also where there is not one frame.
+        SourceError, IndexingError, UnsupportedError: as in ``build_index``; also where there is not one frame.
     """
     opened = open_source(path)
     if isinstance(opened, FolderSource):
-        raise UnsupportedError("is a folder, but its name ends as an image's", path)
+        raise UnsupportedError("is a folder, but its name ends like an image file's", path)
     (content,) = opened.read_ranges([0], [opened.size])
     if len(content) < opened.size:
         raise SourceError(f"has become shorter while it was read, at byte {len(content)}", path)
@@ -27,6 +27,7 @@ def read_image(path: str) -> tuple[ByteSource, VideoIndex]:
     index = build_index(image)
     if len(index) != 1:
         raise UnsupportedError(
-            f"has {len(index)} frames, but its name ends as an image's: rename it, or give the loader an index", path
+            f"has {len(index)} frames, but its name ends like an image file's: rename it, or give the loader an index",
+            path,
         )
     return image, index

@@ -1,4 +1,4 @@
-"""How far frames are reordered between decoding and display."""
+"""The depth to which frames are reordered between decoding and display."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 
 def reorder_depth(packet_pts: npt.NDArray[np.int64]) -> int:
-    """How many frames a decoder holds back to give out packets with these timestamps in display order.
+    """The number of frames that a decoder holds back to give out packets with these timestamps in display order.
 
     Args:
         packet_pts: int64[P], decode order.

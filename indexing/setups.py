@@ -1,4 +1,4 @@
-"""What a decoder must be told beside the packets, and where on the way it changes."""
+"""The setups of a decoder beside the packets, and where on the way they change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Setups:
     """The configurations of a stream that libavformat demuxes: a record and a palette each.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         config: the record that its decoder is opened with.
 
     Attributes:

@@ -30,8 +30,8 @@ def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
     decode tells: it goes from the first packet to that keyframe.
 
     Args:
-        index: of packets that are byte ranges.
-        source: of the same video.
+        index: index with packets that are byte ranges.
+        source: source of the same video.
 
     Raises:
         DecodeError: a packet does not decode.

@@ -1,4 +1,4 @@
-"""When a file begins: the earliest start of its streams, counted as libavformat does."""
+"""The start of a file: the earliest start of its streams, counted as libavformat does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SECOND = 1_000_000
 
 
 class StreamStart(NamedTuple):
-    """When a stream begins: a time in units of ``base`` seconds. Subtitles and data are ``timed_text``."""
+    """The start of a stream: a time in units of ``base`` seconds. Subtitles and data are ``timed_text``."""
 
     time: int
     base: Fraction

@@ -14,12 +14,12 @@ class StreamInfo:
         codec: libavcodec's decoder name: ``h264``, ``hevc``, ``vp9``, ``av1``, …
         codec_configs: the decoder configuration records (avcC, hvcC, av1C, …), one for each sample
             description; an empty record where the codec needs none.
-        time_base: seconds of one timestamp unit.
+        time_base: seconds in one timestamp unit.
         width, height: display size before rotation, pixels.
         sample_aspect_ratio: width of a pixel over its height.
-        rotation: degrees, clockwise, that a player turns the picture: 0, 90, 180 or 270.
+        rotation: clockwise turn of the picture by a player in degrees: 0, 90, 180 or 270.
         mirrored: whether the picture is flipped left to right after that rotation.
-        bit_depth, chroma: those of the coded picture, where the container tells; else 0 and ``""``.
+        bit_depth, chroma: format of the coded picture, where the container tells; else 0 and ``""``.
         color_primaries, color_transfer, color_matrix: code points of ITU-T H.273; 2 is "unspecified".
         color_range: ``"limited"``, ``"full"`` or ``""`` where the container does not tell.
         frame_rate: nominal frames a second where the container tells, else 0.
@@ -68,7 +68,7 @@ class StreamInfo:
 
 @dataclass(frozen=True)
 class TransportLayout:
-    """How the packets of a video lie in an MPEG transport stream (ISO/IEC 13818-1, 2.4.3).
+    """The layout of a video's packets in an MPEG transport stream (ISO/IEC 13818-1, 2.4.3).
 
     Attributes:
         pid: the identifier of the transport packets that carry the video.

@@ -60,7 +60,7 @@ def times_are_wrong(
 
     Args:
         index: made from a container's times, of packets that are byte ranges.
-        source: of the same video.
+        source: source of the same video.
         dts: int64[P], decode times of the packets in the same units, where the container has any.
         order: int64[P], the packets in the order of their times, if that is known.
     """
@@ -206,7 +206,7 @@ def _breaks_the_rhythm(steps: npt.NDArray[np.int64], decode_steps: npt.NDArray[n
 
 
 def deepest_reordering(stream: StreamInfo) -> int:
-    """How many pictures a decoder of a stream may have to hold back."""
+    """The number of pictures that a decoder of a stream may have to hold back."""
     picture = picture_format(stream)
     if picture and picture.reordered is not None:
         return picture.reordered

@@ -1,4 +1,4 @@
-"""Where frame numbers outside a range are taken from instead."""
+"""The frame numbers that stand in for those outside a range."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_mode(mode: str) -> str:
 def pad(
     frame_numbers: npt.ArrayLike, first: int, stop: int, mode: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Replace the frame numbers outside ``[first, stop)``, on either side of it, by what the mode says.
+    """Replace the frame numbers outside ``[first, stop)``, on either side of it, by the mode's rule.
 
     ========================  ======================================  =======================
     mode (alias)              what stands outside the range           range ``abcd``, 3 more
@@ -56,20 +56,20 @@ def pad(
     ``wrap`` (loop)           the range again; period N               ``abcd|abc``
     ========================  ======================================  =======================
 
-    A reflection that is longer than the range bounces to and fro in it. The names 101 and 1001 are those of
-    OpenCV's border types; the results are those of ``numpy.pad``.
+    A reflection that is longer than the range bounces to and fro in it. The names 101 and 1001 are those of OpenCV's
+    border types; the results are those of ``numpy.pad``.
 
     Args:
-        frame_numbers: integers[T], in any order.
-        first, stop: the range, ``0 <= first < stop``.
-        mode: one of ``MODES`` or an alias.
+        frame_numbers: integers[T]. The frame numbers, in any order.
+        first, stop: int. The range, ``0 <= first < stop``.
+        mode: str. One of ``MODES`` or an alias.
 
     Returns:
         frame numbers, int64[T] (fewer in mode ``none``), and mask, bool of that shape: False where the
         number was replaced.
 
     Raises:
-        ConfigurationError: the range is empty or negative, the mode unknown, or the numbers no int64.
+        ConfigurationError: the range is empty or negative, the mode is unknown, or the numbers are no int64.
 
     Examples:
         >>> numbers, mask = pad([3, 4, 5, 6], 0, 5, "reflect_101")

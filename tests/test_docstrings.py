@@ -1,4 +1,4 @@
-"""Docstrings tell of the arguments that functions have, and give their defaults."""
+"""Docstrings tell of the arguments that functions have, give their defaults, and are written in plain sentences."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +15,22 @@ import videoloader as vl
 from videoloader.interop.torch import BatchStream, ClipDataset, ClipRequest, DecodingLoader
 
 # What users get and do not make: their fields have no defaults for them.
-RESULTS = (vl.Batch, vl.Clip, vl.ClipInfo, vl.FileReport, vl.LoaderStats, vl.VideoIndex)
+RESULTS = (vl.Batch, vl.Clip, vl.ClipInfo, vl.FileReport, vl.LoaderStats, vl.VideoIndex, vl.indexing.StreamInfo)
+ROOT = Path(__file__).parents[1]
+# Texts that open with these can be read only together with the name before them.
+PREPOSITIONS = {"at", "by", "for", "from", "in", "of", "on", "to", "with"}
+QUESTIONS = {"how", "that", "what", "when", "where", "which", "who", "whose", "why"}
 TOLD = re.compile(r"^    (\w+(?:, \w+)*): ((?:.+\n?)(?: {5,}.+\n?)*)", re.MULTILINE)
 
 
 def public_doors() -> Iterator[tuple[str, Callable[..., Any]]]:
     """All public functions and classes, and the methods of these, by name."""
-    public = {name: getattr(module, name) for module in (vl, vl.layouts) for name in module.__all__}
+    public = {name: getattr(module, name) for module in (vl, vl.layouts, vl.indexing) for name in module.__all__}
     for name, each in (public | {each.__name__: each for each in (BatchStream, ClipDataset, ClipRequest)}).items():
         if inspect.isfunction(each) or (inspect.isclass(each) and not issubclass(each, (BaseException, *RESULTS))):
             yield name, each
-        for method, function in vars(each).items() if inspect.isclass(each) else ():
+        of_library = [base for base in getattr(each, "__mro__", ()) if base.__module__.startswith("videoloader.")]
+        for method, function in (member for base in of_library for member in vars(base).items()):
             made = getattr(function, "__func__", function)
             if inspect.isfunction(made) and not method.startswith("_"):
                 yield f"{name}.{method}", made
@@ -42,12 +48,19 @@ def arguments_told(door: Callable[..., Any]) -> dict[str, tuple[list[str], str]]
     return {name: (names.split(", "), " ".join(text.split())) for names, text in told for name in names.split(", ")}
 
 
+def first_sentence(text: str) -> str:
+    return re.split(r"\.(?:\s|$)", text, maxsplit=1)[0]
+
+
 def default_told(text: str) -> object:
-    """The value after "Default: "; an ellipsis where that is said in words."""
-    try:
-        return ast.literal_eval(text.rpartition("Default: ")[2].removesuffix(".").strip("`"))
-    except (ValueError, SyntaxError):
-        return ...
+    """The value after "default" in the first sentence; an ellipsis where that is said in words."""
+    value = first_sentence(text).partition("default ")[2]
+    for told in (value, value.partition(": ")[0], value.partition(", ")[0]):
+        try:
+            return ast.literal_eval(told.strip("`"))
+        except (ValueError, SyntaxError):
+            continue
+    return ...
 
 
 DOORS = {name: door for name, door in public_doors() if arguments_told(door)}
@@ -60,9 +73,18 @@ def test_each_default_is_told_and_is_the_one_of_the_signature(name: str) -> None
     for argument in told.keys() & defaults.keys():
         together, text = told[argument]
         has_default = any(defaults.get(each) is not inspect.Parameter.empty for each in together)
-        assert ("Default: " in text) == has_default, (name, argument)
+        assert (re.search(r"\bdefaults?\b", first_sentence(text)) is not None) == has_default, (name, argument)
         if len(together) == 1 and default_told(text) is not ...:
             assert default_told(text) == defaults[argument], (name, argument)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_types_come_first(name: str) -> None:
+    told = arguments_told(DOORS[name])
+    for argument, parameter in inspect.signature(DOORS[name]).parameters.items():
+        kind = str(parameter.annotation).removesuffix(" | None")
+        if argument in told and kind in ("bool", "float", "int", "str"):
+            assert re.match(rf"({kind}|number)\b|default |as in ", told[argument][1]), (name, argument)
 
 
 def test_arguments_that_are_told_are_there() -> None:
@@ -70,3 +92,51 @@ def test_arguments_that_are_told_are_there() -> None:
     assert len(with_arguments) > 100
     for door in with_arguments:
         assert arguments_told(door).keys() <= inspect.signature(door).parameters.keys(), door.__qualname__
+
+
+def all_docstrings() -> Iterator[tuple[str, str]]:
+    """(place, docstring) of all modules, classes and functions. Those of ``cli`` are the command line's help."""
+    for package in ("videoloader", "indexing", "padding"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if "cli" in (*path.parts, path.stem):
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                    yield f"{path.relative_to(ROOT)}: {getattr(node, 'name', '')}", ast.get_docstring(node) or ""
+
+
+def entries(docstring: str) -> Iterator[tuple[str, str]]:
+    """(title, text) of all that its lists of arguments, attributes and errors say."""
+    parts = re.split(r"^(\w+):\n", docstring, flags=re.MULTILINE)
+    for title, section in zip(parts[1::2], parts[2::2], strict=True):
+        if title in ("Args", "Attributes", "Raises"):
+            yield from ((title, text) for _, text in TOLD.findall(section))
+
+
+def opening(text: str) -> str:
+    """The first word of a text, or of what follows the type and the default."""
+    return re.split(r"[^\w]", text.strip(), maxsplit=1)[0]
+
+
+def test_texts_about_arguments_open_with_a_noun_a_verb_or_the_type() -> None:
+    wrong = [
+        (place, text)
+        for place, docstring in all_docstrings()
+        for _, text in entries(docstring)
+        if opening(text) in PREPOSITIONS | QUESTIONS or re.match(r"as (for|of|by)\b", text)
+    ]
+    assert wrong == []
+
+
+def test_defaults_come_before_what_arguments_do() -> None:
+    late = [place for place, docstring in all_docstrings() for _, text in entries(docstring) if "Default: " in text]
+    assert late == []
+
+
+def test_first_lines_open_with_a_noun_or_a_verb() -> None:
+    wrong = [
+        (place, docstring.splitlines()[0])
+        for place, docstring in all_docstrings()
+        if opening(docstring).lower() in QUESTIONS | {"of"}
+    ]
+    assert wrong == []

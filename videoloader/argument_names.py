@@ -103,7 +103,7 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
 
 
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """What a user calls it: a class, a method by the class that the user has, or a function."""
+    """The user's name for it: a class, a method by the class that the user has, or a function."""
     first = next(iter(inspect.signature(function).parameters), None)
     if first not in ("self", "cls") or not args:
         return function.__qualname__

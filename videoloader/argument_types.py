@@ -34,7 +34,7 @@ _CALLED = {
 def argument_of_wrong_type(
     function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]
 ) -> str | None:
-    """What is wrong with the first argument that is not of the type that the function says; None if there is none.
+    """The fault of the first argument whose type is not the one that the function says; None if there is none.
 
     Args:
         function: the one that was called.

@@ -20,7 +20,7 @@ def no_such_name(module: str, name: str, known: Collection[str]) -> MissingAttri
 
     Args:
         module: its name.
-        name: that there is not.
+        name: name that does not exist.
         known: names that there are.
 
     Examples:

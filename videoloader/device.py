@@ -1,4 +1,4 @@
-"""Which device decodes and holds the frames, and memory on it."""
+"""The device that decodes and holds the frames, and memory on it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def resolve_device(device: str | torch.device) -> torch.device:
     """The device that a name means.
 
     Args:
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or ``"auto"``: as ``"cuda"`` where there is a CUDA device and the
-            packages for it are installed, else the CPU. ``"cuda"`` is the current CUDA device. Where that is the
-            first, as it is before ``torch.cuda.set_device``, and a launcher (torchrun, mpirun, srun) started this
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"auto"``. ``"auto"`` is ``"cuda"`` where there is a CUDA device
+            and the packages for it are installed, else the CPU. ``"cuda"`` is the current CUDA device. Where that is
+            the first, as it is before ``torch.cuda.set_device``, and a launcher (torchrun, mpirun, srun) started this
             process as one of several of its machine, it is the device of the process's number among them
             (``LOCAL_RANK``), so that they do not all load one GPU; for the first device itself write ``"cuda:0"``.
 
@@ -98,7 +98,7 @@ def available_cores() -> int:
 
 
 def on_stream(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:
-    """What PyTorch does in the block goes on this CUDA stream; None on the CPU."""
+    """Put the block's PyTorch work on this CUDA stream; None on the CPU."""
     return nullcontext() if stream is None else torch.cuda.stream(stream)
 
 
@@ -123,7 +123,7 @@ def hand_over(device: torch.device, events: Iterable[torch.cuda.Event], tensors:
     """Let the caller's current CUDA stream wait for tensors, and their memory for that stream. Does nothing on the CPU.
 
     Args:
-        device: where the tensors lie.
+        device: device of the tensors.
         events: the events after which they are complete.
         tensors: allocations of their own.
     """

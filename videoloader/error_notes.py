@@ -24,7 +24,7 @@ class note:
     kind: the innermost says most.
 
     Args:
-        template: of the note, for ``str.format``. What stands before its first field is its kind.
+        template: text of the note, for ``str.format``. The text before its first field is its kind.
         facts: its fields: text as it is, of all else a short ``repr``.
         source: the video that the block is about, which errors of the library name where they name none; None for
             no video.

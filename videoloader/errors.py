@@ -1,4 +1,4 @@
-"""Every error this library raises, the checks of arguments, and how users are warned.
+"""All errors of this library, the checks of arguments, and how users are warned.
 
 Errors name the source and, where known, the place.
 """
@@ -17,8 +17,8 @@ class VideoLoaderError(Exception):
     """Base of all errors of this library.
 
     Args:
-        message: what is wrong, in one sentence.
-        source: path or name of the video the error is about; put in front of the message.
+        message: the fault, in one sentence.
+        source: path or name of the video that the error is about; it is put in front of the message.
 
     Attributes:
         message, source: as given.
@@ -34,7 +34,7 @@ class VideoLoaderError(Exception):
 
 
 class SourceError(VideoLoaderError):
-    """The bytes could not be had: no such file, no permission, a read that came back short."""
+    """The bytes cannot be read: no such file, no permission, a read that came back short."""
 
 
 class IndexingError(VideoLoaderError):
@@ -57,7 +57,7 @@ class DecodeError(VideoLoaderError):
     """The decoder refused the packets, or a wanted frame did not come out.
 
     Args:
-        message, source: as of every error.
+        message, source: as in every error.
         packet: number of the packet, where one is to blame.
     """
 
@@ -79,7 +79,7 @@ class ConfigurationError(VideoLoaderError, ValueError):
 
 
 class ArgumentError(ConfigurationError, TypeError):
-    """An argument is of no type that can be meant, is missing, or has a name that there is not."""
+    """An argument has a wrong type, is missing, or has a name that does not exist."""
 
 
 class MissingAttributeError(VideoLoaderError, AttributeError):
@@ -90,8 +90,8 @@ def no_method(instance: object, method: str) -> ConfigurationError:
     """The error for a method that a user's class must have, and lacks.
 
     Args:
-        instance: of that class.
-        method: as it is written, with what it gives: ``"num_clips(self, video), which gives an integer"``.
+        instance: an instance of that class.
+        method: the method as it is written, with its result: ``"num_clips(self, video), which gives an integer"``.
     """
     return ConfigurationError(f"{type(instance).__name__} lacks a method: write {method}")
 
@@ -124,7 +124,7 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
 
     Args:
         name: the argument's name, for the message: ``"layout"``, ``"Pad's position"``.
-        value: as the user gave it.
+        value: the user's value.
         allowed: its values.
     """
     values = tuple(allowed)
@@ -148,10 +148,10 @@ def check_numbers(name: str, value: object, count: int | None, wanted: str, allo
     """Raise ConfigurationError unless an argument is so many finite numbers that can be used together.
 
     Args:
-        name: as of ``check_choice``.
-        value: as the user gave it.
-        count: of the numbers in a tuple; None for one by itself.
-        wanted: what it must be, for the message.
+        name: as in ``check_choice``.
+        value: the user's value.
+        count: number of values in a tuple; None for one by itself.
+        wanted: right value, for the message.
         allowed: whether these numbers can be used.
     """
     numbers = (value,) if count is None else value
@@ -192,11 +192,11 @@ def check_flag(name: str, value: object) -> None:
 
 
 def is_true(name: str, given: object) -> bool:
-    """Whether a user's function says so.
+    """Tell whether the result of a user's function means yes.
 
     Args:
-        name: of the function, for the message.
-        given: by it.
+        name: name of the function, for the message.
+        given: its result.
 
     Raises:
         ConfigurationError: a text says no, which Python takes for True.
@@ -225,7 +225,7 @@ def integer_range(name: str, value: object) -> tuple[int, int]:
 
 
 def printable(text: str) -> str:
-    """A text that every terminal and file takes: what stands for bytes of a path that are no UTF-8 is written out."""
+    """A text that every terminal and file takes: bytes of a path that are no UTF-8 are written out."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -61,96 +61,102 @@ _FOR_BATCH = 1 << 32
 class VideoLoader(OneLoop):
     """Clips of a data set in batches, decoded ahead in worker threads.
 
-    What a batch holds depends on (seed, epoch) and the shard, never on workers, prefetching or the device.
-    Iterating gives one epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its
-    epoch once it has given out a batch; ``state_dict`` still says where it was, an error's batch not counted. There is
-    one loop at a time: beginning another ends the one before, which then raises ConfigurationError if it is continued.
+    A batch depends on (seed, epoch) and the shard, never on workers, prefetching or the device. Iterating gives one
+    epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its epoch once it has
+    given out a batch; ``state_dict`` still says where it was, an error's batch not counted. Only one loop runs at a
+    time: beginning another ends the one before, which raises ConfigurationError if it is continued.
 
     Args:
         dataset: VideoDataset. The videos.
-        mode: frame mode, or list of int. Rule that chooses the frames; a list of numbers is a ``FrameList``. Rows that
-            it gives no clip of are counted by a warning.
-        batch_size: int. Clips in a batch. Each fills one row of it, or as many as ``transforms`` make views of it,
-            times ``repeats``.
-        device: str or torch.device. Place of the batches: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; see
-            ``resolve_device``. Without a number each process that a launcher started gets a GPU of its own. Default:
-            ``"auto"``.
-        transforms: list, single transform or ``Compose``. The changes to the frames, see ``videoloader.transforms``.
-            Crops, resizes, flips and padding that come first, and Normalize if no pixels are transformed before it, are
-            carried out as colours are converted. Default: none.
-        layout: str. Axes of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T, H, W], ``"THWC"``
-            [B, T, H, W, C]. Default: ``"TCHW"``.
-        dtype: str or torch.dtype. ``"uint8"`` (0 … 255), ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or
-            normalised). Default: ``"float32"`` with ``Normalize``, that of ``ToFloat`` with it, else ``"uint8"``.
-        color: str. ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution; see ``OutputSpec``.
-            Default: ``"rgb"``.
-        shuffle: bool, order or ``Sampler``. True draws another random order every epoch; ``ShuffleBlocks`` and
-            ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` of clip numbers, which are row numbers only
-            where each row gives one clip, for one process is dealt to the ranks here, so that a ``DistributedSampler``
-            is not needed; see ``SampledClips``. Default: False.
-        seed: int. Seed of that order and of all random frames and transforms, the same on all ranks: with seeds of
-            their own they would deal different orders, so that clips repeat and others are missing. It alone counts,
-            not ``torch.manual_seed``. So a new loader gives the epochs of the last one again: keep one for all epochs,
-            or call ``set_epoch``. Default: 0.
-        last_batch: str. Treatment of clips that do not fill a batch of all ranks. ``"partial"`` deals them as evenly
-            as possible, ``"drop"`` leaves them out, ``"fill"`` fills batches up with clips that come once more, which
-            ``batch.repeated`` marks: all ranks get the same number of batches. ``"uneven"``, for validation, deals
-            any number of clips to any number of ranks, each clip once: batches are full but for the last of a rank,
-            and some ranks may have one batch less (with ``ByColumn`` as many less as their node has fewer clips). So
-            nothing in the loop may wait for other ranks: call the ``module`` of a ``DistributedDataParallel`` model,
-            and gather results after the loop. See ``sharding.num_batches``. Default: ``"partial"``.
-        shard_id, num_shards: int. This process's part, and the number of parts. Default: as the launcher or framework
-            says when the loader is made, see ``shard_of_environment``.
-        sharding: str or ``ByColumn``. Way to deal an epoch to the shards. ``"strided"``: they take turns, clip by clip.
-            ``"contiguous"``: each takes a range of the epoch's order. ``"stick_to_shard"``: each takes a range of the
-            data set, the same in every epoch, and the order is within it, so that caches stay warm. ``ByColumn``: each
-            takes what a column of the data set gives to its node, such as tars on a local disk. Default: ``"strided"``.
-        num_workers: int. Threads that feed NVDEC, or decode on the CPU. With 0 the thread that asks for a batch
-            indexes, plans, decodes and transforms it then, so that a debugger stops in your transforms; the batches
-            are the same. Default: five for two NVDEC engines, else one for each core.
-        decode: str. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device. With ``"auto"`` NVDEC
-            decodes, the CPU what NVDEC cannot, and idle cores take clips off a queue that is long; the pixels are the
-            same. JPEG files then go to the GPU's JPEG engines where nvImageCodec is installed. Default: ``"auto"``.
-        cpu_workers: int. Threads that decode beside NVDEC with ``decode="auto"``. Default: half of the cores that this
-            process may use, shared with the other processes of the machine (``LOCAL_WORLD_SIZE``).
-        num_processes: int. Processes in which these threads have clips decoded on the CPU, at most one for each, so
-            that they do not wait for Python's lock. Each takes some 200 MB. They start one after the other once there
-            is work for them, need no ``if __name__ == "__main__":``, and run nothing of yours; a clip over which one
-            dies is a DecodeError. Remote videos are read by the threads. Default: one for each of more than four
-            threads where the device is the CPU of a Linux machine, else 0.
-        prefetch: int. Batches in the making while one is used. In the order of the data set and with ``ShuffleVideos``
-            half of them are planned at once, and a GOP that several of those need is decoded once. With
-            ``num_workers=0`` there are none. Default: enough for two clips a thread, in those orders twice that.
-        gop_cache: int. Bytes of GPU memory for decoded frames that later clips may want too; least recently used GOPs
-            leave first. Meant for long videos sampled often. Default: 0, no cache.
-        collate: str. Way to put clips of a batch together. ``"stack"``: all must have the same number of frames.
-            ``"pad"``: shorter ones are filled up to the longest of the batch with frames of constant padding (``mask``
-            False, ``frame_numbers`` -1, ``timestamps`` NaN). ``"list"``: each keeps its own length and size, and
-            batches are ``ListBatch``. Only a list takes frames of different sizes: the others need a
-            transform that makes them equal, such as ``Letterbox``. Default: ``"stack"``.
-        fill_value: float or three of them. Red, green and blue of frames of constant padding, or one number for all,
-            0 … 255 whatever ``dtype`` and normalisation are; they are converted like any other pixel. Default: 0.
-        repeats: int. Times that each clip is in its batch, each time with transforms of its own (repeated augmentation:
-            Hoffer et al., "Augment your batch", CVPR 2020). Its frames are the same and are decoded once. Default: 1.
-        on_error: str. Treatment of a video that cannot be read: ``"raise"``; ``"skip"`` leaves its clips out (and a
-            batch of which none is left, so not where other ranks wait for it); ``"replace"`` leaves unreadable files
-            out too, and takes another clip for one that does not decode: with ``"stack"`` one of the same shape, with
-            ``"pad"`` one no longer than the longest that was planned, with ``"list"`` any. Image files that were not
-            opened before count as clips that do not decode. Default: ``"raise"``.
-        on_corrupt: str. Treatment of damaged frames, independently of ``on_error``: ``"keep"`` them, which
-            ``batch.corrupt`` marks and ``stats()`` counts, and warn once for each file and process
-            (``CorruptFramesWarning``); or ``"raise"``, ``"skip"`` and ``"replace"``, which do what they do as
-            ``on_error`` with clips that do not decode. Default: ``"keep"``.
-        index: ``IndexStore``, or its path. The videos' indexes (``dataset.build_index``). Without it all videos are
-            indexed now, by every process, and all indexes are kept in memory; but on the CPU image files, rows whose
-            path ends as theirs do, are opened when they are decoded, and are taken for one frame each. Default: None.
-        on_indexed: function without arguments. Called after each video of the data set was indexed, for progress bars.
-            Default: nothing is called.
+        mode: frame mode, or list of int. The rule that chooses the frames; a list of numbers is a ``FrameList``. A
+            warning counts the rows that it gives no clip of.
+        batch_size: int. The number of clips in a batch. Each fills one row of it, or as many as ``transforms`` make
+            views of it, times ``repeats``.
+        device: str or torch.device, default ``"auto"``. The place of the batches: ``"auto"``, ``"cpu"``, ``"cuda"`` or
+            ``"cuda:N"``; see ``resolve_device``. Without a number each process that a launcher started gets a GPU of
+            its own.
+        transforms: list, single transform or ``Compose``, default none. The changes to the frames; see
+            ``videoloader.transforms``. Leading crops, resizes, flips and padding are carried out as colours are
+            converted, and so is Normalize if no pixels are transformed before it.
+        layout: str, default ``"TCHW"``. The axes of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T,
+            H, W], ``"THWC"`` [B, T, H, W, C].
+        dtype: str or torch.dtype, default ``"float32"`` with ``Normalize``, that of ``ToFloat`` with it, else
+            ``"uint8"``. ``"uint8"`` (0 … 255), or ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or
+            normalised).
+        color: str, default ``"rgb"``. ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution;
+            see ``OutputSpec``.
+        shuffle: bool, order or ``Sampler``, default False. True draws another random order every epoch;
+            ``ShuffleBlocks`` and ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` gives clip numbers, which
+            are row numbers only where each row gives one clip. It must be one for a single process: its numbers are
+            dealt to the ranks here, so a ``DistributedSampler`` is not needed; see ``SampledClips``.
+        seed: int, default 0. The seed of that order and of all random frames and transforms; ``torch.manual_seed`` does
+            not count. All ranks need the same seed: otherwise they deal different orders, and clips repeat or are
+            missing. A new loader repeats the epochs of the last one: keep one loader for all epochs, or call
+            ``set_epoch``.
+        last_batch: str, default ``"partial"``. The treatment of clips that do not fill a batch of all ranks.
+            ``"partial"`` deals them as evenly as possible, ``"drop"`` leaves them out, ``"fill"`` repeats clips to fill
+            the batches, which ``batch.repeated`` marks: all ranks get the same number of batches. ``"uneven"``, for
+            validation, deals any number of clips to any number of ranks, each clip once: all batches but the last of a
+            rank are full, and some ranks may have one batch less (with ``ByColumn`` as many less as their node has
+            fewer clips). So nothing in the loop may wait for other ranks: call the ``module`` of a
+            ``DistributedDataParallel`` model, and gather results after the loop. See ``sharding.num_batches``.
+        shard_id, num_shards: int, default from the launcher or framework when the loader is made; see
+            ``shard_of_environment``. This process's part, and the number of parts.
+        sharding: str or ``ByColumn``, default ``"strided"``. The way to deal an epoch to the shards. With ``"strided"``
+            they take turns, clip by clip; with ``"contiguous"`` each takes a range of the epoch's order. With
+            ``"stick_to_shard"`` each takes a range of the data set, the same in every epoch, and shuffles within it, so
+            that caches stay warm. With ``ByColumn`` each takes the rows that a column of the data set gives to its
+            node, such as tars on a local disk.
+        num_workers: int, default five for two NVDEC engines, else one for each core. The threads that feed NVDEC, or
+            decode on the CPU. With 0 the thread that asks for a batch indexes, plans, decodes and transforms it then,
+            so that a debugger stops in your transforms; the batches are the same.
+        decode: str, default ``"auto"``. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device. With
+            ``"auto"`` NVDEC decodes, the CPU takes what NVDEC cannot decode, and idle cores take clips off a long
+            queue; the pixels are the same. JPEG files then go to the GPU's JPEG engines where nvImageCodec is
+            installed.
+        cpu_workers: int, default half of the cores that this process may use, shared with the other processes of the
+            machine (``LOCAL_WORLD_SIZE``). The threads that decode beside NVDEC with ``decode="auto"``.
+        num_processes: int, default one for each of more than four threads where the device is the CPU of a Linux
+            machine, else 0. The processes that decode clips on the CPU for these threads, at most one for each, so that
+            they do not wait for Python's lock. Each takes some 200 MB. They start one after the other once there is
+            work for them, need no ``if __name__ == "__main__":``, and run no code of yours; if one dies over a clip,
+            that clip is a DecodeError. The threads read remote videos themselves.
+        prefetch: int, default enough for two clips a thread, or for four in the orders below. The batches that are
+            being made while one is used. In the order of the data set and with ``ShuffleVideos`` half of them are
+            planned at once, and a GOP that several of those need is decoded once. With ``num_workers=0`` there are
+            none.
+        gop_cache: int, default 0, no cache. The bytes of GPU memory for decoded frames that later clips may want, too;
+            least recently used GOPs leave first. It helps with long videos that are sampled often.
+        collate: str, default ``"stack"``. The way to put clips of a batch together. ``"stack"`` requires the same
+            number of frames of all. ``"pad"`` fills shorter ones up to the longest of the batch with frames of constant
+            padding (``mask`` False, ``frame_numbers`` -1, ``timestamps`` NaN). ``"list"`` keeps the length and size of
+            each, and batches are ``ListBatch``. Only a list takes frames of different sizes: the others need a
+            transform that makes them equal, such as ``Letterbox``.
+        fill_value: float or three of them, default 0. The red, green and blue of frames of constant padding, or one
+            number for all, 0 … 255 whatever ``dtype`` and normalisation are; they are converted like any other pixel.
+        repeats: int, default 1. The number of times that each clip is in its batch, each time with transforms of its
+            own (repeated augmentation: Hoffer et al., "Augment your batch", CVPR 2020). Its frames are the same and are
+            decoded once.
+        on_error: str, default ``"raise"``. The treatment of a video that cannot be read. ``"raise"`` raises its error.
+            ``"skip"`` leaves its clips out, and a batch that loses all of them; other ranks must not wait for that
+            batch. ``"replace"`` leaves unreadable files out, too, and takes another clip for one that does not decode:
+            with ``"stack"`` one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with
+            ``"list"`` any. Image files that were not opened before count as clips that do not decode.
+        on_corrupt: str, default ``"keep"``. The treatment of damaged frames, independently of ``on_error``. ``"keep"``
+            gives them out, marked in ``batch.corrupt`` and counted in ``stats()``, and warns once for each file and
+            process (``CorruptFramesWarning``). ``"raise"``, ``"skip"`` and ``"replace"`` treat such clips as
+            ``on_error`` treats clips that do not decode.
+        index: ``IndexStore`` or its path, default None. The videos' indexes (``dataset.build_index``). Without it every
+            process indexes all videos now, and keeps all indexes in memory; but on the CPU, rows whose path ends as an
+            image file's does are taken for one frame each, and opened when they are decoded.
+        on_indexed: function without arguments, default none. It is called after each video of the data set was indexed,
+            for progress bars.
 
     Attributes:
-        unreadable: (path, reason) of what was left out or replaced so far: rows of the data set that cannot be used, of
-            other clips their files, each once with the first reason. A warning counts the rows when the loader is made,
-            and another one the clips at the end of a loop that meets new files; ``stats()`` counts all of them.
+        unreadable: (path, reason) of all that was left out or replaced so far: rows of the data set that cannot be
+            used, and the files of other clips, each once with the first reason. A warning counts the rows when the
+            loader is made, and another one the clips at the end of a loop that meets new files; ``stats()`` counts all
+            of them.
 
     Raises:
         ConfigurationError: an argument has no such value, or the data set gives no clips.
@@ -276,7 +282,7 @@ class VideoLoader(OneLoop):
         )
 
     def __len__(self) -> int:
-        """Batches of this shard in the epoch that comes next, or in what is left of it after a resume."""
+        """Number of batches of this shard in the next epoch, or in what is left of it after a resume."""
         return len(self._epoch)
 
     if not TYPE_CHECKING:  # type checkers tell of these by themselves
@@ -292,25 +298,25 @@ class VideoLoader(OneLoop):
 
     @property
     def num_clips(self) -> int:
-        """Clips in an epoch over all shards."""
+        """Number of clips in an epoch over all shards."""
         return self._epochs.positions
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch next. Not needed in a plain loop: epochs follow one another by themselves.
+        """Begin with this epoch next. A plain loop does not need it: epochs follow one another by themselves.
 
-        An epoch that was just resumed stays resumed, so that loops which tell each epoch go on where they were.
+        An epoch that was just resumed stays resumed, so that loops which set each epoch go on where they were.
         """
         if not (self._resumed and epoch == self._epoch.number and not self._given):
             self._epoch, self._given, self._resumed = self._epochs.epoch(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is: after the batch given out last.
+        """The loader's position: after the batch given out last.
 
-        Less than 1 KB of numbers and text, whatever the position. All shards have the same state after the same
-        batch. It is valid for any number of shards, batch size and ``last_batch``, and for ``"contiguous"`` where it
-        was ``"strided"`` and the other way round. That holds with ``last_batch="uneven"``, too: a shard that has fewer
-        batches than others comes to the next epoch not with its last one, but when its loop ends. So all shards take
-        the state after the same batch, or all of them after the loop.
+        The state is less than 1 KB of numbers and text, whatever the position. All shards have the same state after the
+        same batch. It is valid for any number of shards, batch size and ``last_batch``, and for ``"contiguous"`` where
+        it was ``"strided"`` and the other way round. That holds with ``last_batch="uneven"``, too, but there a shard
+        with fewer batches than others enters the next epoch when its loop ends, not with its last batch. So all shards
+        take the state after the same batch, or all of them after the loop.
         """
         return self._epoch.state(self._given)
 
@@ -324,7 +330,7 @@ class VideoLoader(OneLoop):
         self._epoch, self._given, self._resumed = self._epochs.resume(state), 0, True
 
     def stats(self) -> LoaderStats:
-        """What the batches given out so far have cost, and where the time went."""
+        """The cost of the batches given out so far, and where the time went."""
         return self._account.stats
 
     def __iter__(self) -> Iterator[Batch]:

@@ -1,4 +1,4 @@
-"""What names of other libraries mean here, as arguments, attributes or names of modules.
+"""The meaning of other libraries' names here, as arguments, attributes or names of modules.
 
 They are those of PyTorch's DataLoader, torchvision, torchcodec, decord, DALI, PyTorchVideo and MMAction2.
 """
@@ -104,7 +104,7 @@ import: read_video = write Video(path)[:]"""
 
 
 def _by_name(rows: Iterable[str]) -> dict[str, dict[str, str]]:
-    """For each name elsewhere the places where it means something, and what is said there."""
+    """The places where each name from elsewhere means something, and the words said there."""
     meanings: dict[str, dict[str, str]] = {}
     for row in rows:
         places, names, *texts = re.split(": | = ", row.strip(), maxsplit=2)
@@ -117,7 +117,7 @@ _OURS, _SAID = _by_name(_SYNONYMS.split(";")), _by_name(_INSTEAD.strip().splitli
 
 
 def meant(given: str, known: Collection[str], places: Collection[str] | None = None, of: str = "") -> str | None:
-    """What to write in place of a name that other libraries have; None where nothing that there is can be meant.
+    """The name to write in place of one that other libraries have; None where nothing here can be meant.
 
     Args:
         given: the name that there is not.
@@ -139,7 +139,7 @@ def meant(given: str, known: Collection[str], places: Collection[str] | None = N
 
 
 def alike(given: str, known: Iterable[str]) -> str | None:
-    """Of the known names the one that is spelled most alike, whatever the case; None where none is close."""
+    """The known name that is spelled most alike, whatever the case; None where none is close."""
     by_lower = {each.lower(): each for each in known}
     close = get_close_matches(given.lower(), by_lower, n=1, cutoff=0.65)
     return by_lower[close[0]] if close else None

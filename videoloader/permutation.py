@@ -16,7 +16,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> Integers:
-    """Where a random permutation of ``[0, size)`` sends each index, computed from the index alone.
+    """The place to which a random permutation of ``[0, size)`` sends each index, computed from the index alone.
 
     A Feistel network over the bits of the index, with the halves changed in turn, permutes the next power of
     two; results at or beyond ``size`` are sent through again until they fall below it ("cycle walking", Black
@@ -62,7 +62,7 @@ def permute_within(index: Integers, size: Integers, seed: int, epoch: int, strea
     Args:
         index: int64[N], each in ``[0, size)``.
         size: int64[N], numbers of elements, 1 to 2**48.
-        seed, epoch: as for ``permute``.
+        seed, epoch: as in ``permute``.
         stream: int64[N]; each number is another permutation.
 
     Returns:

@@ -13,14 +13,14 @@ from videoloader.loader import VideoLoader
 
 @tells_of_arguments
 def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator[Batch]:
-    """The batches of a loader, with a progress bar in the terminal: rate, and how much of the time was waited for.
+    """The batches of a loader, with a progress bar in the terminal: rate, and the share of time spent waiting.
 
     Args:
-        loader: whose next epoch is shown, or what is left of it.
-        description: what stands before the bar. Default: ``"batches"``.
+        loader: VideoLoader. The loader whose next epoch is shown, or what is left of it.
+        description: str, default ``"batches"``. The text before the bar.
 
     Raises:
-        ConfigurationError: it is no loader, or Rich is not installed (``pip install videoloader[cli]``).
+        ConfigurationError: ``loader`` is no loader, or Rich is not installed (``pip install videoloader[cli]``).
 
     Examples:
         >>> for batch in show_progress(loader, "epoch 3"):

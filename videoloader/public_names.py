@@ -1,4 +1,4 @@
-"""Under which names things are imported.
+"""The names under which things are imported.
 
 ``videoloader`` and ``videoloader.transforms`` list their public names once, in ``__init__.pyi``, where type checkers
 look for them, and read that list themselves. ``ModuleFinder`` finds modules that lie elsewhere than their names say.
@@ -58,7 +58,7 @@ def modules_of_names(package_file: str) -> dict[str, str]:
 
 @cache
 def public_name(module: str, name: str) -> Any:
-    """What a module has under a public name; the constructors of a class say which arguments they have."""
+    """A module's object of a public name; the constructors of a class say which arguments they have."""
     found = getattr(import_module(module), name)
     wrap_constructors(found)
     return found

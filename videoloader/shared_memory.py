@@ -36,7 +36,7 @@ class SharedBlock(MemoryBlock):
     Attributes:
         descriptor: the memory's, closed when nothing refers to ``memory`` any more.
         start: the address of its first byte.
-        number: one that no other block of this process has, or has had.
+        number: number that no other block of this process has, or has had.
     """
 
     descriptor: int
@@ -45,7 +45,7 @@ class SharedBlock(MemoryBlock):
 
 
 class Place(NamedTuple):
-    """Where a tensor lies in a block, for a process that knows the block.
+    """The place of a tensor in a block, for a process that knows the block.
 
     Attributes:
         dtype: the tensor's type.

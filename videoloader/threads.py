@@ -49,7 +49,7 @@ class LentThreads(Executor):
 
     Args:
         most: the largest number of threads that work at once, at least 1.
-        name: what the names of the threads begin with. Those of one name are lent again.
+        name: start of the threads' names. Threads of one name are lent again.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -183,9 +183,9 @@ def executor_of(threads: int, name: str, *, lent: bool = True) -> Executor:
     """An executor with so many threads, or for 0 one that works at once.
 
     Args:
-        threads: at least 0.
-        name: what the names of the threads begin with.
-        lent: whether they belong to the process, or to the executor and end with it. Default: True.
+        threads: number of threads, at least 0.
+        name: start of the threads' names.
+        lent: whether they belong to the process, or to the executor and end with it.
     """
     if not threads:
         return AtOnce()

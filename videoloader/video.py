@@ -45,33 +45,35 @@ class Video:
 
     Args:
         source: str, path, bytes, file object or ByteSource. A file, a URL or ``"shard.tar::clip.mp4"``; see
-            ``indexing.open_source``. A folder of image files (or ``folder/left_*.png``) is a video whose frames are
-            shown when the numbers in their names say, at one a second; see ``FolderSource``.
-        device: str or torch.device. Place of the frames: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. Default:
-            ``"auto"``.
-        decode: str. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device; ``"auto"`` leaves to the
-            CPU what NVDEC cannot decode. The pixels are the same. Default: ``"auto"``.
-        index: VideoIndex. The table of the same file and stream. Default: it is made here.
-        stream_index: int. Number of the video stream in the file, counted from zero over all kinds of streams; see
-            ``build_index``. A path may say so itself: ``"clip.mkv::stream_index=2"``. Default: libavformat's best.
-        times: str. ``"start"``: seconds count from the file's start, the earliest start of its streams, as in players:
-            all that methods and modes take and give, here and in ``Clip.timestamps``. Where the sound begins first, the
-            first frame is at more than 0. ``"pts"``: they are the container's own timestamps. A file that does not
-            tell its start (elementary streams, folders of images) starts at 0. Default: ``"start"``.
-        fill_value: float or three of them. Red, green and blue of frames of constant padding, or one number for all,
-            0 … 255. Default: 0.
-        on_corrupt: str. Treatment of damaged frames, which ``Clip.corrupt`` marks: ``"keep"`` them, and warn once for
-            each file and process (``CorruptFramesWarning``), or ``"raise"`` a CorruptFramesError instead of giving
-            them out. Default: ``"keep"``.
-        fps, timestamps: number, and list of them. Times of a folder of image files; see ``FolderSource``. Default: 1
-            for ``fps``, no ``timestamps``.
+            ``indexing.open_source``. A folder of image files (or ``folder/left_*.png``) is a video: the numbers in
+            their names say when each is shown, at one a second; see ``FolderSource``.
+        device: str or torch.device, default ``"auto"``. The place of the frames: ``"auto"``, ``"cpu"``, ``"cuda"`` or
+            ``"cuda:N"``.
+        decode: str, default ``"auto"``. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device;
+            ``"auto"`` lets the CPU decode what NVDEC cannot. The pixels are the same.
+        index: VideoIndex, default made here. The index of the same file and stream.
+        stream_index: int, default libavformat's best stream. The number of the video stream in the file, counted from
+            zero over all kinds of streams; see ``build_index``. A path may say so itself:
+            ``"clip.mkv::stream_index=2"``.
+        times: str, default ``"start"``. The zero of all times that methods and modes take and give. ``"start"`` counts
+            seconds from the file's start, the earliest start of its streams, as players do: where the sound begins
+            first, the first frame is at more than 0. ``"pts"`` keeps the container's own timestamps. A file that does
+            not tell its start (elementary streams, folders of images) starts at 0.
+        fill_value: float or three of them, default 0. The red, green and blue of frames of constant padding, or one
+            number for all, 0 … 255.
+        on_corrupt: str, default ``"keep"``. The treatment of damaged frames, which ``Clip.corrupt`` marks: ``"keep"``
+            gives them out, and warns once for each file and process (``CorruptFramesWarning``); ``"raise"`` raises a
+            CorruptFramesError instead.
+        fps, timestamps: number and list of numbers, default 1 for ``fps``, no ``timestamps``. The times of a folder of
+            image files; see ``FolderSource``.
 
     Attributes:
-        device: where frames come out.
+        device: the place of the frames.
 
     Raises:
         VideoLoaderError: the file cannot be read, or holds no video; the message names it.
-        ConfigurationError: an argument has no such value, or the file no such video stream; the message lists those.
+        ConfigurationError: an argument has no such value, or the file has no such video stream; the message lists those
+            that there are.
 
     Examples:
         >>> video = Video("clip.mp4", device="cpu")
@@ -115,13 +117,13 @@ class Video:
 
     @property
     def index(self) -> VideoIndex:
-        """The table of the video's packets and frames. Reading frames may correct it."""
+        """The index of the video's packets and frames. Reading frames may correct it."""
         return self._reader.index
 
     def close(self) -> None:
-        """Let go of the source. What is known of the video stays; reading more of it is a ConfigurationError.
+        """Close the source. All that is known of the video stays; reading more of it is a ConfigurationError.
 
-        Iterators that were begun before give no more frames either: the next is that error.
+        Iterators that have begun give no more frames either: their next step is that error.
 
         Videos that are no longer used close by themselves, and any number of local files may be open.
 
@@ -151,7 +153,7 @@ class Video:
 
     @property
     def timestamps(self) -> npt.NDArray[np.float64]:
-        """float64[N], read-only: when each frame is shown, in seconds from the file's start (``times``)."""
+        """float64[N], read-only: the time of each frame, in seconds from the file's start (``times``)."""
         return self.index.timestamps
 
     @property
@@ -166,17 +168,17 @@ class Video:
 
     @property
     def start_time(self) -> float:
-        """Seconds of pts: when the file's earliest stream begins, maybe its audio, as libavformat's ``start_time``."""
+        """The start of the file's earliest stream, maybe its audio: pts in seconds, libavformat's ``start_time``."""
         return self.index.start_time / 1_000_000
 
     @property
     def width(self) -> int:
-        """Pixels, of the frames as they are given out, after rotation."""
+        """The width of the given frames in pixels, after rotation."""
         return self.index.stream.display_size[1]
 
     @property
     def height(self) -> int:
-        """Pixels, of the frames as they are given out, after rotation."""
+        """The height of the given frames in pixels, after rotation."""
         return self.index.stream.display_size[0]
 
     @property
@@ -191,7 +193,7 @@ class Video:
 
     @property
     def rotation(self) -> int:
-        """Degrees, clockwise, by which the stored pictures are turned: 0, 90, 180 or 270. Frames are turned already."""
+        """The clockwise turn of the stored pictures in degrees: 0, 90, 180 or 270. Frames are turned already."""
         return self.index.stream.rotation
 
     @property
@@ -200,15 +202,15 @@ class Video:
         return self.index.is_vfr
 
     def __getitem__(self, frames: int | slice | FrameNumbers) -> torch.Tensor:
-        """One frame as uint8[3, H, W]; those of a slice, or of listed numbers, as uint8[T, 3, H, W].
+        """One frame as uint8[3, H, W]; several, by a slice or a list, as uint8[T, 3, H, W].
 
         Args:
-            frames: an integer, a slice, or a list, array or tensor of integers, repeats allowed, or of a bool for each
-                frame. Negative integers count from the end.
+            frames: int, slice, or list, array or tensor. The frame numbers, repeats allowed, or a bool for each frame.
+                Negative integers count from the end.
 
         Raises:
-            TypeError: it is anything else, such as True, 1.5 or a tuple.
-            FrameRangeError: a frame number outside the video.
+            TypeError: ``frames`` is anything else, such as True, 1.5 or a tuple.
+            FrameRangeError: a frame number is outside the video.
             DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
         Examples:
@@ -229,24 +231,25 @@ class Video:
         layout: Layout = "TCHW",
         dtype: DType | torch.dtype | None = None,
     ) -> Clip:
-        """A clip of the frames that a mode chooses, transformed and converted as by a loader.
+        """Read a clip of the frames that a mode chooses, transformed and converted as a loader does.
 
         Its pixels are those of clip number ``clip`` of a ``VideoLoader`` over this video alone, with the same seed, in
         its first epoch, on the same device. So two calls draw the same window, crop and colours, unless they are given
         different seeds: ``seed=step``, or ``seed=int(torch.randint(1 << 62, ()))``, makes each draw its own.
 
         Args:
-            mode: a frame mode, or a list, range, array or tensor of frame numbers (negative ones count from the end).
-            clip: number of the clip, for modes that make several of one video. Default: 0.
-            seed: of random modes and transforms; the same seed and clip give the same frames and pixels, in every call.
-                Default: 0, so nothing changes from call to call.
-            transforms, dtype: as of ``VideoLoader``: uint8 of 0 … 255 without transforms. None that makes several views
-                of a clip, or mixes clips. They see a clip of no label (None) and no columns. Default: as there.
-            layout: of the frames: ``"TCHW"`` gives [T, C, H, W], ``"CTHW"`` [C, T, H, W], ``"THWC"`` [T, H, W, C].
-                Default: ``"TCHW"``.
+            mode: frame mode, or list, range, array or tensor. The frames: a mode chooses them, or their numbers are
+                listed (negative ones count from the end).
+            clip: int, default 0. The number of the clip, for modes that make several clips of a video.
+            seed: int, default 0, so nothing changes from call to call. The seed of random modes and transforms: the
+                same seed and clip always give the same frames and pixels.
+            transforms, dtype: as in ``VideoLoader``, default uint8 of 0 … 255 without transforms. No transform may make
+                several views of a clip, or mix clips. They see a clip without a label (None) and without columns.
+            layout: str, default ``"TCHW"``. The order of the axes: ``"TCHW"`` gives [T, C, H, W], ``"CTHW"`` [C, T, H,
+                W], ``"THWC"`` [T, H, W, C].
 
         Raises:
-            ConfigurationError: the mode is neither, or the transforms cannot be applied.
+            ConfigurationError: ``mode`` is neither, or the transforms cannot be applied.
             FrameRangeError: the mode has no such clip, or a listed frame is outside the video.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
@@ -264,10 +267,11 @@ class Video:
         """The frame on screen at a time, uint8[3, H, W]: the last whose time is not after it.
 
         Args:
-            seconds: a time as ``timestamps`` tells it, in units as ``Timestamps`` says. The video's end is none.
+            seconds: seconds. A time on the scale of ``timestamps``, read as ``Timestamps`` reads it. At the video's end
+                no frame is on screen.
 
         Raises:
-            ConfigurationError: it is no finite number.
+            ConfigurationError: the time is no finite number.
             FrameRangeError: no frame is on screen then: before the first frame, or from the end of the last one on.
             DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
@@ -281,11 +285,11 @@ class Video:
         """The frames whose times lie in ``[start, stop)``, or at a constant rate the frames on screen in that time.
 
         Args:
-            start, stop: times as ``timestamps`` tells them, in units as ``Timestamps`` says. The start may be any
-                since the file's start: where its sound begins before the first frame, that one stands for the times
-                before it at a constant rate, with ``mask`` False.
-            fps: output frames a second; see ``AtRate``. Frame k is the one on screen at ``start + k / fps``. Default:
-                each frame once.
+            start, stop: seconds. Times on the scale of ``timestamps``, read as ``Timestamps`` reads them. The start may
+                be any since the file's start: where its sound begins before the first frame, that frame stands for the
+                times before it at a constant rate, with ``mask`` False.
+            fps: number, default each frame once. The output frames a second; see ``AtRate``. Frame k is the one on
+                screen at ``start + k / fps``.
 
         Raises:
             ConfigurationError: a time is no finite number, ``stop`` is not after ``start``, or ``fps`` is no rate.
@@ -307,14 +311,14 @@ class Video:
         layout: Layout = "TCHW",
         dtype: DType | torch.dtype | None = None,
     ) -> list[Clip]:
-        """All clips that a mode makes of the video. A GOP that several of them need is decoded once.
+        """Read all clips that a mode makes of the video. A GOP that several of them need is decoded once.
 
         Args:
-            mode: a frame mode, or frame numbers, which make one clip.
-            seed, transforms, layout, dtype: as of ``read``. Default: as there.
+            mode: frame mode, or frame numbers. Frame numbers make one clip.
+            seed, transforms, layout, dtype: as in ``read``, with the same defaults.
 
         Raises:
-            ConfigurationError: the mode is neither, or the transforms cannot be applied.
+            ConfigurationError: ``mode`` is neither, or the transforms cannot be applied.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
         Examples:
@@ -340,15 +344,15 @@ class Video:
         are GOPs for, and so does the CPU in reverse order.
 
         Args:
-            frames: which of them; a negative step gives them in reverse order. Default: all.
-            memory: bytes of frames that may be ready or in the making. Default: a quarter of what is free on the
-                GPU; on the CPU 1 GiB. Where there are several decoders, a GOP with more is decoded from its start
+            frames: slice, default all. The frames; a negative step gives them in reverse order.
+            memory: int, default a quarter of the GPU's free memory; on the CPU 1 GiB. The most bytes of frames that are
+                ready or in the making. Where there are several decoders, a GOP with more is decoded from its start
                 several times.
 
         Raises:
             ConfigurationError: ``frames`` is no slice, or ``memory`` no positive number.
-            DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``), and all before it have
-                been given out.
+            DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``); all frames before it
+                have been given out.
 
         Examples:
             >>> for frame in video.stream(slice(100, 200)):
@@ -368,7 +372,7 @@ class Video:
 
     @cached_property
     def _plain(self) -> TransformPlan:
-        """The plan of reads without transforms, which is a fifth of the time that planning one frame takes."""
+        """The plan of reads without transforms, which costs a fifth of the time that planning one frame takes."""
         return plan_transforms((), None, "rgb", self._fill_value)
 
     def _make_clips(

@@ -1,4 +1,4 @@
-"""Where the packets of an AVI stream lie: by its index, or by walking from chunk to chunk."""
+"""The packets of an AVI stream: by its index, or by walking from chunk to chunk."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def find_chunks(source: ByteSource, header: Header, number: int) -> Chunks | Non
     """The packets of one stream; None where index and chunks contradict each other, or the chunks are damaged.
 
     Args:
-        source: of the file.
-        header: of the same file.
-        number: of the stream.
+        source: bytes of the file.
+        header: header of the same file.
+        number: number of the stream.
     """
     try:
         entries = _read_indexes(source, header, number)
@@ -231,7 +231,7 @@ def _walk(source: ByteSource, start: int, stop: int, streams: int) -> Iterator[t
 
 
 def _check_tail(source: ByteSource, position: int, stop: int) -> None:
-    """What stands where no chunk does must not look like one: libavformat goes on looking there, byte by byte."""
+    """Bytes outside of chunks must not look like one: libavformat goes on looking there, byte by byte."""
     at_end = stop == source.size and stop - position <= _LARGEST_TAIL
     if not at_end or _LIKE_A_CHUNK.search(source.read(position, stop - position)):
         raise _NotPlainError

@@ -23,9 +23,9 @@ class PictureHeader(NamedTuple):
     """The BITMAPINFOHEADER of a video stream and what follows it.
 
     Attributes:
-        size: as the header states it.
+        size: size in the header.
         width, height: pixels; a negative height stands for rows from top to bottom.
-        bits: of a pixel.
+        bits: bits of a pixel.
         compression: four-character code.
         extra: bytes after the header: the codec's, or a palette.
     """
@@ -62,7 +62,7 @@ class Stream:
     aspect: Fraction | None = None
 
     def picture_header(self) -> PictureHeader | None:
-        """Of a video stream; None where it is cut off."""
+        """The header of a video stream; None where it is cut off."""
         if len(self.format) < _PICTURE_HEADER_SIZE:
             return None
         size, width, height, bits, compression = _PICTURE_HEADER.unpack_from(self.format)
@@ -70,10 +70,10 @@ class Stream:
 
 
 class Header(NamedTuple):
-    """Of an AVI file.
+    """The header of an AVI file.
 
     Attributes:
-        streams: in the order of their numbers.
+        streams: streams in the order of their numbers.
         by_index_only: whether the writer says that packets must be read in the order of the index.
         packets: byte offset of the first chunk in the ``movi`` list.
         packets_stop: byte offset after that list.

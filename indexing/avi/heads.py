@@ -25,9 +25,9 @@ class ChunkHeads:
     Reading them raises ValueError where a chunk is not the stream's or not of its size.
 
     Args:
-        source: of the file.
-        chunks: of the stream.
-        number: of the stream.
+        source: bytes of the file.
+        chunks: chunks of the stream.
+        number: number of the stream.
     """
 
     def __init__(self, source: ByteSource, chunks: Chunks, number: int) -> None:

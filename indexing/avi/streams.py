@@ -29,10 +29,10 @@ def describe_stream(
     """The facts of a video stream; None where its codec's headers do not agree with the container's.
 
     Args:
-        source: of the file.
+        source: bytes of the file.
         codec: libavcodec's name.
-        stream: as the file describes it.
-        picture: of the stream.
+        stream: stream as the file describes it.
+        picture: picture header of the stream.
         first: the first packet.
     """
     config = _config(stream, picture)
@@ -78,7 +78,7 @@ def _config(stream: Stream, picture: PictureHeader) -> bytes:
 
 
 def _described_by_libav(source: ByteSource, codec: str, stream: Stream) -> StreamInfo | None:
-    """Of codecs whose headers are not read here; libavformat opens the file and looks at the first packets."""
+    """For codecs whose headers are not read here: libavformat opens the file and looks at the first packets."""
     info = read_stream_info(source)
     if info.codec != codec or not info.pixel_format or info.pixel_format == "pal8":
         return None

@@ -1,1 +1,1 @@
-"""What the codecs' own headers tell of packets and pictures."""
+"""The codecs' own headers: what they tell of packets and pictures."""

@@ -34,7 +34,7 @@ class SequenceHeader(NamedTuple):
     Attributes:
         reduced: whether the stream is one still picture with the shortest of headers.
         layers: operating_point_idc of each operating point.
-        removal_layers: those among them whose frames tell when they leave the buffer.
+        removal_layers: layers among them whose frames tell when they leave the buffer.
         removal_bits, presentation_bits: lengths of times in frame headers; zero where there are none.
         width, height: pixels.
         id_bits, id_difference_bits: lengths of frame ids and their differences; zero where there are none.

@@ -1,4 +1,4 @@
-"""Which packets an AV1 frame refers to: all that lasts from frame to frame lies in eight slots that headers name."""
+"""The packets that an AV1 frame refers to: all that lasts from frame to frame lies in eight slots."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_HEAD = 256
 
 
 class FrameHeader(NamedTuple):
-    """What a frame reads and writes.
+    """The slots that a frame reads and writes.
 
     Attributes:
         shown: the slot that is shown as it is; None for a frame of its own.

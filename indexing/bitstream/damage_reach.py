@@ -1,4 +1,4 @@
-"""Which packets damage reaches: those that refer to it, directly or not."""
+"""The packets that damage reaches: those that refer to it, directly or not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class DamageReach:
     referring to all before it but those that nothing refers to.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         config: the configuration record of the run's packets.
 
     Examples:

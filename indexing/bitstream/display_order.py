@@ -1,4 +1,4 @@
-"""In which order a decoder gives out the pictures it is fed, from the headers of one packet after the other.
+"""The order in which a decoder gives out the pictures it is fed, from the headers of one packet after the other.
 
 Containers tell when pictures are shown, and some tell it wrongly. Decoders go by picture order counts (ITU-T H.264,
 8.2.1; ITU-T H.265, 8.3.1), or by the kinds of pictures (ISO/IEC 13818-2, 6.1.1.11; ISO/IEC 14496-2, 6.1.3.5).
@@ -39,16 +39,16 @@ class DisplayOrder(Protocol):
         Keys are not negative, and about as large as the run is long.
 
         Raises:
-            ValueError: that cannot be told.
+            ValueError: the headers do not tell.
         """
         ...
 
 
 def display_order(codec: str, record: bytes) -> DisplayOrder | None:
-    """What tells the order of a run's pictures; None for codecs that are not read here.
+    """The source of the order of a run's pictures; None for codecs that are not read here.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         record: the configuration in force where the run starts.
     """
     if codec == "h264":
@@ -59,7 +59,7 @@ def display_order(codec: str, record: bytes) -> DisplayOrder | None:
 
 
 class Places:
-    """Where all the pictures of a stream come in display order, if its packets' headers tell.
+    """The places of all pictures of a stream in display order, if its packets' headers tell.
 
     Args:
         codec: the stream's codec.
@@ -195,7 +195,7 @@ class _HevcOrder(_CountedOrder):
         return self._key(order, starts=starts)
 
     def _find_slice(self, payload: bytes | memoryview) -> int:
-        """Where the first slice of a packet begins; sets before it are taken in."""
+        """The start of the first slice of a packet; sets before it are taken in."""
         for start, stop in iterate_nals(payload, self._length_size):
             if stop - start < 3 or is_of_layer(payload, start):
                 continue

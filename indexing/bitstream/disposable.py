@@ -1,4 +1,4 @@
-"""Which packets no other packet depends on, read from the packet's own first bytes."""
+"""The packets that no other packet depends on, read from the packet's own first bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> boo
     their references are the business of ``references``.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         config: the packet's configuration record.
         payload: the packet.
     """

@@ -94,7 +94,7 @@ def _order(slices: _Slices) -> PictureOrder | None:
 
 
 def _first_slices(config: bytes, packets: PacketHeads) -> _Slices:
-    """What packets say whose headers stand in their first bytes, all at once.
+    """The order of packets whose headers are in their first bytes, all at once.
 
     Raises:
         ValueError: a packet has no slice.

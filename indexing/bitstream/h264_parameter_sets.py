@@ -36,20 +36,20 @@ class Sps(NamedTuple):
         chroma: chroma_format_idc.
         separate_planes: separate_colour_plane_flag.
         bit_depth: bits of a luma sample.
-        frame_num_bits: of frame_num in slice headers.
+        frame_num_bits: bits of frame_num in slice headers.
         order_type: pic_order_cnt_type.
-        order_bits: of pic_order_cnt_lsb in slice headers, type 0.
+        order_bits: bits of pic_order_cnt_lsb in slice headers, type 0.
         order_deltas: whether slice headers hold delta_pic_order_cnt, type 1.
-        offset_for_non_ref, offset_for_ref: how type 1 counts.
+        offset_for_non_ref, offset_for_ref: the offsets of type 1.
         references: max_num_ref_frames.
         coded_size: (width, height) of whole macroblocks, pixels.
-        width, height: of the pictures given out (cropped), pixels.
+        width, height: size of the pictures given out (cropped), pixels.
         frames_only: frame_mbs_only_flag.
         vui: colours and shape of its pixels.
         timed: whether pictures may state when they are shown, relative to when they are decoded.
         reordered: max_num_reorder_frames; None where it is not stated.
         buffered: max_dec_frame_buffering; None where it is not stated.
-        left, top: what is cut off on these sides, pixels.
+        left, top: pixels that are cut off on these sides.
     """
 
     number: int

@@ -50,7 +50,7 @@ class SliceReader:
         return payload[start], value, sps, left
 
     def _find(self, payload: bytes | memoryview) -> int:
-        """Where the first slice begins; the sets before it are taken in."""
+        """The start of the first slice; the sets before it are taken in."""
         units: list[bytes] = []
         for start, stop in iterate_nals(payload, self._length_size):
             if is_slice("h264", payload[start]):

@@ -1,4 +1,4 @@
-"""What HEVC's parameter sets say that slice headers build on (ITU-T H.265, 7.3.2)."""
+"""The parts of HEVC's parameter sets that slice headers build on (ITU-T H.265, 7.3.2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SequenceParameters(NamedTuple):
         bit_depth: bits of a luma sample.
         coded_size: (width, height) of what is coded, pixels.
         width, height: size of the picture that is shown.
-        left, top: how much is cut off there, pixels.
+        left, top: pixels that are cut off there.
         order_bits: length of slice_pic_order_cnt_lsb.
         buffered, reordered: the sizes of the decoded picture buffer and of the reordering, of the highest sub-layer.
         reference_sets: short-term reference picture sets that slices name by number.
@@ -119,7 +119,7 @@ def read_profile_tier_level(bits: BitReader, layers: int) -> int:
     """general_level_idc of profile_tier_level (7.3.3); what follows it is skipped.
 
     Args:
-        bits: at the structure's start.
+        bits: reader at the structure's start.
         layers: sps_max_sub_layers_minus1.
     """
     bits.u(88)
@@ -176,8 +176,8 @@ def read_reference_picture_set(
     """One st_ref_pic_set (7.3.7, 7.4.8); it may be told by how it differs from one of those before.
 
     Args:
-        bits: at the structure's start.
-        sets: those read before it; all of the SPS's in a slice header.
+        bits: reader at the structure's start.
+        sets: sets read before it; all of the SPS's in a slice header.
         in_slice: whether it stands in a slice header, which may build on any of the sets, not only the last.
     """
     if sets and bits.u(1):

@@ -1,4 +1,4 @@
-"""Which packets an HEVC picture refers to: slice headers name all of them (ITU-T H.265, 7.3.6.1 and 8.3.2)."""
+"""The packets that an HEVC picture refers to: slice headers name all of them (ITU-T H.265, 7.3.6.1 and 8.3.2)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MOST_LONG_TERM = 33
 
 
 class _Order(NamedTuple):
-    """How a picture's order count comes about: from its low bits and the anchor before it (8.3.1).
+    """The origin of a picture's order count: its low bits and the anchor before it (8.3.1).
 
     Attributes:
         order: the picture order count.
-        modulus: of the part that the stream holds.
+        modulus: modulus of the part that the stream holds.
         anchor: packet of the picture that it is counted on from (prevTid0Pic); None for the first of a sequence.
         is_anchor: whether later ones are counted on from this one.
     """

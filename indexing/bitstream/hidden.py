@@ -1,4 +1,4 @@
-"""Which packets hold nothing but a frame that is decoded and never shown."""
+"""The packets that hold nothing but a frame that is decoded and never shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def hides_frame(codec: str, first: int, last: int) -> bool:
     superframe (annex B) holds the frame that is shown too.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         first, last: bytes of the packet. The last is looked at only where the first tells of a hidden frame.
     """
     if codec == "vp8":

@@ -14,7 +14,7 @@ LONGEST_HEAD = 512
 
 
 def _h263(head: bytes) -> bool:
-    """By the picture coding type (ITU-T H.263, 5.1.3 and 5.1.4); other bytes may come before the start code."""
+    """The picture coding type tells (ITU-T H.263, 5.1.3 and 5.1.4); other bytes may come before the start code."""
     for at in range(len(head) - 2):
         if not head[at] and not head[at + 1] and head[at + 2] >> 2 == 0x20:
             bits = BitReader.raw(head[at:])
@@ -28,7 +28,7 @@ def _h263(head: bytes) -> bool:
 
 
 def _flv1(head: bytes) -> bool:
-    """By the picture type of Sorenson's H.263 (SWF file format specification, version 19, H.263 video packet)."""
+    """The picture type of Sorenson's H.263 tells (SWF file format specification, version 19, H.263 video packet)."""
     bits = BitReader.raw(head)
     if bits.u(17) != 1:
         return False

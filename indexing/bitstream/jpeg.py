@@ -47,7 +47,7 @@ def segments_before_scan(picture: bytes | memoryview) -> tuple[set[int], int | N
 
 
 class JpegTables(NamedTuple):
-    """What a picture brings along for its first scan.
+    """The tables that a picture brings along for its first scan.
 
     Attributes:
         quantization, codes: whether all tables that the scan uses are there, of quantization and of Huffman codes.
@@ -79,7 +79,7 @@ def tables_brought(picture: bytes | memoryview) -> JpegTables | None:
 
 @lru_cache(64)  # those of one encoder are mostly the same
 def _tables_in(segments: tuple[tuple[int, bytes], ...]) -> JpegTables:
-    """What the segments bring of what the last one uses, the header of a scan (B.2.2 to B.2.4)."""
+    """The parts of segments that the last one uses, the header of a scan (B.2.2 to B.2.4)."""
     quantization, codes = set[int](), set[int]()
     frame, quantized_by = 0, dict[int, int]()
     for kind, body in segments[:-1]:
@@ -107,7 +107,7 @@ class JpegFrame(NamedTuple):
     """A picture of YCbCr in the full range, as JFIF has them.
 
     Attributes:
-        width, height: in pixels.
+        width, height: size in pixels.
         chroma: ``"444"``, ``"422"`` or ``"420"``.
         usual: its sampling factors are the least that say so, as nearly all encoders have them.
     """

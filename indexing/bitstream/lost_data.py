@@ -22,7 +22,7 @@ _CHECKED_AT_ONCE = 1 << 16  # bytes that stay in the processor's cache
 
 
 def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview], bool] | None:
-    """What tells whether a part of a packet is certainly lost; None where libavcodec marks or refuses such packets.
+    """A test of whether a part of a packet is certainly lost; None where libavcodec marks or refuses such packets.
 
     MPEG-1 and MPEG-2: there is no slice, so that the picture is what stood in memory. HEVC: three zero bytes follow one
     another within a NAL unit, which no encoder writes (ITU-T H.265, 7.4.2.1); libavcodec decodes them, and leaves the
@@ -30,7 +30,7 @@ def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview],
     shows the picture before in its place, if there was one, and else what comes of it.
 
     Args:
-        codec: of the stream.
+        codec: codec of the stream.
         config: the configuration record of the packets.
     """
     if codec in ("mpeg1video", "mpeg2video"):

@@ -16,7 +16,7 @@ _SEQUENCE_EXTENSION, _SEQUENCE_DISPLAY_EXTENSION = 1, 2
 
 
 class SequenceFormat(NamedTuple):
-    """What a sequence header and its extensions say."""
+    """The format in a sequence header and its extensions."""
 
     width: int
     height: int

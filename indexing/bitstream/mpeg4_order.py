@@ -47,7 +47,7 @@ class Layer(NamedTuple):
         sample_aspect_ratio: width of a pixel over its height.
         late: whether references are shown one reference later (low_delay is 0).
         resolution: time units of a second.
-        increment_bits: of vop_time_increment.
+        increment_bits: bits of vop_time_increment.
         interlaced: whether VOPs may be.
     """
 
@@ -126,7 +126,7 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
     Args:
         config: the headers before the first VOP, with start codes.
         tag: the four-character code that the container gives the codec.
-        packets: in decode order.
+        packets: packets in decode order.
     """
     layer = find_layer(config)
     if layer is None or tag.upper() in _ODD_TAGS:
@@ -141,7 +141,7 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
 
 
 def _headers_of(packets: PacketHeads, number: int) -> bytes:
-    """As much of a packet as holds the headers of its first VOP."""
+    """The start of a packet that holds the headers of its first VOP."""
     head = packets.start(number, _USUAL_HEADERS)
     return head if _VOP in head[:-_LONGEST_VOP_HEADER] else packets.whole(number)
 
@@ -150,7 +150,7 @@ class _HeaderReader:
     """Reads the headers before VOPs, which must agree with those of the stream.
 
     Attributes:
-        layer: of the stream.
+        layer: layer of the stream.
         packed: whether packets hold several VOPs.
         may_skip_bytes: whether packets of one byte are for nothing.
         first: the first packet's VOP; what its headers say of packing holds for the stream.
@@ -345,7 +345,7 @@ class _Decoder:
 
 
 class _Clock:
-    """When VOPs are shown, as libavcodec counts it: it leaves out B-VOPs that are not between their references."""
+    """The times of VOPs as libavcodec counts them: it leaves out B-VOPs that are not between their references."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer

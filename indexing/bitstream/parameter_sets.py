@@ -1,4 +1,4 @@
-"""What a decoder keeps from packet to packet besides pictures: parameter sets, and what stands for them in MPEG.
+"""The things that a decoder keeps from packet to packet besides pictures: parameter sets, and MPEG's headers.
 
 H.264 (ITU-T H.264, 7.4.1.2.1) and HEVC (ITU-T H.265, 7.4.2.4.2) know a set by its kind and number; a later one takes
 the place of an earlier one of the same kind and number. MPEG-1, 2 and 4 have one header that each later one replaces.
@@ -48,7 +48,7 @@ def sets_in_packet(codec: str, length_size: int, payload: bytes | memoryview) ->
 
     Args:
         codec: one of ``WITH_PARAMETER_SETS``.
-        length_size: from ``nal_length_size``.
+        length_size: result of ``nal_length_size``.
         payload: the packet.
     """
     if length_size:

@@ -18,24 +18,24 @@ _CHROMA = ("400", "420", "422", "444")
 
 
 class PictureFormat(NamedTuple):
-    """What a decoder makes of a stream.
+    """The pictures that a decoder makes of a stream.
 
     Attributes:
-        width, height: of the pictures a decoder gives out (cropped), pixels.
+        width, height: size of the pictures that a decoder gives out (cropped), pixels.
         chroma: ``"400"``, ``"420"``, ``"422"`` or ``"444"``.
-        bit_depth: of luma and chroma.
+        bit_depth: depth of luma and chroma.
         color_matrix: ITU-T H.273 code point; 2 is "unspecified".
         full_range: whether samples use the full range; None where the header does not tell.
-        buffering: how many pictures the stream may make a decoder hold, by each number in its headers that
-            says so: H.264 reference frames, limit of the level, limit stated; HEVC stated, limit of the level.
+        buffering: numbers of pictures that the stream may make a decoder hold, by each number in its headers that says
+            so: H.264 reference frames, limit of the level, limit stated; HEVC stated, limit of the level.
         color_primaries, color_transfer: ITU-T H.273 code points; 2 is "unspecified".
         sample_aspect_ratio: width of a pixel over its height; 1 where the header does not tell.
         field_flag_at: H.264: bits between pic_parameter_set_id and field_pic_flag in slice headers; -1 where
             all pictures are frames.
         coded_size: (width, height) before cropping, where the headers tell; else (0, 0).
         cut_off: pixels (left, top) that cropping takes off on these sides.
-        reordered: how many pictures a decoder holds back at most to give them out in order, by H.264 and HEVC headers;
-            None where they do not tell.
+        reordered: most pictures that a decoder holds back to give them out in order, by H.264 and HEVC headers; None
+            where they do not tell.
     """
 
     width: int
@@ -75,8 +75,8 @@ def cut_by_container(stream: StreamInfo, width: int, height: int) -> StreamInfo:
     is not larger than that of the sequence parameter set, but ends in the same macroblocks.
 
     Args:
-        stream: of the size that its headers tell.
-        width, height: as the container states them.
+        stream: stream of the size that its headers tell.
+        width, height: size that the container states.
     """
     size = (stream.width, stream.height)
     if stream.codec != "h264" or (width, height) == size:

@@ -70,7 +70,7 @@ def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
 
 
 def skip_h264_head(bits: Bits) -> Bits:
-    """What follows the number of the picture parameter set in first slices of H.264."""
+    """The bits after the number of the picture parameter set in first slices of H.264."""
     length: Bits = _three_codes()[bits >> np.uint64(64 - _LOOKED_UP)]
     if length.all():
         return bits << length
@@ -81,7 +81,7 @@ def skip_h264_head(bits: Bits) -> Bits:
 
 @cache
 def _three_codes() -> Bits:
-    """By the first bits of a slice header: how long its first three numbers are together; 0 where they are longer."""
+    """The length of the first three numbers of a slice header, by its first bits; 0 where they are longer."""
     every = np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP)
     rest, length = every, np.zeros(1 << _LOOKED_UP, np.uint64)
     for _ in range(3):
@@ -91,7 +91,7 @@ def _three_codes() -> Bits:
 
 
 def skip_hevc_head(bits: Bits, is_irap: Flags) -> Bits:
-    """What follows the number of the picture parameter set in first slices of HEVC."""
+    """The bits after the number of the picture parameter set in first slices of HEVC."""
     # first_slice_segment_in_pic_flag, and no_output_of_prior_pics_flag of keyframes.
     return read_ue(bits << (1 + is_irap).astype(np.uint64))[1]
 
@@ -145,7 +145,7 @@ def hevc_picture_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
 
 
 def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Numbers:
-    """Where pictures of H.264 come in display order.
+    """The places of pictures of H.264 in display order.
 
     Args:
         bits: uint64[N], the bits behind the number of the picture parameter set in each picture's first slice, in
@@ -165,7 +165,7 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
 
 
 def h264_count_bits(bits: Bits, restarts: Flags, told: tuple[Numbers, ...]) -> Bits:
-    """What stands from the order count on, or where it would be. The arguments are those of ``h264_places``."""
+    """The bits from the order count on, or from its place. ``h264_places`` explains the arguments."""
     bits = bits << _bits(told[1])
     starts = restarts.nonzero()[0]
     if len(starts) > _FEW:
@@ -229,7 +229,7 @@ def top_bits(bits: Bits, length: Numbers) -> Numbers:
 
 
 def _bits(count: Numbers) -> Bits:
-    """How far numbers of 64 bits are moved, as numpy takes it."""
+    """The number of bits by which numbers of 64 bits are moved, as numpy takes it."""
     return count.astype(np.uint64)
 
 
@@ -246,7 +246,7 @@ def first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memor
         sets: the parameter sets in force before the packet.
         length_size: the bytes before each unit that hold its length; see ``nal_length_size``.
         payload: the packet, or its beginning.
-        size: how many bytes are wanted.
+        size: number of bytes that are wanted.
 
     Raises:
         ValueError: there is none, or other parameter sets come before it.
@@ -263,7 +263,7 @@ def first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memor
 
 
 def places_by_count(codec: str, sets: Sets, heads: Bytes) -> Numbers:
-    """Where pictures of H.264 or HEVC come in display order; in H.264 only whole frames.
+    """The places of pictures of H.264 or HEVC in display order; in H.264 only whole frames.
 
     Args:
         codec: ``"h264"`` or ``"hevc"``.
@@ -286,7 +286,7 @@ def places_by_count(codec: str, sets: Sets, heads: Bytes) -> Numbers:
 
 
 def _told(sets: Sets, kind: int, read: Callable[[bytes], tuple[int, tuple[int, ...]]]) -> tuple[Numbers, ...]:
-    """What all parameter sets of a kind tell. ValueError where there is none, or where they differ."""
+    """The value that all parameter sets of a kind tell. ValueError where there is none, or where they differ."""
     told = {read(unit)[1] for (its_kind, _), unit in sets.items() if its_kind == kind}
     if len(told) != 1:
         raise ValueError("no parameter sets that tell at a glance")

@@ -1,4 +1,4 @@
-"""In which order the pictures of a stream are shown, where its container does not tell."""
+"""The order in which the pictures of a stream are shown, where its container does not tell."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PacketHeads(Protocol):
 
 
 class PictureOrder(NamedTuple):
-    """What a decoder makes of the packets of a stream.
+    """The pictures that a decoder makes of the packets of a stream.
 
     Attributes:
         frames: int64[N], packet number of each frame, in display order.
@@ -60,7 +60,7 @@ class PictureOrder(NamedTuple):
 def alike(
     rows: npt.NDArray[np.uint8], one: int, compared: npt.NDArray[np.bool_], others: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Those of the packets that begin with the same bytes as one of them.
+    """The packets that begin with the same bytes as one of them.
 
     Args:
         rows: as in PacketHeads.

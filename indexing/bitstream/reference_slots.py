@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 
 
 class ReferenceSlots:
-    """What trackers of these codecs have in common; see ``references.Tracker``. Packets are known by their number.
+    """The common part of these codecs' trackers; see ``references.Tracker``. Packets are known by their number.
 
     Args:
-        count: how many slots there are.
+        count: number of slots.
     """
 
     def __init__(self, count: int) -> None:
@@ -25,7 +25,7 @@ class ReferenceSlots:
         return set()
 
     def _packets_in(self, slots: Iterable[int]) -> set[int]:
-        """Those that the frames in some of the slots are of. ValueError where a slot is empty."""
+        """The packets of the frames in some of the slots. ValueError where a slot is empty."""
         packets = {self._slots[slot] for slot in slots}
         if -1 in packets:
             raise ValueError("a reference is missing")

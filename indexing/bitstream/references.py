@@ -1,4 +1,4 @@
-"""Which packets of a run the wanted ones need, by what the codecs' headers name as references."""
+"""The packets of a run that the wanted ones need, by what the codecs' headers name as references."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tracker(Protocol):
         """Take in the next packet; the earlier ones that decoding it needs, directly.
 
         Raises:
-            ValueError: that cannot be told.
+            ValueError: the headers do not tell.
         """
 
     def held(self) -> set[int]:
@@ -82,7 +82,7 @@ class ReferenceClosure:
         """Whether each of the run's next packets must be decoded.
 
         Args:
-            payloads: of the packets, in decode order.
+            payloads: payloads of the packets, in decode order.
             wanted: whether the packet's frame is wanted.
             more_follow: whether these are not the last of the run, so that packets which those to come may
                 refer to must be kept.

@@ -1,4 +1,4 @@
-"""Which packets a VP8 frame needs: any may use all that lasts, but not every frame leaves something that lasts."""
+"""The packets that a VP8 frame needs: any may use all that lasts, but not every frame leaves something that lasts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST_HEAD = 64  # bytes: all that is read of a header stands within these
 
 
 class Settings(NamedTuple):
-    """What stays in force until another frame changes it.
+    """The settings that stay in force until another frame changes them.
 
     Attributes:
         segments: whether the segments' values replace the frame's, quantizers, filter levels (RFC 6386, 9.3).
@@ -23,7 +23,7 @@ class Settings(NamedTuple):
 
 
 class FrameHeader(NamedTuple):
-    """What a frame takes from those before and leaves behind (RFC 6386, 9.2 to 9.11).
+    """The things that a frame takes from those before and leaves behind (RFC 6386, 9.2 to 9.11).
 
     Attributes:
         settings: after this frame.

@@ -17,7 +17,7 @@ _NO_SLOTS: frozenset[int] = frozenset()
 
 
 class FrameHeader(NamedTuple):
-    """What a frame reads and writes.
+    """The slots that a frame reads and writes.
 
     Attributes:
         shown: the slot that is shown as it is; None for a frame of its own.

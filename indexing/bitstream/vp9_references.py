@@ -1,4 +1,4 @@
-"""Which packets a VP9 frame needs: it names three references, and mostly builds on the frame before it as well."""
+"""The packets that a VP9 frame needs: it names three, and mostly builds on the frame before it as well."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ LONGEST_KEYFRAME_HEADER = vp9.LONGEST_HEAD
 
 
 def keyframe_format(codec: str, payload: bytes) -> PictureFormat | None:
-    """What a decoder makes of a keyframe; None where the packet does not begin with one, or for other codecs.
+    """The format of a keyframe's picture; None where the packet does not begin with one, or for other codecs.
 
     Pictures in RGB or with chroma halved in height only have the chroma format ``""``.
     """

@@ -16,7 +16,7 @@ def demands_version(config: bytes, packet: bytes | memoryview) -> bool:
 
     Args:
         config: the stream's record.
-        packet: that decoding starts at, which may have parameter sets of its own.
+        packet: packet at which decoding starts, which may have parameter sets of its own.
     """
     starts = [start for start, _ in iterate_nals(packet, nal_length_size("h264", config))]
     units = [*parameter_sets("h264", config), *(bytes(packet[start : start + 2]) for start in starts)]

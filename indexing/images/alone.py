@@ -1,4 +1,4 @@
-"""Which image files decode the same whatever libavcodec's decoder was given before."""
+"""The image files that decode the same whatever libavcodec's decoder was given before."""
 
 from __future__ import annotations
 

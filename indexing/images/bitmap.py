@@ -18,7 +18,7 @@ _NETPBM_CODECS = {b"2": "pgm", b"5": "pgm", b"3": "ppm", b"6": "ppm"}
 
 
 def bmp_header(file: Window) -> ImageHeader:
-    """Of a BMP file.
+    """The header of a BMP file.
 
     Raises:
         IndexingError: it is cut off.
@@ -31,7 +31,7 @@ def bmp_header(file: Window) -> ImageHeader:
 
 
 def netpbm_header(file: Window) -> ImageHeader:
-    """Of a PGM or PPM file, plain or raw.
+    """The header of a PGM or PPM file, plain or raw.
 
     Raises:
         IndexingError: its header makes no sense.

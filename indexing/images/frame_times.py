@@ -1,4 +1,4 @@
-"""When the frames of a folder of image files are shown: by the numbers in their names, or by a list of times."""
+"""The times of the frames of a folder of image files: by the numbers in their names, or by a list of times."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _listed_times(source: FolderSource) -> npt.NDArray[np.int64]:
         raise ConfigurationError(f"has {len(times)} times for the {len(source.files)} files of {source.name}", listed)
     units = [time // _LISTED_BASE for time in times]
     if any(abs(unit) > _LARGEST_TIME for unit in units):
-        raise ConfigurationError("has times that are no seconds: they are too far from zero", listed)
+        raise ConfigurationError("has times that cannot be seconds: they are too far from zero", listed)
     pts = np.array(units, np.int64)
     if (falls := np.flatnonzero(np.diff(pts) < 0)).size:
         before, after = (os.path.basename(source.files[int(falls[0]) + place]) for place in (0, 1))
@@ -153,7 +153,7 @@ def _read_times(path: str, names: Sequence[str]) -> list[Fraction]:
             if number == 0:  # a header
                 continue
             raise ConfigurationError(
-                f"{','.join(row)!r} is no time: a line must be a number of seconds, or name,seconds", path
+                f"{','.join(row)!r} is not a time: a line must be a number of seconds, or name,seconds", path
             ) from None
         in_order.append(seconds)
         if len(row) > 1:

@@ -1,4 +1,4 @@
-"""What an image file says of its picture before the picture begins."""
+"""The facts that an image file gives about its picture before the picture begins."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class ImageHeader(NamedTuple):
 
     Attributes:
         codec: libavcodec's decoder name.
-        width, height: of the coded picture, pixels.
-        orientation: how a viewer turns it, 1 to 8 (Exif 2.32, tag 0x0112); 1 is as it is.
+        width, height: size of the coded picture, pixels.
+        orientation: turn by a viewer, 1 to 8 (Exif 2.32, tag 0x0112); 1 is as it is.
         animated: whether the file holds more than one picture to show.
     """
 

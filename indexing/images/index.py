@@ -74,7 +74,7 @@ def index_images(source: ByteSource) -> VideoIndex | None:
             raise IndexingError("is empty", name)
         header = _read_header(Window(source, begin, end - begin, name))
         if header is None:
-            raise IndexingError(f"is no image of a kind known here, whatever its name says (in {source.name})", name)
+            raise IndexingError(f"is not an image of a known kind, whatever its name says (in {source.name})", name)
         if first is None:
             first = _checked(header, name)
         elif header != first:
@@ -124,7 +124,7 @@ def _difference(header: ImageHeader, first: ImageHeader, source: FolderSource) -
         what = f"has {header.width}×{header.height} pixels, but {name} has {first.width}×{first.height}"
     else:
         what = f"has orientation {header.orientation}, but {name} has {first.orientation}"
-    return f"{what}: the files of {source.name} are no video; a pattern such as left_*.png can choose some of them"
+    return f"{what}: the files of {source.name} are not one video; a pattern such as left_*.png can choose some of them"
 
 
 def _check_size(sizes: npt.NDArray[np.int64], source: ByteSource) -> None:

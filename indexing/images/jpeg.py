@@ -25,7 +25,7 @@ _FIRST_PICTURES = 16 << 20
 
 
 def jpeg_header(file: Window) -> ImageHeader:
-    """Of a JPEG file. Exif data and colour profiles are stepped over.
+    """The header of a JPEG file. Exif data and colour profiles are stepped over.
 
     Raises:
         IndexingError: there is no start of a frame before the end or the first scan.

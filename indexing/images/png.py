@@ -13,7 +13,7 @@ _MOST_CHUNKS = 4096
 
 
 def png_header(file: Window) -> ImageHeader:
-    """Of a PNG file, from the chunks before the picture's.
+    """The header of a PNG file, from the chunks before the picture's.
 
     Raises:
         IndexingError: they are damaged or cut off.

@@ -18,7 +18,7 @@ _FORMATS = {3: "H", 4: "I"}
 
 
 def tiff_header(file: Window) -> ImageHeader:
-    """Of a TIFF file of one page; a reduced copy of the picture may follow it.
+    """The header of a TIFF file of one page; a reduced copy of the picture may follow it.
 
     Raises:
         IndexingError: the directory is damaged or cut off.

@@ -14,7 +14,7 @@ _MOST_CHUNKS = 4096
 
 
 def webp_header(file: Window) -> ImageHeader:
-    """Of a WebP file, simple or extended.
+    """The header of a WebP file, simple or extended.
 
     Raises:
         IndexingError: it is damaged or cut off.
@@ -37,7 +37,7 @@ def webp_header(file: Window) -> ImageHeader:
 
 
 def _orientation(file: Window) -> int:
-    """By the Exif chunk, which stands behind the picture."""
+    """The orientation by the Exif chunk, which stands behind the picture."""
     position = 30
     for _ in range(_MOST_CHUNKS):
         if position + 8 > file.size:

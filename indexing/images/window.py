@@ -13,10 +13,10 @@ class Window:
     """The bytes of one image file, wherever they lie in a source.
 
     Args:
-        source: that holds the file.
+        source: source that holds the file.
         begin: byte offset of the file in the source.
-        size: of the file, bytes.
-        name: of the file, for messages.
+        size: size of the file, bytes.
+        name: name of the file, for messages.
     """
 
     def __init__(self, source: ByteSource, begin: int, size: int, name: str) -> None:
@@ -44,5 +44,5 @@ class Window:
         return self._data[start : start + size]
 
     def start(self) -> bytes:
-        """As many of the first bytes as one read brings."""
+        """The first bytes, as many as one read brings."""
         return self.read(0, min(self.size, _WINDOW))

@@ -72,12 +72,13 @@ class Packets(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What one walk through a file finds.
+    """The findings of one walk through a file.
 
     Attributes:
-        packets: of the wanted track.
+        packets: packets of the wanted track.
         elements: ids of the top-level elements.
-        first_times: of other tracks by their numbers, as far as they begin before the last that was waited for has.
+        first_times: first times of other tracks by their numbers, as far as they begin before the last that was waited
+            for has.
     """
 
     packets: Packets
@@ -183,7 +184,7 @@ class _Window:
         self._source, self._read_size = source, _SHORTEST_READ
 
     def seek(self, position: int) -> int:
-        """Where in ``data`` the position is; at least ``_ENOUGH`` bytes follow, zeros where the file has none."""
+        """The place of the position in ``data``; at least ``_ENOUGH`` bytes follow, zeros where the file has none."""
         at = position - self.base
         if at + _ENOUGH > len(self.data):
             near = at - len(self.data) < max(_NEAR, len(self.data) // _NEAR_SHARE)
@@ -242,10 +243,10 @@ class _Collected:
 
         Args:
             data: holds its first bytes.
-            at: where in ``data`` they are.
-            start, stop: where in the file the block is.
+            at: place of the packets in ``data``.
+            start, stop: place of the block in the file.
             key: whether its frame is a keyframe; None for simple blocks, which say so themselves.
-            duration: of the block, 0 where it is not told.
+            duration: duration of the block, 0 where it is not told.
         """
         number, after = (data[at] & 0x7F, at + 1) if data[at] & 0x80 else read_vint(data, at)
         if number != self._wanted:

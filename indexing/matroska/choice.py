@@ -1,4 +1,4 @@
-"""Which of several video tracks is the video: the one that libavformat's av_find_best_stream takes."""
+"""The choice among several video tracks: the one that libavformat's av_find_best_stream takes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Walk] 
     where that matters.
 
     Raises:
-        MalformedError: as read_packets.
+        MalformedError: as in ``read_packets``.
     """
     numbers = {track.number for track in headers.tracks}
     candidates = _best_by_flags(headers.tracks)

@@ -52,8 +52,8 @@ class DenseBlocks:
     Args:
         data: the buffer.
         base: its position in the file.
-        first: from where on in the buffer to look for them.
-        kinds: as of ``track_kinds``.
+        first: place in the buffer from which to look for them.
+        kinds: result of ``track_kinds``.
     """
 
     def __init__(self, data: bytes, base: int, first: int, kinds: npt.NDArray[np.uint8]) -> None:

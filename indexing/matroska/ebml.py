@@ -31,9 +31,9 @@ def read_header(data: bytes, at: int, base: int = 0) -> tuple[int, int, int | No
     """The fields of the Element whose header stands at ``data[at:]``; a plain tuple is made in a tenth of the time.
 
     Args:
-        data: any buffer.
-        at: of the header in it.
-        base: what to add for positions in the file.
+        data: a buffer.
+        at: place of the header in it.
+        base: offset of positions in the file.
 
     Raises:
         MalformedError: there is no whole header.

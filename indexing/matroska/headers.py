@@ -1,4 +1,4 @@
-"""What a Matroska file tells before its first cluster: the scale of its times, its tracks, where its blocks begin."""
+"""The part of a Matroska file before its first cluster: the scale of its times, its tracks, where blocks begin."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Start:
 
 
 class Headers(NamedTuple):
-    """What stands before the first cluster; ``clusters`` is where that begins, ``stop`` where the segment ends."""
+    """The part before the first cluster; ``clusters`` is where that begins, ``stop`` where the segment ends."""
 
     time_scale: int
     tracks: list[Track]

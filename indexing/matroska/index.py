@@ -92,7 +92,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
 
 
 def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
-    """What stands for a configuration record in the first packet: its headers or parameter sets, with start codes."""
+    """The stand-in for a configuration record in the first packet: its headers or sets, with start codes."""
     first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
     if codec in _AFTER_HEADERS:
         return first[: min((at for code in _AFTER_HEADERS[codec] if (at := first.find(code)) >= 0), default=0)]
@@ -120,7 +120,7 @@ def _describe_container(track: Track, packets: Packets, time_scale: int, number:
 
 
 def _describe_picture(stream: StreamInfo, picture: PictureFormat) -> StreamInfo:
-    """What decoders go by, whatever the container says of it."""
+    """The facts that decoders go by, whatever the container says of them."""
     ranges = {True: "full", False: "limited", None: stream.color_range}
     return replace(
         stream,

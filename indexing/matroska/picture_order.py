@@ -39,9 +39,9 @@ def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets, *, a
     """Whether decoders give out the pictures in the order of their times; None where their headers do not tell.
 
     Args:
-        index: of the packets.
-        source: of the same video.
-        packets: with their first bytes.
+        index: index of the packets.
+        source: source of the same video.
+        packets: packets with their first bytes.
         at_once: whether all headers are read at once, which asks for parameter sets that stay the same; else one after
             the other.
     """
@@ -61,7 +61,7 @@ def with_sets_told(index: VideoIndex, source: ByteSource, packets: Packets) -> V
     """The index with the parameter sets that packets begin with, keyframes or not, in all but rare files.
 
     Args:
-        index, source, packets: as for ``comes_in_order``.
+        index, source, packets: as in ``comes_in_order``.
     """
     codec, record = index.stream.codec, index.stream.codec_configs[0]
     if codec not in WITH_PARAMETER_SETS or nal_length_size(codec, record) != _LENGTH_SIZE:
@@ -77,7 +77,7 @@ def _head(source: ByteSource, packets: Packets, number: int) -> bytes:
 
 
 def _places_by_kind(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
-    """Of MPEG-1, 2 and 4: packets that do not begin with their picture begin with headers, which no B picture has.
+    """For MPEG-1, 2 and 4: packets that do not begin with their picture begin with headers, which no B picture has.
 
     Raises:
         ValueError: a packet begins with something else.
@@ -90,7 +90,7 @@ def _places_by_kind(index: VideoIndex, source: ByteSource, packets: Packets) -> 
 
 
 def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
-    """Of H.264 and HEVC.
+    """For H.264 and HEVC.
 
     Raises:
         ValueError: it is another codec, or its packets are of a rarer kind.

@@ -62,7 +62,7 @@ class Track(NamedTuple):
     facts: dict[str, Any]
 
     def delay_in(self, base: Fraction) -> int:
-        """What the codec's delay takes off times, in units of ``base`` seconds."""
+        """The time that the codec's delay takes off, in units of ``base`` seconds."""
         return round(Fraction(self.codec_delay, _NANOSECONDS) / base) if self.codec_delay else 0
 
 

@@ -50,7 +50,7 @@ def read_edits(data: bytes, elst: Box, media_scale: int, movie_scale: int) -> li
 
 
 class Shown(NamedTuple):
-    """What an edit list shows.
+    """The samples that an edit list shows.
 
     Attributes:
         samples: int64[N], in display order; a sample stands twice where two edits show it.
@@ -73,13 +73,13 @@ class _Part(NamedTuple):
     shift: int
 
     def moved(self, further: int) -> npt.NDArray[np.int64]:
-        """When the samples are shown; memory is not taken for nothing."""
+        """The times at which the samples are shown; memory is not taken for nothing."""
         shift = self.shift + further
         return self.times + shift if shift else self.times
 
 
 def leading_offset(edits: list[Edit]) -> int:
-    """What a fragmented track's list takes off its times: the first span's start less the gap before it.
+    """The time that a fragmented track's list takes off: the first span's start less the gap before it.
 
     In fragmented files the spans cannot be cut out beforehand, so players use the list only for its offset.
     """
@@ -92,11 +92,11 @@ def leading_offset(edits: list[Edit]) -> int:
 def shown_frames(
     samples: Samples, pts: npt.NDArray[np.int64], order: npt.NDArray[np.int64], edits: list[Edit]
 ) -> Shown:
-    """Which samples are shown and when.
+    """The samples that are shown, and their times.
 
     Args:
-        samples: of the track, decode order; one at least.
-        pts: of the samples.
+        samples: samples of the track in decode order; one at least.
+        pts: times of the samples.
         order: int64[P], the samples in the order of their pts.
         edits: the edit list; empty when the track has none.
 
@@ -180,7 +180,7 @@ def _goes_on_after_its_end(
 
 
 def _earliest(parts: list[_Part]) -> int:
-    """When the first frame is shown, as libavformat counts it.
+    """The time of the first frame, as libavformat counts it.
 
     Times before zero come from negative composition offsets; its minimum forgets all up to the last of them.
     """

@@ -22,7 +22,7 @@ _NEVER = -(1 << 62)
 
 
 class Defaults(NamedTuple):
-    """What samples of a track have unless their fragment or run says otherwise (trex, then tfhd)."""
+    """The defaults of a track's samples unless their fragment or run says otherwise (trex, then tfhd)."""
 
     description: int = 1
     duration: int = 0
@@ -58,13 +58,13 @@ class _Run(NamedTuple):
         of_track: whether it is the wanted track's; of others only the size matters, for what follows them.
         moof: number of its fragment.
         fields: flags that say which columns the table has.
-        samples: how many.
+        samples: number of samples.
         table: the rows.
-        defaults: of the samples; ``first_flags`` those of the first.
-        base: where offsets of its traf count from, in a traf's first run; None where the last traf's data ends.
-        data_offset: where its data starts, from base; None right after the run before it, or at base.
+        defaults: defaults of the samples; ``first_flags`` those of the first.
+        base: origin of the offsets of its traf, in a traf's first run; None where the last traf's data ends.
+        data_offset: start of its data, from base; None right after the run before it, or at base.
         is_first: whether it is its traf's first run.
-        decode_time: of its first sample by ``tfdt``.
+        decode_time: decode time of its first sample by ``tfdt``.
     """
 
     of_track: bool
@@ -81,7 +81,7 @@ class _Run(NamedTuple):
 
 
 class _Fragments:
-    """Where the walk over the fragments is. ``bytes_left`` bounds the samples of runs without a table."""
+    """The state of the walk over the fragments. ``bytes_left`` bounds the samples of runs without a table."""
 
     def __init__(self, source: ByteSource, track_id: int, defaults: Defaults) -> None:
         self.source, self.track_id, self.defaults = source, track_id, defaults
@@ -103,11 +103,11 @@ def read_fragments(
     Args:
         source: the file.
         moofs: the file's moof boxes, in order.
-        track_id: of the track.
-        defaults: of the track, from ``trex``.
+        track_id: number of the track.
+        defaults: defaults of the track, from ``trex``.
         head: the samples that moov itself tells of; often none.
-        time_offset: what the edit list takes off all decode times.
-        opened: how many of the fragments libavformat knows before it reads any packet.
+        time_offset: time that the edit list takes off all decode times.
+        opened: number of fragments that libavformat knows before it reads any packet.
         lowest: negative composition offset of the head, or 0 (``lowest_offset``).
 
     Raises:
@@ -282,7 +282,7 @@ def _place_runs(
 def _shifts(
     moof_of: npt.NDArray[np.int64], composition: npt.NDArray[np.int64], opened: int, lowest: int
 ) -> npt.NDArray[np.int64]:
-    """What the composition offsets of each fragment's samples are moved up by.
+    """The shifts by which the composition offsets of each fragment's samples are moved up.
 
     Decode times of fragments are absolute, so unlike in moov the shift that keeps pts >= dts moves the pts:
     libavformat's timeline, and the one its users' annotations are made on. It moves by the lowest offset that it has

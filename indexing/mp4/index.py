@@ -60,7 +60,7 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
     """The index of the file's best video track, or a ``StreamSource``'s, or None where only libavformat can read it.
 
     Raises:
-        IndexingError: no moov box, contradicting tables, or samples beyond the end of the file.
+        IndexingError: there is no moov box, tables contradict each other, or samples lie beyond the end of the file.
         UnsupportedError: there is no video track.
     """
     moov, moofs, opened = _find_tables(source)
@@ -142,7 +142,7 @@ def _rank(track: _Track) -> tuple[bool, int, float]:
 
 
 def _read_trak(data: bytes, number: int, box: Box, movie_scale: int, only: bytes | None = None) -> _Trak | None:
-    """Of any kind, or of only one; None where what each track must have is missing."""
+    """A track of any kind, or of only one; None where what each track must have is missing."""
     boxes = children(data, box)
     media = children(data, boxes[b"mdia"]) if b"mdia" in boxes else {}
     if not {b"mdhd", b"hdlr", b"minf"} <= media.keys() or b"tkhd" not in boxes:

@@ -215,7 +215,7 @@ def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str)
         data: buffer that holds the boxes.
         stbl: children of the track's sample table box.
         file_size: bytes in the file; every number is checked against it.
-        name: of the source, for messages.
+        name: name of the source, for messages.
 
     Raises:
         IndexingError: the tables contradict each other or the file.

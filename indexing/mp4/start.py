@@ -1,4 +1,4 @@
-"""When the tracks of an ISO base media file begin: from the first rows of their tables."""
+"""The starts of the tracks of an ISO base media file: from the first rows of their tables."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOST_FRAGMENTS = 8
 
 
 class TrackHead(NamedTuple):
-    """What tells when a track begins.
+    """The facts that tell when a track begins.
 
     Attributes:
-        track_id: of the track.
+        track_id: number of the track.
         handler: four-character code of its kind.
         time_scale: units a second.
         edits: its edit list.
@@ -66,7 +66,7 @@ def track_starts(tracks: Iterable[TrackHead], source: ByteSource, moofs: list[Fi
 
 
 def _gap(edits: list[Edit]) -> int:
-    """How long nothing is shown: what is shown first lies at zero, whatever its media time, or after this."""
+    """The time for which nothing is shown: the first sample lies at zero, whatever its media time, or after this."""
     gap = 0
     for edit in edits:
         if edit.media_time != EMPTY:

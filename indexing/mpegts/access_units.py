@@ -1,4 +1,4 @@
-"""Where one access unit of a video ends and the next begins, as libavcodec's parsers see it.
+"""The bounds of the access units of a video, as libavcodec's parsers see them.
 
 All three codecs follow one rule. Some start codes belong to a *picture* (slices), some *open* an access unit
 (headers, and slices that begin a picture). One that opens begins a new access unit if a picture came since the

@@ -28,8 +28,8 @@ def read_transport_packets(
     """The bytes of some packets of a transport stream, as a demuxer would give them.
 
     Args:
-        source: of the video.
-        index: of the same video, with a ``transport``.
+        source: source of the video.
+        index: index of the same video, with a ``transport``.
         packet_numbers: int64[P], rising.
 
     Raises:

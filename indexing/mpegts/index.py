@@ -47,7 +47,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
 
     Raises:
         SourceError: the source cannot be read.
-        IndexingError, UnsupportedError, DecodeError: from libav, where it had to be asked.
+        IndexingError, UnsupportedError, DecodeError: libav raised it, where it had to be asked.
     """
     packing = find_packing(source.read(0, LONGEST_HEAD))
     if packing is None:
@@ -115,9 +115,9 @@ def _shows_every_picture(scan: Scan, shown: npt.NDArray[np.bool_], first: int, t
 
     Args:
         scan: the facts that the video's packets tell.
-        shown: which packets have a picture.
+        shown: the packets that have a picture.
         first: time of the first of these.
-        times: of all, in order.
+        times: times of all packets, in order.
     """
     units = scan.units
     if not shown[0] or not units.key[0] or times[0] < first or (times[1:] == times[:-1]).any():

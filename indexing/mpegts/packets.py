@@ -17,7 +17,7 @@ _FEWEST_PACKETS = 12  # libavformat may take shorter files for something else
 
 
 class OddStreamError(Exception):
-    """What the stream holds is beyond the plain rules here: only libavformat can tell what becomes of it."""
+    """The stream is beyond the plain rules here: only libavformat can tell what becomes of it."""
 
 
 class Payloads(NamedTuple):
@@ -45,7 +45,7 @@ LONGEST_HEAD = _CHECKED_PACKETS * 204
 
 
 def find_packing(head: bytes) -> TransportLayout | None:
-    """How transport packets lie in a file that begins with these bytes; None where it is no transport stream.
+    """The layout of transport packets in a file that begins with these bytes; None where it is no transport stream.
 
     The pid is that of the first table, since that of the video is not known yet.
     """
@@ -103,8 +103,8 @@ def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid
     Args:
         data: begins with a transport packet.
         stride: bytes from one packet to the next.
-        headers: of the same data.
-        pid: of the stream.
+        headers: headers of the same data.
+        pid: pid of the stream.
 
     Raises:
         OddStreamError: payloads are scrambled.

@@ -59,7 +59,7 @@ def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
 
     Args:
         data: the bytes that the payloads lie in.
-        payloads: of the stream's pid.
+        payloads: payloads of the stream's pid.
 
     Raises:
         OddStreamError: a header is damaged, scrambled, or longer than its transport packet.
@@ -98,8 +98,8 @@ def first_time(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: i
     Args:
         data: begins with a transport packet.
         stride: bytes from one packet to the next.
-        headers: of the same data.
-        pid: of the stream.
+        headers: headers of the same data.
+        pid: pid of the stream.
     """
     packets = packets_of(headers, pid)
     unit_start, adapted = headers[packets] & 0x4000, headers[packets] & 0x20000000
@@ -131,7 +131,7 @@ def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) 
             the sound may be some seconds away.
 
     Raises:
-        OddStreamError: what libavformat makes of them depends on the other streams, or they contradict each other.
+        OddStreamError: they contradict each other, or depend in libavformat on the other streams.
     """
     period, minute, margin = 1 << 33, 60 * 90000, 30 * 90000
     first = int(dts[0])

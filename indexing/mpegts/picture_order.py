@@ -28,7 +28,7 @@ def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
 
     Args:
         codec: ``h264``, ``hevc`` or ``mpeg2video``.
-        units: of the whole stream.
+        units: units of the whole stream.
         order: int64[N], the units with pictures, in the order of their times.
     """
     shown = (units.picture >= 0).nonzero()[0]
@@ -53,7 +53,7 @@ def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
 def _in_force(
     codec: str, kind: int, units: AccessUnits, shown: Numbers, read: Callable[[bytes], tuple[int, tuple[int, ...]]]
 ) -> tuple[Numbers, ...]:
-    """What the parameter set before each picture tells, the first one before there is any: one number, or int64[N].
+    """The number in the parameter set before each picture, the first one before there is any: one, or int64[N].
 
     Raises:
         ValueError: there is none, one cannot be read, or several differ at the same time.

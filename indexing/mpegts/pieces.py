@@ -28,13 +28,13 @@ class Piece:
 
     Attributes:
         data: whole transport packets.
-        layout: of the file, with the pid of the stream.
-        offset: of the first of them in the file.
+        layout: layout of the file, with the pid of the stream.
+        offset: offset of the first of them in the file.
         headers: uint32[N], their first four bytes.
         row_start: int64[R], where in ``data`` each stretch of the stream begins; none is empty.
         row_packet: int64[R], the transport packet it lies in.
         position: int64[R + 1], stream position of each stretch, and of the end of the last.
-        pes: whose headers are in this piece.
+        pes: packets whose headers are in this piece.
         last: whether the file ends with this piece.
     """
 
@@ -58,7 +58,7 @@ class Piece:
         return int(self.position[-1])
 
     def locate(self, position: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Where in ``data`` the bytes at these stream positions stand; beyond the end that of the last byte."""
+        """The places in ``data`` of the bytes at these stream positions; beyond the end that of the last byte."""
         position = np.minimum(position, self.position[-1] - 1)
         row = self.position.searchsorted(position, "right") - 1
         located: npt.NDArray[np.int64] = self.row_start[row] + position - self.position[row]
@@ -135,12 +135,12 @@ class Piece:
 
 
 def _start_codes(data: bytes) -> npt.NDArray[np.int64]:
-    """Where 00 00 01 and a byte behind it stand in the data, whatever they belong to.
+    """The places of 00 00 01 and a byte behind it in the data, whatever they belong to.
 
     The data begins with a sync byte, and has an even size, as all strides are even.
 
     Raises:
-        OddStreamError: in too many places.
+        OddStreamError: there are too many places.
     """
     # Two bytes at a time: of every prefix one aligned pair is 00 00, or 00 01 after a zero. Few are, so
     # the marks are looked through eight at a time; where many are, blocks keep them from filling the memory.

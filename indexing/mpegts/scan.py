@@ -35,9 +35,9 @@ class Scan(NamedTuple):
     Attributes:
         layout: pid of the video, and how transport packets lie.
         codec: ``h264``, ``hevc`` or ``mpeg2video``.
-        number: of the video among the streams of all programs.
+        number: number of the video among the streams of all programs.
         alone: whether the program has no other stream.
-        others: when the other streams begin, as far as they do in the first piece.
+        others: starts of the other streams, as far as they begin in the first piece.
         units: all access units; stream positions count from the first byte of the video.
         offset: int64[A], where in the file each begins.
         size: int64[A], bytes.
@@ -61,7 +61,7 @@ def scan_transport(source: ByteSource, packing: TransportLayout) -> Scan:
 
     Args:
         source: the file.
-        packing: how transport packets lie in it (``find_packing``).
+        packing: layout of the transport packets (``find_packing``).
 
     Raises:
         OddStreamError: only libavformat knows what packets become of it.

@@ -1,4 +1,4 @@
-"""What the video's own headers say of the stream, and where they change."""
+"""The video's own headers: what they say of the stream, and where they change."""
 
 from __future__ import annotations
 

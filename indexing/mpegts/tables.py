@@ -41,11 +41,11 @@ class ElementaryStream(NamedTuple):
 
 
 class Programs(NamedTuple):
-    """What the program tables say.
+    """The contents of the program tables.
 
     Attributes:
-        streams: of all programs, in the order in which their maps come.
-        table_pids: of the program map tables.
+        streams: streams of all programs, in the order in which their maps come.
+        table_pids: pids of the program map tables.
         first_table: number in the buffer of the transport packet that completes the first program map table.
     """
 

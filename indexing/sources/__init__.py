@@ -1,4 +1,4 @@
-"""Where the bytes of a video come from: one small interface, whatever they lie in."""
+"""The source of a video's bytes: one small interface, wherever they lie."""
 
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource

@@ -1,4 +1,4 @@
-"""Where the bytes of a video come from: one small interface, read by position, safe to share between threads."""
+"""The source of a video's bytes: one small interface, read by position, safe to share between threads."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class ByteSource(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A short text that is another one when the bytes are others. Found out when first asked for."""
+        """A short text that changes with the bytes. It is found out when it is first asked for."""
 
     @property
     def read_through(self) -> int:
-        """Bytes between two ranges that cost less to read along than a second read would."""
+        """The gap in bytes between two ranges that costs less to read along than a second read."""
 
     def read(self, offset: int, size: int) -> bytes:
         """Exactly ``size`` bytes from ``offset``; fewer only where the source ends.
 
-        Meant for tables and headers: a source far away may fetch more than that, to have it when it is asked for.
+        It is meant for tables and headers: a remote source may fetch more than that, to have it when it is asked for.
 
         Raises:
             SourceError: the bytes cannot be had.
@@ -44,7 +44,7 @@ class ByteSource(Protocol):
         ...
 
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
-        """What ``read`` gives for each range, at once where the source can do that, and no byte more."""
+        """The bytes of each range as from ``read``, at once where the source can do that, and no byte more."""
         ...
 
     def open(self) -> io.BufferedIOBase:
@@ -53,7 +53,7 @@ class ByteSource(Protocol):
 
 
 class SourceBase:
-    """What most sources do alike: they are near, answer ranges one by one, and their file objects are made of reads."""
+    """The common behaviour of most sources: near, ranges answered one by one, file objects made of reads."""
 
     # A page cache hands over this much in the time that another system call takes.
     read_through = 64 << 10

@@ -1,4 +1,4 @@
-"""What was found out about containers once, kept for their next member."""
+"""Facts about containers that were found out once, kept for their next member."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DirectoryCache(Generic[Directory]):
     """The directories used last. Threads that ask for the same one wait for the first to make it.
 
     Args:
-        limit: of the entries of all kept directories together; at least one directory is kept.
+        limit: most entries in all kept directories together; at least one directory is kept.
         count: gives the number of entries of a directory.
     """
 

@@ -22,7 +22,7 @@ class FileObjectSource(SourceBase):
     opened in.
 
     Args:
-        file: with ``read``, ``seek`` and ``seekable``.
+        file: binary file. An object with ``read``, ``seek`` and ``seekable``.
 
     Raises:
         ConfigurationError: it was opened as text.

@@ -43,21 +43,21 @@ class FolderSource(SourceBase):
     Hidden files, files of other kinds, and folders inside are left out. Files are opened when they are read and
     closed again, so any number of threads may read, and no number of files holds descriptors.
 
-    Frames are numbered as the files are ordered, and shown when the numbers in their names say, counted from the first
-    file's: im2, im3 and im6 at 10 fps at 0, 0.1 and 0.4 s. The number is the first thing in which the names differ;
-    zeros before it and what follows it do not matter. One warning tells how many numbers are missing where they are
-    not equally far apart. Names that first differ in something else, or share a number (``left_1``, ``right_1``), do
-    not say when: their frames are taken to come evenly, with a warning where they hold numbers. Listed times are taken
+    Frames are numbered as the files are ordered. The numbers in their names say when they are shown, counted from the
+    first file's: im2, im3 and im6 at 10 fps at 0, 0.1 and 0.4 s. The number is the first thing in which the names
+    differ; zeros before it and text after it do not matter. One warning tells how many numbers are missing where they
+    are not equally far apart. Names that first differ in something else, or share a number (``left_1``, ``right_1``),
+    tell no times: their frames are taken to come evenly, with a warning where they hold numbers. Listed times are taken
     as they are.
 
     Args:
-        path: a folder; or a folder and a pattern of ``*`` and ``?`` (as in ``fnmatch``), where a folder holds more
-            than one sequence. Wherever paths are taken, ``"davis/bear::fps=24"`` and
+        path: str or path. A folder; or a folder and a pattern of ``*`` and ``?`` (as in ``fnmatch``), where a folder
+            holds more than one sequence. Wherever paths are taken, ``"davis/bear::fps=24"`` and
             ``"davis/bear::timestamps=times.txt"`` stand for the arguments below, too.
-        fps: file numbers a second. Default: 1, so that seconds are numbers.
-        timestamps: seconds of each file in their order, as a list or array; or the path of a text file, relative to the
-            folder: a number of seconds a line in that order, or ``name,seconds`` for at least all files, with or
-            without a header. Times may be equal, but never fall. Default: none.
+        fps: number, default 1 a second, so that seconds are numbers. The file numbers a second.
+        timestamps: sequence of numbers or path, default none. The seconds of each file in their order, as a list or
+            array; or the path of a text file, relative to the folder: a number of seconds a line in that order, or
+            ``name,seconds`` for at least all files, with or without a header. Times may be equal, but never fall.
 
     Attributes:
         name: the path as given, with the rate or the file of times after it where one was given.
@@ -65,7 +65,7 @@ class FolderSource(SourceBase):
         fps: file numbers a second; 1 where times are listed.
         timestamps: the path as given, or the seconds; None where there are none.
         files: paths of the files, in order.
-        offsets: where each file begins, and at last where the last one ends.
+        offsets: start of each file, and at last the end of the last one.
 
     Raises:
         SourceError: the folder cannot be read, or holds no image files (of that pattern).
@@ -113,7 +113,7 @@ class FolderSource(SourceBase):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for these files as they are: names, sizes and times of change, and what tells their times."""
+        """A short name for these files as they are: names, sizes and times of change, and the source of their times."""
         names = [os.path.basename(file) for file in self.files]
         times = (str(self.fps), str(self.timestamps), self._times_changed)
         content = repr((names, self.offsets, [time for _, time, _, _ in self._listed], times))
@@ -121,7 +121,7 @@ class FolderSource(SourceBase):
 
     @property
     def state(self) -> SourceState:
-        """What is another one when the files are others."""
+        """A text that changes with the files."""
         return SourceState(self.fingerprint, host=self._host)
 
     def is_current(self) -> bool:
@@ -133,7 +133,7 @@ class FolderSource(SourceBase):
         """Make sure that the files that were listed are those of an index. Each is looked at when it is read.
 
         Args:
-            known: the state of the folder when it was indexed. Default: None.
+            known: SourceState, default None. The state of the folder when it was indexed.
 
         Raises:
             StaleIndexError: there are other files.
@@ -192,7 +192,7 @@ class FolderSource(SourceBase):
 
 
 def folder_fingerprint(changed: int | None, times_changed: int | None) -> str:
-    """What an index store remembers of a folder, and of its list of times, last changed then, in nanoseconds."""
+    """The mark of a folder in an index store, and of its list of times, last changed then, in nanoseconds."""
     return f"folder-{changed}" + (f"-{times_changed}" if times_changed is not None else "")
 
 
@@ -208,7 +208,7 @@ def split_times(path: str) -> tuple[str, dict[str, str]]:
 
 
 def times_suffix(source: str, fps: float | Fraction | str | None, timestamps: Timestamps | None) -> str:
-    """What a path says of times behind it, of ``FolderSource``'s arguments; nothing of seconds in a list.
+    """The end of a path that says its times, of ``FolderSource``'s arguments; nothing of seconds in a list.
 
     Raises:
         ConfigurationError: both are given, or the rate is none.
@@ -251,7 +251,7 @@ def _marks_of(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def time_of_change(path: str) -> int | None:
-    """In nanoseconds; None where there is no such file or folder any more."""
+    """The time of change in nanoseconds; None where there is no such file or folder any more."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
@@ -271,7 +271,7 @@ def is_frame_folder(path: str) -> bool:
 
 
 def frame_folder_places(path: str) -> list[str]:
-    """What a FolderSource of a path reads: the folder, the list of times, and links in the folder.
+    """The places that a FolderSource of a path reads: the folder, the list of times, and links in the folder.
 
     Raises:
         SourceError: the folder cannot be read.
@@ -323,7 +323,7 @@ def _numbers_alone(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
 
 
 def number_parts(name: str) -> list[str | Decimal]:
-    """What stands between the numbers of a name, in small letters, at even places; the numbers at odd ones.
+    """The text between the numbers of a name, in small letters, at even places; the numbers at odd ones.
 
     Examples:
         >>> number_parts("Im07.png")

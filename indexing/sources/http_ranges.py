@@ -37,7 +37,7 @@ class BeyondEndError(EOFError):
 
 
 class RangeReply(NamedTuple):
-    """What a server sent: the bytes, the size of the whole file, and what marks this version of it."""
+    """A server's reply: the bytes, the size of the whole file, and what marks this version of it."""
 
     data: bytes
     size: int

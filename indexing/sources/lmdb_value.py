@@ -80,9 +80,9 @@ class LmdbSource(SourceBase):
     to meanwhile.
 
     Args:
-        path: folder or data file of the database.
-        key: of the value, as UTF-8; other bytes as in paths of files.
-        known: its state when it was opened before, in this process or another.
+        path: str. The folder or data file of the database.
+        key: str. The key of the value, as UTF-8; other bytes as in paths of files.
+        known: SourceState, default None. Its state when it was opened before, in this process or another.
 
     Raises:
         ConfigurationError: the package lmdb is not installed.

@@ -47,8 +47,8 @@ class FileSource(SourceBase):
     in which it was opened first.
 
     Args:
-        path: of the file.
-        known: its state when it was opened before, in this process or another.
+        path: str or path. The path of the file.
+        known: SourceState, default None. Its state when it was opened before, in this process or another.
     """
 
     _files = _open_files

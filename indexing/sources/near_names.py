@@ -1,4 +1,4 @@
-"""What may have been meant by a name that is not there."""
+"""Names that may have been meant by a name that is not there."""
 
 from __future__ import annotations
 

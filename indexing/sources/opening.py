@@ -1,4 +1,4 @@
-"""open_source: what a path, URL, file object or "archive::member" stands for."""
+"""open_source: the bytes that a path, URL, file object or "archive::member" stands for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_source(source: Openable) -> ByteSource:
     """A ByteSource for whatever holds the bytes of a video.
 
     Args:
-        source: one of
+        source: str, path, bytes, file object or ByteSource, which means one of:
 
             - a path. One that exists is never taken for anything else. ``file://`` URLs are paths too.
             - a folder of image files, or a pattern for some of them, ``folder/left_*.png``; with its rate or list of
@@ -61,8 +61,8 @@ def open_source(source: Openable) -> ByteSource:
     Raises:
         SourceError: there is no such file or member, it cannot be read, or is empty.
         IndexingError: the archive is damaged or cut off.
-        UnsupportedError: no known kind of archive, or a compressed one.
-        ConfigurationError: a package that is needed is not installed; the source is none of these (ArgumentError).
+        UnsupportedError: the archive is of no known kind, or compressed.
+        ConfigurationError: a package that is needed is not installed; or the source is none of these (ArgumentError).
 
     Examples:
         >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size
@@ -136,7 +136,7 @@ def local_places(name: str) -> list[str] | None:
 
 
 def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Timestamps | None) -> ByteSource:
-    """As ``open_source``, where a rate or times are given, as ``FolderSource`` takes them, or None for both.
+    """The same as ``open_source`` where a rate or times are given, as ``FolderSource`` takes them, or None for both.
 
     Raises:
         ConfigurationError: the source is no folder of image files, or the times are none.
@@ -146,7 +146,7 @@ def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Time
     path = _local_path(os.fspath(source)) if isinstance(source, str | os.PathLike) else ""
     if not is_frame_folder(path):
         raise ConfigurationError(
-            f"fps and timestamps are for folders of image files, and {reprlib.repr(source)} is none; AtRate and "
+            f"fps and timestamps are for folders of image files, and {reprlib.repr(source)} is not one; AtRate and "
             "Video.between read videos at other rates"
         )
     return FolderSource(path, fps=fps, timestamps=timestamps)
@@ -159,7 +159,7 @@ def open_archive(name: str) -> ByteSource:
     otherwise.
 
     Raises:
-        SourceError, ConfigurationError: as for ``open_source``.
+        SourceError, ConfigurationError: as in ``open_source``.
     """
     if not is_remote(name):
         return FileSource(_local_path(name))

@@ -15,9 +15,9 @@ class PartSource(SourceBase):
     """The bytes ``[offset, offset + size)`` of another source.
 
     Args:
-        source: that they lie in.
-        offset, size: of the part, bytes; it must lie inside the source.
-        name: for messages.
+        source: ByteSource. The source that holds the bytes.
+        offset, size: int. The place of the part, bytes; it must lie inside the source.
+        name: str. The name for messages.
     """
 
     def __init__(self, source: ByteSource, offset: int, size: int, name: str) -> None:
@@ -30,7 +30,7 @@ class PartSource(SourceBase):
 
     @property
     def place(self) -> Place | None:
-        """Where these bytes lie in a file; None where the other source is none."""
+        """The place of these bytes in a file; None where the other source is none."""
         is_file = isinstance(self._source, FileSource | RemoteSource)
         return Place(self._source.name, self._offset, self.size) if is_file else None
 

@@ -1,4 +1,4 @@
-"""How long and how often a server is asked, and waits for its answers that end when nobody wants these any more."""
+"""Patience with servers: how long and how often one is asked; waits end when nobody wants the answer any more."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class BusyError(OSError):
     """A server that cannot answer now, but may soon.
 
     Args:
-        message: what it said.
-        seconds: that it wants to be left alone.
+        message: words of the server.
+        seconds: seconds for which it wants to be left alone.
     """
 
     def __init__(self, message: str, seconds: float) -> None:
@@ -49,7 +49,7 @@ class GaveUpError(OSError):
 
 
 class Patience(NamedTuple):
-    """How often something is asked for, and for how long.
+    """The number of times that something is asked for, and for how long.
 
     Attributes:
         retries: tries after the first that failed in passing.
@@ -65,12 +65,12 @@ class Patience(NamedTuple):
         return self.timeout / 2
 
     def seconds(self, size: int) -> float:
-        """How long a read of that many bytes may take."""
+        """The time that a read of that many bytes may take."""
         return self.timeout + size / _SLOWEST
 
 
 def patience(retries: int | None = None, timeout: float | None = None) -> Patience:
-    """What is given; in place of None what the environment says, or else 4 retries and 60 seconds.
+    """The given patience; in place of None what the environment says, or else 4 retries and 60 seconds.
 
     Raises:
         ConfigurationError: they are no such numbers.
@@ -107,14 +107,14 @@ async def ask(
     Args:
         attempt: asks once.
         patience: the number of tries.
-        until: when all ends, as ``time.monotonic`` counts.
+        until: end of all tries, as ``time.monotonic`` counts.
         passes: whether an error may be another one, or none, at the next try. ``BusyError`` always passes.
         why: an error in words.
-        whom, what: is asked for what; both for the message.
+        whom, what: words for the message: who is asked, and for what.
 
     Raises:
         GaveUpError: it failed for good, or the tries or the time are used up.
-        FileNotFoundError, EOFError: what ``attempt`` raises of these.
+        FileNotFoundError, EOFError: ``attempt`` raised it.
     """
     begin, pause = time.monotonic(), _FIRST_PAUSE
     for tries in count(1):
@@ -136,7 +136,7 @@ async def ask(
 
 
 def wait_for(future: Future[T]) -> T:
-    """What another thread gives.
+    """The result of another thread.
 
     Raises:
         ReadCancelled: the calling thread's work was cancelled meanwhile; see ``cancellable``.
@@ -149,7 +149,7 @@ def wait_for(future: Future[T]) -> T:
 
 
 def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives in the loop of another thread. It is cancelled where nobody waits for it any more.
+    """The result of a coroutine in the loop of another thread. It is cancelled where nobody waits for it any more.
 
     Raises:
         ReadCancelled: see ``wait_for``.

@@ -46,7 +46,7 @@ class ReadAhead:
         return data if len(data) == size else None
 
     def _kept(self, offset: int, size: int) -> bytes:
-        """As many of the bytes as a window has, from the first on."""
+        """The bytes that a window has, from the first on."""
         for start, data in reversed(self._windows.items()):
             if start <= offset < start + len(data):
                 self._windows.move_to_end(start)

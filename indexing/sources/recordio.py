@@ -54,7 +54,7 @@ def open_recordio(file: ByteSource, member: str) -> ByteSource:
             ``/unpacked`` after it, the header that ``mxnet.recordio.pack`` puts first is left out.
 
     Raises:
-        SourceError: no such record.
+        SourceError: there is no such record.
         IndexingError: the file or its ``.idx`` is damaged or cut off.
     """
     key, slash, form = member.partition("/")
@@ -111,7 +111,7 @@ def _read_keys(table: ByteSource) -> dict[int, int]:
     text = table.read(0, table.size)
     keys = _KEY_LINES.fullmatch(text)
     if keys is None:
-        raise IndexingError("is no table of 'key<tab>offset' lines", table.name)
+        raise IndexingError("is not a table of 'key<tab>offset' lines", table.name)
     numbers = [int(number) for number in text.split()]
     return dict(zip(numbers[::2], numbers[1::2], strict=True))
 

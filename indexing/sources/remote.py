@@ -36,7 +36,7 @@ _MARKS_OF_VERSION = {
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of the file behind a URL. Not every answer tells the version."""
+    """The facts about the file behind a URL. Not every answer tells the version."""
 
     size: int
     version: str | None
@@ -44,7 +44,7 @@ class _Facts:
 
 @dataclass(frozen=True, eq=False)
 class _Connection:
-    """What belongs to one process: fsspec's event loop and all locks end at a fork."""
+    """The belongings of one process: fsspec's event loop and all locks end at a fork."""
 
     pid: int
     filesystem: AbstractFileSystem
@@ -68,11 +68,13 @@ class RemoteSource(SourceBase):
     is for all asynchronous file systems of fsspec, which HTTP and the clouds have; others wait as they do.
 
     Args:
-        url: of the file.
-        retries: tries after the first. Default: the environment variable ``VIDEOLOADER_RETRIES``, or 4.
-        timeout: seconds for all tries of one read, and one more for each 64 KiB that it asks for; half of them without
-            a byte end a try. Default: the environment variable ``VIDEOLOADER_TIMEOUT``, or 60.
-        options: for fsspec's file system: credentials and the like. Those in fsspec's own configuration are used too.
+        url: str. The URL of the file.
+        retries: int, default the environment variable ``VIDEOLOADER_RETRIES``, or 4. The number of tries after the
+            first.
+        timeout: float, default the environment variable ``VIDEOLOADER_TIMEOUT``, or 60. The seconds for all tries of
+            one read, and one more for each 64 KiB that it asks for; half of them without a byte end a try.
+        options: keyword arguments of fsspec's file system: credentials and the like. Those in fsspec's own
+            configuration are used, too.
 
     Attributes:
         has_changed: whether the server was seen to have another version than the one that was read first.
@@ -80,7 +82,7 @@ class RemoteSource(SourceBase):
     Raises:
         ConfigurationError: fsspec, or the package it needs for this kind of URL, is not installed; ``retries`` or
             ``timeout`` is no such number.
-        SourceError: no such kind of URL.
+        SourceError: there is no such kind of URL.
 
     Examples:
         >>> video = Video(RemoteSource("s3://bucket/clip.mp4", timeout=20, anon=True))
@@ -278,7 +280,7 @@ class RemoteSource(SourceBase):
         return [reply.data for reply in replies]
 
     def _run(self, filesystem: AbstractFileSystem, work: Callable[[], Awaitable[T]], what: str, size: int) -> T:
-        """What an asynchronous file system gives, which retries by rules of its own, too."""
+        """The result of an asynchronous file system, which retries by rules of its own, too."""
         until = time.monotonic() + self._patience.seconds(size)
         protocol = filesystem.protocol
         whom = protocol if isinstance(protocol, str) else protocol[0]

@@ -14,7 +14,7 @@ _listings: DirectoryCache[FolderSource] = DirectoryCache(200_000, count=lambda f
 
 
 def reopen_source(name: str, known: SourceState | None = None) -> ByteSource:
-    """``open_source`` for a name that may have been opened before, to read what an index tells of.
+    """Open a name that may have been opened before, to read what an index tells of.
 
     A member of an archive that is as it was when the member's place was noted is read there, and nothing else of it.
 
@@ -23,11 +23,11 @@ def reopen_source(name: str, known: SourceState | None = None) -> ByteSource:
     and time of change; the fingerprint may be one of before.
 
     Args:
-        name: of the source.
-        known: its state when it was indexed. Default: None, not known.
+        name: name of the source.
+        known: its state when it was indexed; None where it is not known.
 
     Raises:
-        SourceError, IndexingError, UnsupportedError, ConfigurationError: as for ``open_source``.
+        SourceError, IndexingError, UnsupportedError, ConfigurationError: as in ``open_source``.
     """
     if known is not None and known.place is not None:
         part = PartSource(open_archive(known.place.archive), known.place.offset, known.place.size, name)

@@ -13,7 +13,7 @@ from videoloader.indexing.sources.base import ByteSource
 
 
 class Place(NamedTuple):
-    """Where the bytes of an archive's member lie: the archive's path or URL, and bytes of it."""
+    """The place of the bytes of an archive's member: the archive's path or URL, and bytes of it."""
 
     archive: str
     offset: int
@@ -22,15 +22,15 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceState:
-    """What is another thing when the bytes are others.
+    """A mark that changes with the bytes.
 
     Attributes:
-        fingerprint: of the source; begins with its size and a hyphen where it has one.
-        inode: of a local file; 0 where there is none, or it is not known.
-        changed: when that inode was last changed in any way, nanoseconds.
-        host: of a local file: on another machine a copy of it may have other times.
-        place: where a member of an archive of this state lies, if that is known.
-        compared: whether what is read must be of this state.
+        fingerprint: fingerprint of the source; it begins with its size and a hyphen where it has one.
+        inode: inode of a local file; 0 where there is none, or it is not known.
+        changed: time at which that inode was last changed in any way, nanoseconds.
+        host: machine of a local file: on another machine a copy of it may have other times.
+        place: place of a member of an archive of this state, if that is known.
+        compared: whether the bytes read must be of this state.
     """
 
     fingerprint: str
@@ -41,7 +41,7 @@ class SourceState:
     compared: bool = field(default=True, compare=False)
 
     def difference(self, now: SourceState) -> str | None:
-        """What is different now; None where nothing is, or nothing is compared."""
+        """The difference from now; None where there is none, or nothing is compared."""
         if not self.compared:
             return None
         size, _, version = self.fingerprint.partition("-")

@@ -14,7 +14,7 @@ NAMED_STREAM = re.compile(r"(.+)::stream_index=(\d{1,9})", re.DOTALL)
 
 
 class StreamSource(PartSource):
-    """A file, and which of its streams is the video. Its name says so, too: indexes and stores go by names.
+    """A file, and the stream in it that is the video. Its name says so, too: indexes and stores go by names.
 
     Args:
         file: the bytes.
@@ -30,7 +30,7 @@ def choose_stream(source: ByteSource, stream_index: int | None) -> ByteSource:
     """The source with a stream chosen; the source itself where none is.
 
     Raises:
-        ConfigurationError: the number is none of a stream, the source names another stream, or is a folder of images.
+        ConfigurationError: the number is none of a stream, or the source names another stream or is a folder of images.
     """
     if stream_index is None:
         return source
@@ -40,5 +40,5 @@ def choose_stream(source: ByteSource, stream_index: int | None) -> ByteSource:
             return source
         raise ConfigurationError(f"the name says another stream than stream_index={stream_index}", source.name)
     if isinstance(source, FolderSource):
-        raise ConfigurationError("images are no streams to choose from: leave stream_index out", source.name)
+        raise ConfigurationError("images have no streams to choose from: leave stream_index out", source.name)
     return StreamSource(source, int(stream_index))

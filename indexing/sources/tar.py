@@ -48,8 +48,8 @@ class TarDirectory:
     """The files of an archive, in its order; 60 bytes for each, so that many archives can be kept in mind.
 
     Attributes:
-        names: of all files, each between two zero bytes.
-        offset, size: int64, where the bytes of each lie.
+        names: names of all files, each between two zero bytes.
+        offset, size: int64, place of the bytes of each.
     """
 
     names: bytes
@@ -91,8 +91,8 @@ def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
 
     Raises:
         SourceError: there is no such file.
-        UnsupportedError: its bytes do not lie in one piece (a sparse file), or as for ``tar_directory``.
-        IndexingError: as for ``tar_directory``.
+        UnsupportedError: its bytes do not lie in one piece (a sparse file), or as in ``tar_directory``.
+        IndexingError: as in ``tar_directory``.
     """
     directory = tar_directory(archive)
     member = directory.find(name)
@@ -116,7 +116,7 @@ def _check_kind(archive: ByteSource) -> None:
                 f"is compressed ({method}): its members cannot be read in place, decompress it first", archive.name
             )
     if len(head) < _BLOCK or (any(head) and not _has_checksum(head)):
-        raise UnsupportedError("is no archive: neither tar, zip, TFRecord, RecordIO nor LMDB", archive.name)
+        raise UnsupportedError("is not an archive: neither tar, zip, TFRecord, RecordIO nor LMDB", archive.name)
 
 
 def _walk(archive: ByteSource) -> TarDirectory:
@@ -231,7 +231,7 @@ def _name(header: bytes) -> str:
 
 
 def _skip_sparse_map(header: bytes, start: int, archive: ByteSource) -> int:
-    """Where the data starts of a member in GNU's old sparse format: its map may go on in further blocks."""
+    """The start of the data of a member in GNU's old sparse format: its map may go on in further blocks."""
     more = header[482]
     while more:
         block = archive.read(start, _BLOCK)

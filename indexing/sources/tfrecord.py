@@ -31,12 +31,12 @@ _SCANNED_AT_ONCE, _LONGEST_CHECKED = 1 << 20, 32 << 20
 
 
 class _Records(NamedTuple):
-    """What is known of the records of a file.
+    """The facts about the records of a file.
 
     Attributes:
-        starts: where each begins, and where the last one ends.
-        damaged: number of a record whose length is damaged -> what is wrong.
-        lost: what is wrong where nothing is known of the records after these; "" where there are no more.
+        starts: start of each record, and the end of the last one.
+        damaged: number of a record whose length is damaged -> the damage.
+        lost: reason why nothing is known of the records after these; "" where there are no more.
     """
 
     starts: array[int]
@@ -79,10 +79,10 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
 
     Args:
         file: a TFRecord file, not compressed.
-        member: number of the record from 0, and where a feature is meant, ``/`` and its name: ``"17/video/encoded"``.
+        member: number of the record from 0, and for a feature ``/`` and its name: ``"17/video/encoded"``.
 
     Raises:
-        SourceError: no such record or feature.
+        SourceError: there is no such record or feature.
         IndexingError: the file or the record is damaged or cut off.
     """
     number, _, feature = member.partition("/")
@@ -91,7 +91,7 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
     if not (number.isascii() and number.isdigit()) or (int(number) >= known and not records.lost):
         raise SourceError(f"no record {number!r} among {known}", file.name)
     if int(number) >= known:
-        raise IndexingError(f"{records.lost}, so which record is number {number} cannot be told", file.name)
+        raise IndexingError(f"{records.lost}, so record number {number} cannot be found", file.name)
     start, stop = records.starts[int(number)], records.starts[int(number) + 1]
     if fault := records.damaged.get(int(number)):
         raise IndexingError(fault, file.name)
@@ -105,7 +105,7 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
 
 
 def _walk(file: ByteSource) -> _Records:
-    """Where the records are. One whose length is damaged ends where the next begins, if it is sure which that is."""
+    """The places of the records. A damaged length ends where the next record begins, if it is sure where that is."""
     records = _Records(array("q", [0]), {}, "")
     while (position := records.starts[-1]) < file.size:
         length, fault = _record_length(file, position)
@@ -133,7 +133,7 @@ def _record_length(file: ByteSource, position: int) -> tuple[int, str]:
 
 
 def _end_of_damaged(file: ByteSource, position: int, length: int) -> int | None:
-    """Where the record ends whose length is damaged; None where that is not sure."""
+    """The end of the record whose length is damaged; None where that is not sure."""
     if length <= file.size - position - _AROUND:
         stop = position + length + _AROUND
         if stop == file.size or is_tfrecord(file.read(stop, _HEADER.size)):
@@ -147,7 +147,7 @@ def _end_of_damaged(file: ByteSource, position: int, length: int) -> int | None:
 
 
 def _next_header(file: ByteSource, position: int) -> int:
-    """Where the next header with a right checksum begins; the end of the file where there is none."""
+    """The place of the next header with a right checksum; the end of the file where there is none."""
     while position < file.size:
         data = np.frombuffer(file.read(position, _SCANNED_AT_ONCE + _HEADER.size), np.uint8)
         places = max(len(data) - _HEADER.size + 1, 0)
@@ -211,10 +211,12 @@ def _fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[
             number, at = _varint(head, at, start, record)
             size = number if wire_type == _LENGTH_DELIMITED else 0
         else:
-            raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)
+            raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)
         value = range(start + at, start + at + size)
         if value.stop > stop:
-            raise IndexingError(f"the record is no tf.train.Example: the field at byte {start} is cut off", record.name)
+            raise IndexingError(
+                f"the record is not a tf.train.Example: the field at byte {start} is cut off", record.name
+            )
         if wire_type == _LENGTH_DELIMITED and tag >> 3 == wanted:
             yield value
         start = value.stop
@@ -227,4 +229,4 @@ def _varint(data: bytes, at: int, start: int, record: ByteSource) -> tuple[int, 
         value |= (data[place] & 0x7F) << 7 * (place - at)
         if not data[place] & 0x80:
             return value, place + 1
-    raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)
+    raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)

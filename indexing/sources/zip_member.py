@@ -36,7 +36,7 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
 
     Raises:
         SourceError: there is no such file.
-        UnsupportedError: it is encrypted, or packed in another way than by deflate.
+        UnsupportedError: the file is encrypted, or packed in another way than by deflate.
         IndexingError: the archive is damaged or cut off.
     """
     directory = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))

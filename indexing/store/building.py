@@ -1,4 +1,4 @@
-"""Building an index store: parallel, incremental, and at any moment as good as what was done so far."""
+"""Building an index store: parallel, incremental, and at any moment as good as the work done so far."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What a build did.
+    """The account of a build.
 
     Attributes:
-        indexed: videos whose index was built now.
-        unchanged: videos that the store knew already, readable or not.
-        unreadable: (path, error) of each of the given videos that cannot be indexed, known ones included.
-        vanished: paths of videos that were not given, that the store knows, and that do not exist any more.
-        pruned: whether these were taken out of the store.
-        seconds: how long it took.
+        indexed: int. The videos that were indexed now.
+        unchanged: int. The videos that the store knew already, readable or not.
+        unreadable: list of (path, error). The given videos that cannot be indexed, known ones included.
+        vanished: list of str. The paths of videos that were not given, that the store knows, and that do not exist any
+            more.
+        pruned: bool. Whether these were taken out of the store.
+        seconds: float. The time that the build took.
     """
 
     indexed: int
@@ -68,34 +69,35 @@ def build_store(
     prune: bool = False,
     fingerprint: FingerprintKind | None = None,
 ) -> BuildReport:
-    """Index videos into a store, made or brought up to date.
+    """Index videos into a new store, or bring a store up to date.
 
-    Videos that the store knows and that have not changed (see ``fingerprint``) are not read again, unless
-    a later version of this library would index them better. A build
-    may be interrupted or killed at any moment; the next one goes on from there. Several processes of one machine may
-    build the same store at once, each with videos of its own or even the same; readers see rows as they are
-    committed. When the last of them ends, and nobody reads the store at that moment, it is a single file.
+    Videos that the store knows and that have not changed (see ``fingerprint``) are not read again, unless a later
+    version of this library would index them better. A build may be interrupted or killed at any moment; the next one
+    goes on from there. Several processes of one machine may build the same store at once, each with videos of its own
+    or even the same; readers see rows as they are committed. When the last of them ends, and nobody reads the store at
+    that moment, it is a single file.
 
     Args:
-        paths: of the videos.
-        store: path of the store. While it is being built it must lie on a file system of this machine (SQLite's
-            write-ahead log needs shared memory); afterwards anywhere.
-        root: folder that paths are kept relative to, in a new store. Of an existing store: where the recorded folder
-            is now. Default: the folder that the store lies in, or the recorded one.
-        workers: processes. Default: one for each core.
-        progress: called now and then with (videos done, videos given). Default: nothing is called.
-        retry: also index videos again that could not be and have not changed. Default: False.
-        prune: take rows of vanished videos out of the store. Default: False.
-        fingerprint: by what a video is known to be the one that was indexed, in this build and by readers. ``"mtime"``:
-            size and time of modification. ``"size"``: size alone, so that copies of a data set need no build of their
-            own; another video of that very size is not noticed. ``"content"``: where the time is another one, a hash of
-            all bytes; the build reads them all, and readers those of files with other times, until the store is built
-            again, which takes over the new times. Default: as the store was built before, ``"mtime"`` for a new one.
+        paths: iterable of str or path. The videos.
+        store: str or path. The path of the store. While it is being built it must lie on a file system of this machine
+            (SQLite's write-ahead log needs shared memory); afterwards anywhere.
+        root: str or path, default the folder that the store lies in, or the recorded one. The folder that paths are
+            relative to: recorded in a new store; for an existing store, where the recorded folder is now.
+        workers: int, default one for each core. The number of processes.
+        progress: function, default none. It is called now and then with (videos done, videos given).
+        retry: bool, default False. Whether to index videos again that could not be indexed and have not changed.
+        prune: bool, default False. Whether to take rows of vanished videos out of the store.
+        fingerprint: str, default as the store was built before, ``"mtime"`` for a new one. The mark by which this build
+            and readers know that a video is the one that was indexed. ``"mtime"`` is size and time of modification.
+            ``"size"`` is size alone, so that copies of a data set need no build of their own; another video of that
+            very size is not noticed. ``"content"`` compares a hash of all bytes where the time differs; the build reads
+            them all, and readers those of files with other times, until the store is built again, which takes over the
+            new times.
 
     Raises:
         SourceError: the store cannot be written.
-        IndexingError: there is another kind of file at its path.
-        ConfigurationError: ``workers`` is not positive, or ``fingerprint`` another word.
+        IndexingError: another kind of file is at its path.
+        ConfigurationError: ``workers`` is not positive, or there is no such ``fingerprint``.
 
     Examples:
         >>> from pathlib import Path
@@ -114,7 +116,7 @@ def build_store(
 class StoreBuild:
     """One build, whoever answers its tasks: a context in which ``chunks`` go out and answers come back to ``add``.
 
-    Leaving the context for whatever reason keeps what was added. Arguments as for ``build_store``.
+    Leaving the context for whatever reason keeps what was added. ``build_store`` explains the arguments.
     """
 
     def __init__(
@@ -194,7 +196,7 @@ class StoreBuild:
         self._progress(self._done, len(self._paths))
 
     def finish(self, *, prune: bool) -> BuildReport:
-        """What was done, when all answers have come in; ``prune`` as for ``build_store``."""
+        """The account, when all answers have come in; ``build_store`` explains ``prune``."""
         self._commit()
         unreadable = [
             (self._paths[key], message)

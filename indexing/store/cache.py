@@ -1,4 +1,4 @@
-"""Indexes out of a store when they are wanted, the ones used last kept."""
+"""Indexes out of a store when they are wanted; the ones used last are kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIXED_BYTES, _GROWTH = 4096, 2
 
 
 class IndexLookup(Protocol):
-    """Where indexes come from, with the states of the videos: an ``IndexStore``, or the files themselves."""
+    """The source of indexes and of the videos' states: an ``IndexStore``, or the files themselves."""
 
     def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]: ...
 
@@ -33,9 +33,9 @@ class IndexCache:
     from the store again. Pickled, it is an empty one over the same store.
 
     Args:
-        store: whose indexes these are.
+        store: source of the indexes.
         capacity: bytes of indexes kept, about; the last one is always kept.
-        compare: whether what is read of the videos must be what was indexed.
+        compare: whether the bytes read of the videos must be those that were indexed.
         host: the machine on which the files have the times that the store knows; default: this one.
     """
 

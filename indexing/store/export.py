@@ -1,4 +1,4 @@
-"""What the store knows, in formats that others read."""
+"""The contents of a store, in formats that others read."""
 
 from __future__ import annotations
 

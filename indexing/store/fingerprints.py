@@ -49,7 +49,7 @@ def is_same(source: str, stored: str) -> bool:
 
 
 def renewed(source: str, stored: str, kind: FingerprintKind) -> str | None:
-    """What a store is to remember of a video that is the same: its present time, and of another kind where asked."""
+    """The fingerprint to store for a video that is the same: its present time, or another kind where asked."""
     up_to_date = _kind_of(stored) == kind and (kind != "content" or stored.endswith(f":{_by_time(source)}"))
     return stored if up_to_date else fingerprint_of(source, kind)
 
@@ -87,7 +87,7 @@ def has_fingerprint(source: str, known: str, archives: dict[str, str]) -> bool:
     Args:
         source: name of the video.
         known: the fingerprint that it had.
-        archives: those of the archives that were looked at so far, which is added to.
+        archives: fingerprints of the archives that were looked at so far; new ones are added.
     """
     archive, member, _ = source.partition("::")
     if member and archive not in archives:

@@ -38,7 +38,7 @@ Number: TypeAlias = Literal["frames", "is_even", "first_key_frame", "frames_with
 
 
 class _Number(NamedTuple):
-    """How numbers are asked for: SQL that is never NULL, and how many integers it gives, with spaces between."""
+    """A kind of number: SQL that is never NULL, and how many integers it gives, with spaces between."""
 
     sql: str
     width: int = 1
@@ -59,12 +59,12 @@ Select = Callable[..., Iterator[tuple[Any, ...]]]
 
 
 class FoundNumbers(NamedTuple):
-    """What some rows of the store say.
+    """The contents of some rows of the store.
 
     Attributes:
         positions: the numbers of their videos among those asked for.
-        numbers: int64[R, width] of each column asked for; zeros of videos that could not be indexed.
-        fingerprints: one for each, None where there is none.
+        numbers: int64[R, width] of each column asked for; zeros for videos that could not be indexed.
+        fingerprints: one fingerprint for each, None where there is none.
         errors: (position, error) of videos that could not be indexed, or whose rows cannot be used.
     """
 
@@ -79,7 +79,7 @@ def unusable(source: str, indexer: object, fingerprint: object) -> VideoLoaderEr
 
     Args:
         source: name of the video.
-        indexer, fingerprint: of its row.
+        indexer, fingerprint: values of its row.
     """
     if indexer != INDEXER_VERSION:
         now = f"which is version {INDEXER_VERSION} now: build the index store again"
@@ -94,7 +94,7 @@ def stored_error(source: str, frames: object, error_type: object, error: object)
 
     Args:
         source: name of the video.
-        frames, error_type, error: of its row.
+        frames, error_type, error: values of its row.
     """
     if error_type is None:
         sound = isinstance(frames, int) and 1 <= frames <= LONGEST
@@ -109,11 +109,11 @@ def _damaged(what: str, source: str) -> VideoLoaderError:
 
 
 class Positions:
-    """Where each video stands among those asked for.
+    """The position of each video among those asked for.
 
     Args:
         position: absolute path, as ``SourceKeys.absolute`` gives it -> 0, 1, 2, …
-        keys: of the store.
+        keys: keys of the store.
     """
 
     def __init__(self, position: dict[str, int], keys: SourceKeys) -> None:
@@ -142,7 +142,7 @@ class Positions:
 def numbers_by_name(
     select: Select, positions: Positions, names: Sequence[str], wanted: Sequence[Number]
 ) -> Iterator[FoundNumbers]:
-    """What the store says of these videos, asked for by name; ``names`` are what errors call them."""
+    """The store's numbers of these videos, asked for by name; ``names`` are what errors call them."""
     keys = map(to_sql, positions.keys())
     while some := list(islice(keys, _NAMED_AT_ONCE)):
         asked = ",".join("?" * len(some))
@@ -153,7 +153,7 @@ def numbers_by_name(
 def numbers_by_pass(
     select: Select, positions: Positions, names: Sequence[str], wanted: Sequence[Number], *, fingerprints: bool
 ) -> Iterator[FoundNumbers]:
-    """What the store says of these videos, from one pass over all its rows; ``names`` are what errors call them.
+    """The store's numbers of these videos, from one pass over all its rows; ``names`` are what errors call them.
 
     Raises:
         IndexingError: names or numbers in the store are none.
@@ -197,7 +197,7 @@ def _numbers_in(text: str, wanted: Sequence[Number], rows: int) -> dict[Number, 
     ends = np.cumsum([NUMBERS[name].width for name in wanted])
     numbers = np.fromstring(text, np.int64, sep=" ") if rows else np.zeros(0, np.int64)
     if len(numbers) != rows * ends[-1]:
-        raise IndexingError("rows of the index store are damaged: numbers of frames, or of their times, are none")
+        raise IndexingError("rows of the index store are damaged: numbers of frames, or of their times, make no sense")
     return dict(zip(wanted, np.split(numbers.reshape(rows, ends[-1]), ends[:-1], axis=1), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What is asked of the frames of a million videos at once: numbers that a store has in columns, besides the indexes.
+"""Facts about the frames of a million videos at once: numbers that a store has in columns, besides the indexes.
 
 The times of frames that come at a constant rate, however they were rounded, follow a rule of a few numbers: frame n is
 shown at ``first + grain * floor((offset + n * rise) / run)`` on the video's clock. (A digital straight line: Reveillès,
@@ -107,7 +107,7 @@ class TimeRules:
     """The rules of many videos.
 
     Attributes:
-        frames: int64[V], the number of frames of each.
+        frames: int64[V], the number of frames of each video.
         numbers: int64[V, RULE_SIZE]; zeros where there is no rule.
     """
 

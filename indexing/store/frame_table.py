@@ -178,7 +178,7 @@ def unpack_index(packed: PackedIndex, source: str) -> VideoIndex:
     """The index that ``pack_index`` was given.
 
     Args:
-        packed: its bytes.
+        packed: the bytes of the index.
         source: name of the video, for messages; not among the bytes, since files are moved.
 
     Raises:

@@ -27,7 +27,7 @@ class SourceKeys(NamedTuple):
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """What stands before the key of a path below each root."""
+        """The text before the key of a path below each root."""
         return tuple(root if root.endswith(os.sep) else root + os.sep for root in self.roots)
 
     @staticmethod
@@ -56,7 +56,7 @@ class SourceKeys(NamedTuple):
         return absolute
 
     def path_of(self, key: str) -> str:
-        """Where the video of a key is: below the first root that exists."""
+        """The place of the video of a key: below the first root that exists."""
         return next(self.paths_of([key]))
 
     def paths_of(self, keys: Iterable[str]) -> Iterator[str]:
@@ -65,13 +65,13 @@ class SourceKeys(NamedTuple):
         return (key if "://" in key else os.path.join(root, key) for key in keys)
 
     def place_of(self, source: str, archive: object, offset: object, size: object) -> Place | None:
-        """Where a member of an archive lies; None where its row does not tell.
+        """The place of a member of an archive; None where its row does not tell.
 
         The path of the archive is what the member's begins with: no row leads to another file.
 
         Args:
-            source: the member, as its user calls it.
-            archive, offset, size: of its row.
+            source: the user's name of the member.
+            archive, offset, size: values of its row.
         """
         key = self.key_of(source)
         if not isinstance(archive, str) or not isinstance(offset, int) or not isinstance(size, int):

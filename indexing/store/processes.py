@@ -25,7 +25,7 @@ def start_process(serve: Callable[..., None], *arguments: str) -> tuple[subproce
     """Start a process that shares a pipe with this one, and give the process and this end of the pipe.
 
     Args:
-        serve: a function of a module; the process calls it with the descriptor of its end of the pipe.
+        serve: function of a module; the process calls it with the descriptor of its end of the pipe.
         arguments: further arguments of the function.
 
     Raises:

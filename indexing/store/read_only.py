@@ -1,4 +1,4 @@
-"""What a statement may do to a store: read it, and use no more than a given time and memory.
+"""The rights of a statement on a store: it may read, within a given time and memory.
 
 Statements come from users, and what they run on may come from anyone.
 """

@@ -1,4 +1,4 @@
-"""The tables of an index store, and what is written into their rows."""
+"""The tables of an index store, and the values of their rows."""
 
 from __future__ import annotations
 
@@ -97,15 +97,15 @@ _EARLIER = [name for name in COLUMNS if name not in _ADDED]
 
 
 class Row(NamedTuple):
-    """What is stored of one video: either an error, or facts and a packed index.
+    """The row of one video: either an error, or facts and a packed index.
 
     Attributes:
-        key: its name in the store.
-        fingerprint: of the file that was read; None where it has none.
+        key: the video's name in the store.
+        fingerprint: fingerprint of the file that was read; None where it has none.
         error_type, error: name of the error's class and its message without the source.
-        facts: in the order of ``FACTS``.
+        facts: facts in the order of ``FACTS``.
         packed: the index.
-        place: of a member of an archive, where its bytes lie, if they lie there in one piece.
+        place: place of the bytes of a member of an archive, if they lie in one piece.
     """
 
     key: str
@@ -123,12 +123,12 @@ def facts_of(index: VideoIndex) -> tuple[Fact, ...]:
 
 
 def mark_change(connection: sqlite3.Connection) -> None:
-    """Let the store be known by another name of what it holds."""
+    """Name the store anew after a change of its contents."""
     connection.execute("INSERT OR REPLACE INTO settings VALUES ('content', ?)", (token_hex(16),))
 
 
 def record_key(record: bytes) -> bytes:
-    """What a record is known by: the same for the same bytes, whoever writes them first."""
+    """The name of a record: the same for the same bytes, whoever writes them first."""
     return blake2b(record, digest_size=12).digest()
 
 
@@ -150,9 +150,10 @@ def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Conne
     other connections of this process hold (https://www.sqlite.org/howtocorrupt.html, 2.2).
 
     Args:
-        path: of the store, absolute.
-        guard: what says which statements it takes.
-        immutable: take no locks, since nobody writes: the file may then lie on a read-only or network file system.
+        path: path of the store, absolute.
+        guard: guard that says which statements the connection takes.
+        immutable: whether nobody writes, so that no locks are needed: the file may then lie on a read-only or network
+            file system.
 
     Raises:
         IndexingError: it is no index store, or one of a later version.
@@ -198,7 +199,7 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
     """A connection that writes; the file and its tables are made where there are none.
 
     Args:
-        path: of the store, absolute.
+        path: path of the store, absolute.
         root: absolute folder to be recorded in a new store; the one it lies in unless given.
 
     Raises:
@@ -252,8 +253,8 @@ def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:
     """The folders that keys are relative to, where the user names none.
 
     Args:
-        settings: the rows of that table.
-        path: of the store, absolute.
+        settings: rows of that table.
+        path: path of the store, absolute.
 
     Raises:
         IndexingError: a setting is missing.

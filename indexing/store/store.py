@@ -67,7 +67,7 @@ class _Opened:
 
     Args:
         connection: made in this process.
-        state: of a file that was taken to be immutable; None where it was not.
+        state: state of a file that was taken to be immutable; None where it was not.
     """
 
     def __init__(self, connection: sqlite3.Connection, state: tuple[int, int, int] | None) -> None:
@@ -87,20 +87,20 @@ class IndexStore:
     """The indexes of many videos in one SQLite file, opened in no time whatever their number.
 
     Any number of processes and threads may read it, also while others build it; an object may be pickled and may be
-    used after a fork. A video is known by its path relative to the store's root if it lies below it, else by its
+    used after a fork. A video below the store's root is known by its path relative to the root, any other by its
     absolute path; so a data set can be moved or mounted elsewhere. The root is a folder recorded when the store was
     made: unless another one was given then, the store's own, and then it is also the one that the store lies in now.
 
     Args:
-        path: of the file; made by ``build_store``.
-        root: folder that paths in the store are relative to, where it is another one than when it was built. Default:
-            None.
-        verify: whether a look-up compares a local file with the one that was indexed, by size and time of modification
-            (one system call), or as ``fingerprint`` of ``build_store`` says. Default: True.
+        path: str or path. The path of the file that ``build_store`` made.
+        root: str or path, default None. The folder that paths in the store are relative to, if it has moved since the
+            store was built.
+        verify: bool, default True. Whether a look-up compares a local file with the one that was indexed, by size and
+            time of modification (one system call), or as ``fingerprint`` of ``build_store`` says.
 
     Raises:
         SourceError: the file cannot be opened.
-        IndexingError: it is no index store, is damaged, or made by a later version of this library.
+        IndexingError: the file is no index store, is damaged, or was made by a later version of this library.
 
     Examples:
         >>> store = IndexStore("kinetics.db")
@@ -132,26 +132,29 @@ class IndexStore:
 
     @property
     def content(self) -> str:
-        """A text that is another one whenever a build has changed what the store holds; copies have the same."""
+        """A text that changes whenever a build changes the contents of the store; copies have the same."""
         return str(next(self._select("SELECT value FROM settings WHERE name = 'content'"), ("",))[0])
 
     def __len__(self) -> int:
-        """Number of videos, with the unreadable ones."""
+        """Number of videos, unreadable ones included."""
         return int(next(self._select("SELECT count(*) FROM videos"))[0])
 
     if not TYPE_CHECKING:  # type checkers tell of it by themselves
 
         def __getitem__(self, source: object) -> NoReturn:
-            raise ArgumentError("an index store is no list and no dict: write store.get(path), or store.query(sql)")
+            raise ArgumentError(
+                "an index store is neither a list nor a dict: write store.get(path), or store.query(sql)"
+            )
 
     def get(self, source: str | os.PathLike[str] | ByteSource) -> VideoIndex:
         """The index of a video.
 
         Raises:
             NotIndexedError: the store does not know it.
-            StaleIndexError: it has changed since (where ``verify``), or another version of this library indexed it.
-            IndexingError: its row is damaged.
-            VideoLoaderError: what was raised when it was indexed, if it could not be.
+            StaleIndexError: the video has changed since (where ``verify``), or another version of this library indexed
+                it.
+            IndexingError: the video's row is damaged.
+            VideoLoaderError: the video could not be indexed; this is the error of that time.
         """
         return self.look_up(source)[0]
 
@@ -159,7 +162,7 @@ class IndexStore:
         """The index of a video, and the state of the video when it was indexed; None where it has none.
 
         Raises:
-            VideoLoaderError: as for ``get``.
+            VideoLoaderError: as in ``get``.
         """
         name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
         statement = (
@@ -200,14 +203,14 @@ class IndexStore:
     ) -> tuple[dict[str, npt.NDArray[np.int64]], dict[int, VideoLoaderError]]:
         """Columns of the table ``videos`` for each video, without their indexes.
 
-        Asked for a good part of its videos, the store is read through once, which takes about a second for a million.
+        For a good part of its videos the store is read through once, which takes about a second for a million.
 
         Args:
-            sources: names of the videos.
-            names: of the columns.
+            sources: sequence of str. The names of the videos.
+            names: sequence of str. The names of the columns.
 
         Returns:
-            For each name int64[V], of ``time_rule`` int64[V, RULE_SIZE]; and by position the error that ``get`` would
+            For each name int64[V], for ``time_rule`` int64[V, RULE_SIZE]; and by position the error that ``get`` would
             raise, where there is one; the numbers there are 0.
 
         Raises:
@@ -260,27 +263,26 @@ class IndexStore:
             yield self.keys.path_of(from_sql(source)), message
 
     def query(self, sql: str, parameters: Sequence[object] = (), *, timeout: float = 60) -> list[tuple[Any, ...]]:
-        """Rows of any SELECT, which reads this store and nothing else.
+        """The rows of any SELECT, which reads this store and nothing else.
 
-        The table ``videos`` has a row for each video, with these columns:
-        ``source`` (its key: the path relative to the root, or absolute), ``fingerprint``, ``error_type``, ``error``
-        (NULL for good ones), ``indexer`` (version of the library's indexing), ``container``, ``method``, ``codec``,
-        ``width``, ``height``, ``rotation``, ``fps``, ``duration_s``, ``frames``, ``packets``, ``keyframes``,
-        ``longest_gop``, ``is_vfr``, ``bit_depth``, ``chroma``, ``color_primaries``, ``color_transfer``,
-        ``color_matrix``, ``color_range``, ``byte_ranges``, ``size_varies``, ``encrypted`` (as in ``StreamInfo`` and
-        ``VideoIndex``; truth as 0 and 1), ``first_time_s``, ``last_time_s`` (of the first and the last frame),
-        ``is_even`` (whether all frames come evenly, as ``Triplets(even=True)`` has it), ``first_key_frame`` (its
-        number; that of all frames where there is none), ``frames_without_key`` (the most in a row), ``time_rule``
-        (what the frames' times follow, in numbers), and for members of archives ``archive`` (its key),
-        ``byte_offset`` and ``byte_size``.
+        The table ``videos`` has a row for each video, with these columns: ``source`` (its key: the path relative to the
+        root, or absolute), ``fingerprint``, ``error_type``, ``error`` (NULL for good ones), ``indexer`` (version of the
+        library's indexing), ``container``, ``method``, ``codec``, ``width``, ``height``, ``rotation``, ``fps``,
+        ``duration_s``, ``frames``, ``packets``, ``keyframes``, ``longest_gop``, ``is_vfr``, ``bit_depth``, ``chroma``,
+        ``color_primaries``, ``color_transfer``, ``color_matrix``, ``color_range``, ``byte_ranges``, ``size_varies``,
+        ``encrypted`` (as in ``StreamInfo`` and ``VideoIndex``; truth as 0 and 1), ``first_time_s``, ``last_time_s`` (of
+        the first and the last frame), ``is_even`` (whether all frames come evenly, as ``Triplets(even=True)`` has it),
+        ``first_key_frame`` (its number; the number of frames where there is none), ``frames_without_key`` (the most in
+        a row), ``time_rule`` (the rule of the frames' times, in numbers), and for members of archives ``archive`` (its
+        key), ``byte_offset`` and ``byte_size``.
 
         Args:
             sql: str. One statement.
-            parameters: sequence. What stands for its question marks. Default: none.
-            timeout: float. Seconds after which it is ended. Default: 60.
+            parameters: sequence, default none. The values of its question marks.
+            timeout: float, default 60. The seconds after which the statement is ended.
 
         Returns:
-            A list of tuples, of at most 1 GiB; no value is longer than 1 MiB.
+            A list of tuples, at most 1 GiB; no value is longer than 1 MiB.
 
         Raises:
             ConfigurationError: the statement makes no sense, would do more than read the store, takes longer than
@@ -352,7 +354,7 @@ class IndexStore:
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
 
     def _with_connection(self, use: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """What a use of this thread's connection gives."""
+        """The result of a use of this thread's connection."""
         try:
             return use(self._opened().connection)
         except sqlite3.Error as error:
@@ -377,7 +379,7 @@ class IndexStore:
         return opened
 
     def _quiet_state(self) -> tuple[int, int, int] | None:
-        """What changes when the file does; None while somebody writes."""
+        """A state that changes when the file does; None while somebody writes."""
         try:
             status = os.stat(self.path)
         except OSError as error:

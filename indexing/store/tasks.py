@@ -17,10 +17,10 @@ class Task(NamedTuple):
     """One video to look at.
 
     Attributes:
-        key: its name in the store.
-        path: where it is.
+        key: the video's name in the store.
+        path: path of the video.
         known: fingerprint that its row in the store has; None where it must be indexed in any case.
-        kind: of the fingerprint that its row is to have.
+        kind: kind of fingerprint that its row is to have.
     """
 
     key: str
@@ -30,12 +30,12 @@ class Task(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of a task.
+    """The answer to a task.
 
     Attributes:
-        key: of the task.
+        key: key of the task.
         row: None where the video is the one that the store knows.
-        fingerprint: that such a row is to have from now on; None where it stays.
+        fingerprint: fingerprint that such a row is to have from now on; None where it stays.
     """
 
     key: str

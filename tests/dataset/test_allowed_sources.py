@@ -153,7 +153,7 @@ def test_what_lies_inside_the_root_is_taken(place: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_what_leads_out_of_the_root_is_refused(place: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"lies in .*root, and 1 of 2 rows name .*line 3: .* leads"):
+    with pytest.raises(ConfigurationError, match=r"lies in .*root, but 1 of 2 rows name .*line 3: .* leads"):
         read(place, ["a.pgm", name], "inside root")
     assert len(read(place, [name], "local")) == len(read(place, [name], "any")) == 1
 

@@ -53,9 +53,9 @@ class TestFromCsv:
 
     def test_fractions_are_no_labels_unless_they_are_class_names(self, tmp_path):
         file = table(tmp_path, "path,label\na,1\nb,1.5\n")
-        with pytest.raises(ConfigurationError, match=r"line 3: label '1\.5' is no whole number"):
+        with pytest.raises(ConfigurationError, match=r"line 3: label '1\.5' is not a whole number"):
             VideoDataset.from_csv(file)
-        with pytest.raises(ConfigurationError, match=r"^labels\[1\] of b: label '1.5' is no whole number"):
+        with pytest.raises(ConfigurationError, match=r"^labels\[1\] of b: label '1.5' is not a whole number"):
             VideoDataset.from_paths(["a", "b"], ["1", "1.5"])
         assert VideoDataset.from_csv(file, class_names=["1.5", "1"]).labels.tolist() == [1, 0]
         assert VideoDataset.from_paths(["a", "b"], ["1.5", "x"]).class_names == ("1.5", "x")
@@ -67,9 +67,11 @@ class TestFromCsv:
     @pytest.mark.parametrize("odd", ["nan", "7a", "1.5", "None"])
     def test_a_label_that_is_no_number_where_most_are_is_an_error_that_names_it(self, tmp_path, odd):
         file = table(tmp_path, f"path,label\na,5\nb,{odd}\nc,3\nd,5\n")
-        with pytest.raises(ConfigurationError, match=f"^{file}: line 3: label '{odd}' is no whole number: .* may list"):
+        with pytest.raises(
+            ConfigurationError, match=f"^{file}: line 3: label '{odd}' is not a whole number: .* may list"
+        ):
             VideoDataset.from_csv(file)
-        with pytest.raises(ConfigurationError, match=rf"^labels\[1\] of b: label '{odd}' is no whole number"):
+        with pytest.raises(ConfigurationError, match=rf"^labels\[1\] of b: label '{odd}' is not a whole number"):
             VideoDataset.from_paths(list("abcd"), ["5", odd, "3", "5"])
         assert VideoDataset.from_csv(file, class_names=["3", "5", odd]).labels.tolist() == [1, 2, 0, 1]
 
@@ -144,20 +146,20 @@ class TestFromCsv:
             ("", {}, "no rows under a header"),
             ("path,label\n", {}, "no rows under a header"),
             ("name,label\na,1\n", {}, r"columns=\{'path': …\}.*\['name', 'label'\]"),
-            ("path,path\na,b\n", {}, r"a name twice: \['path', 'path'\]"),
+            ("path,path\na,b\n", {}, r"two columns of one name: \['path', 'path'\]"),
             ("path,label\na,1\nb\n", {}, "line 3: 1 values, header of 2"),
             ("path,label\na,1,2\n", {}, "line 2: 3 values, header of 2"),
             ("path,label\na,x\nb,\n", {}, "line 3: the label is missing"),
-            ("path,label\na,x\nb,z\n", {"class_names": ["x", "y"]}, "line 3: label 'z' is none of"),
-            ("path,label\na,1\nb,2\n", {"class_names": ["x", "y"]}, "line 3: label 2 is none of"),
+            ("path,label\na,x\nb,z\n", {"class_names": ["x", "y"]}, "line 3: label 'z' is not in"),
+            ("path,label\na,1\nb,2\n", {"class_names": ["x", "y"]}, "line 3: label 2 is not in"),
             ("path,label\n ,1\n", {}, "line 2: path must be a non-empty string"),
-            ("path,start_frame\na,1\nb,2.5\n", {}, "line 3: start '2.5' is no whole number"),
-            ("path,end\na,1\nb,late\n", {}, "line 3: stop_seconds 'late' is no number of seconds"),
+            ("path,start_frame\na,1\nb,2.5\n", {}, "line 3: start '2.5' is not a whole number"),
+            ("path,end\na,1\nb,late\n", {}, "line 3: stop_seconds 'late' is not a number of seconds"),
             ("path,end\na,nan\n", {}, "line 2: .*stop_seconds must be .*, got nan"),
             ("path,start,end\na,2,1\n", {}, "line 2: .*start_seconds=2.0, stop_seconds=1.0"),
             ('path,label\n"a\nb",1\nc\n', {}, "line 4: 1 values"),
             ('path,label\na,1\n"b,2\n', {}, "after line 2: "),
-            ("path,start_frame,end\na,1,2\n", {}, "columns=….*frames or seconds"),
+            ("path,start_frame,end\na,1,2\n", {}, "mixes frames and seconds: give columns=…"),
             ("path\na\n", {"columns": {"path": "clip"}}, r"columns must .*\['path'\], got 'path': 'clip'"),
             ("path\na\n", {"columns": {"video": "path"}}, "columns must .*, got 'video': 'path'"),
         ],
@@ -185,10 +187,10 @@ class TestFromCsv:
     )
     def test_a_warning_names_columns_that_look_like_a_label_or_a_time(self, tmp_path, header, unused):
         file = table(tmp_path, f"path,{header}\na.mp4{',1' * (header.count(',') + 1)}\n")
-        with pytest.warns(UserWarning, match="not taken for a label or a time") as warned:
+        with pytest.warns(UserWarning, match="not read as a label or a time") as warned:
             VideoDataset.from_csv(file)
         (warning,) = warned
-        message = f"not taken for a label or a time: {', '.join(unused.values())}; if they are, give columns={unused}"
+        message = f"not read as a label or a time: {', '.join(unused.values())}; if they are, give columns={unused}"
         assert str(warning.message) == f"{file}: {message}"
         assert warning.filename == __file__
 
@@ -198,7 +200,7 @@ class TestFromCsv:
     )
     def test_milliseconds_are_not_told_to_be_seconds(self, tmp_path, header, known):
         file = table(tmp_path, f"path,{header}\na.mp4{',1' * (header.count(',') + 1)}\n")
-        with pytest.warns(UserWarning, match="not taken for a label or a time") as warned:
+        with pytest.warns(UserWarning, match="not read as a label or a time") as warned:
             VideoDataset.from_csv(file)
         start, end = header.split(",")[-2:]
         told = f"{known}{start}, {end} in milliseconds: write columns start and end in seconds"
@@ -222,7 +224,7 @@ class TestFromCsv:
     @pytest.mark.parametrize("header", ["start_time,duration", "start,duration", "start_time,length"])
     def test_a_warning_tells_of_a_length_that_is_not_used(self, tmp_path, header):
         file = table(tmp_path, f"path,{header}\na.mp4,1,2\n")
-        with pytest.warns(UserWarning, match=f"not taken for a length: {header.split(',')[1]}; .* start plus"):
+        with pytest.warns(UserWarning, match=f"not read as a length: {header.split(',')[1]}; .* start plus"):
             VideoDataset.from_csv(file)
 
     def test_missing_files_are_left_out_with_a_warning_that_counts_them(self, tmp_path):
@@ -268,7 +270,11 @@ class TestFromCsv:
         ("text", "arguments", "message"),
         [
             ("a.mp4 0\nb.mp4 1\n", {}, r"in header \['a.mp4 0'\]; a list without a header: header=\['path', 'label'\]"),
-            ("path 0\n", {"header": ["path", "label"], "separator": " "}, "line 1: 'path' is no path but of a header"),
+            (
+                "path 0\n",
+                {"header": ["path", "label"], "separator": " "},
+                "line 1: 'path' is a header's word, not a path",
+            ),
             (
                 "a b.mp4 0\n",
                 {"header": ["path", "label"], "separator": " "},

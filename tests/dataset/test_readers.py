@@ -123,7 +123,7 @@ class TestFromPaths:
 
     @pytest.mark.parametrize("label", ["fall", 2, -2])
     def test_a_label_without_a_class_name_is_an_error_that_names_its_video(self, label):
-        with pytest.raises(ConfigurationError, match=f"b.mp4: label {label!r} is none of the class_names"):
+        with pytest.raises(ConfigurationError, match=f"b.mp4: label {label!r} is not in class_names"):
             VideoDataset.from_paths(["b.mp4"], [label], class_names=["walk", "run"])
 
 
@@ -170,7 +170,9 @@ class TestFromFolder:
 
     def test_a_warning_names_the_video_that_takes_all_labels_away(self, tmp_path):
         touch(tmp_path, "preview.mp4", "run/a.mp4", "walk/b.mp4")
-        told = f"^{tmp_path}: preview.mp4 lies beside the folders of 2 videos, so its folders are no classes"
+        told = (
+            f"^{tmp_path}: preview.mp4 is not in a folder as 2 other videos are, so its folders are not read as classes"
+        )
         with pytest.warns(UserWarning, match=told):
             assert set(VideoDataset.from_folder(tmp_path).labels.tolist()) == {-1}
         touch(tmp_path, "more.mp4")
@@ -194,7 +196,7 @@ class TestFromFolder:
         assert warning.filename == __file__
         paths = [Path(path).relative_to(tmp_path).as_posix() for path, _ in data.left_out]
         assert sorted(paths) == ["run/b.Y4M", "run/more/c.y4m", "run/mp4", "top.xyz"]
-        assert {reason for _, reason in data.left_out} == {"it does not end as a video does"}
+        assert {reason for _, reason in data.left_out} == {"its name does not end like a video's"}
 
     @pytest.mark.filterwarnings("error")
     def test_with_extensions_given_nobody_asked_for_other_files(self, tmp_path):
@@ -267,7 +269,7 @@ class TestFromFolder:
         [
             (["run/a.mp4"], {"extensions": "mp4"}, "extensions must be .*, got 'mp4'"),
             (["run/a.mp4"], {"extensions": []}, r"extensions must be .*, got \[\]"),
-            (["run/a.mp4"], {"class_names": ["walk"]}, "folder 'run' is none of the class_names"),
+            (["run/a.mp4"], {"class_names": ["walk"]}, "folder 'run' is not in class_names"),
             (["run/a.mp4"], {"class_names": ["run", "run"]}, "class_names must be different"),
             (["run/a.mp4", "b.mp4"], {"class_names": ["run"]}, "outside class folders"),
         ],

@@ -92,9 +92,9 @@ def test_frames_are_whole_numbers_of_any_type(written: Writer) -> None:
         ([{"path": "a", "label": 0.5}], "{0} 1: label must be a number or a name, got 0.5"),
         ([{"path": "a", "label": [1]}], r"{0} 1: label must be a number or a name, got \[1\]"),
         ([{"path": "a", "label": "x"}, {"path": "b", "label": None}], "{0} 2: the label is missing"),
-        ([{"path": "a", "start_frame": 1.5}], "{0} 1: start 1.5 is no whole number"),
+        ([{"path": "a", "start_frame": 1.5}], "{0} 1: start 1.5 is not a whole number"),
         ([{"path": "/a", "start_frame": -1}], "{0} 1: /a: start must be at least 0"),
-        ([{"path": "a", "end": [1]}], r"{0} 1: stop_seconds \[1\] is no number of seconds"),
+        ([{"path": "a", "end": [1]}], r"{0} 1: stop_seconds \[1\] is not a number of seconds"),
         ([{"path": "a", "start": 2, "end": 1}], "{0} 1: .*start_seconds=2.0, stop_seconds=1.0"),
         ([{"name": "a"}], "give columns="),
     ],
@@ -116,12 +116,12 @@ def test_a_json_line_may_lack_what_others_have(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "the table has no rows"),
-        ('{"path": "a"}\n\n[1]\n', "line 3 is no JSON object but list"),
+        ('{"path": "a"}\n\n[1]\n', "line 3 is a list, not a JSON object"),
         ('{"path": "a"}\n{"path": \n', "line 2 is not JSON"),
         ("[" * 100_000, "line 1 is not JSON"),
-        ('[{"path": "a"}]', "line 1 is no JSON object but list: a table of JSON has an object in each line"),
-        ('{"path": "a", "start_frame": 1e400}\n', "line 1: start inf is no whole number"),
-        ('{"path": "a", "start_frame": ' + "9" * 30 + "}\n", "line 1: start 9+ is no whole number of 64 bits"),
+        ('[{"path": "a"}]', "line 1 is a list, not a JSON object: a table of JSON has an object in each line"),
+        ('{"path": "a", "start_frame": 1e400}\n', "line 1: start inf is not a whole number"),
+        ('{"path": "a", "start_frame": ' + "9" * 30 + "}\n", "line 1: start 9+ is not a whole number of 64 bits"),
         ('{"path": "a", "label": ' + "9" * 30 + '}\n{"path": "b", "label": -' + "9" * 30 + "}\n", None),
     ],
 )
@@ -147,7 +147,7 @@ def test_a_line_without_end_is_no_table(tmp_path: Path, name: str) -> None:
 def test_noise_is_no_parquet(tmp_path_factory: pytest.TempPathFactory, noise: bytes) -> None:
     file = tmp_path_factory.mktemp("noise") / "rows.parquet"
     file.write_bytes(b"PAR1" + noise + b"PAR1")
-    with pytest.raises(ConfigurationError, match=f"^{file}: is no Parquet table"):
+    with pytest.raises(ConfigurationError, match=f"^{file}: cannot be read as a Parquet table"):
         VideoDataset.from_csv(file)
 
 
@@ -185,7 +185,7 @@ class TestMissingFiles:
         assert len(VideoDataset.from_csv(self.write(tmp_path))) == 5
 
     def test_are_an_error_that_names_the_first_and_their_number(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match=r"gone.mp4: there is no such video, nor 1 more of 5 in .*rows.csv"):
+        with pytest.raises(SourceError, match=r"gone.mp4: this video and 1 more of 5 in .*rows.csv"):
             VideoDataset.from_csv(self.write(tmp_path), missing="raise")
 
     def test_are_left_out_with_an_account(self, tmp_path: Path) -> None:

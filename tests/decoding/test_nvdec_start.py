@@ -21,5 +21,5 @@ def test_a_run_may_begin_with_what_is_a_keyframe_whatever_the_container_says(nam
     others = [packet for packet in packets[1:24] if not index.packet_key[packet.number]]
     assert len(others) > 10
     for packet in others:
-        with pytest.raises(DecodeError, match=f"packet {packet.number}, where decoding starts, is no keyframe"):
+        with pytest.raises(DecodeError, match=f"packet {packet.number}, where decoding starts, is not a keyframe"):
             _check_start(index, packet)

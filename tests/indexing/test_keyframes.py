@@ -102,7 +102,7 @@ def test_a_codec_that_is_decoded_by_the_marks_is_refused_where_they_lie(tmp_path
     recipe = replace(PICTURES_OF_TILES, suffix="flv", encoder="flashsv2", pix_fmt="bgr24")
     path = write(tmp_path / "true", recipe)
     assert_every_frame_comes_out_alone(path, build_index(path))
-    with pytest.raises(UnsupportedError, match="marks keyframes that are none"):
+    with pytest.raises(UnsupportedError, match="marks packets as keyframes that are not"):
         build_index(remux(path, tmp_path / "lying.flv", EVERY_PACKET))
 
 

@@ -137,7 +137,7 @@ def test_without_a_number_it_is_libavs_best(kind: str, files: dict[str, Path]) -
 def test_what_is_no_video_stream_is_an_error_that_lists_those_there_are(
     kind: str, number: int, files: dict[str, Path]
 ) -> None:
-    told = f"{kind}: stream_index={number} is no video stream of the file; {LISTED}$"
+    told = f"{kind}: stream_index={number} is not a video stream of the file; {LISTED}$"
     for name, arguments in ((files[kind], {"stream_index": number}), (f"{files[kind]}::stream_index={number}", {})):
         with pytest.raises(vl.ConfigurationError, match=told):
             vl.Video(name, **arguments)
@@ -148,7 +148,9 @@ def test_attached_pictures_are_no_videos(kind: str, alone: dict[int, Path], tmp_
     path = write(tmp_path / f"cover.{kind}", alone, cover=True)
     with av.open(str(path)) as container:
         (cover,) = [each.index for each in container.streams.video if each.disposition & Disposition.attached_pic]
-    with pytest.raises(vl.ConfigurationError, match=f"stream_index={cover} is no video stream of the file; {LISTED}$"):
+    with pytest.raises(
+        vl.ConfigurationError, match=f"stream_index={cover} is not a video stream of the file; {LISTED}$"
+    ):
         vl.build_index(path, stream_index=cover)
     assert len(vl.build_index(path, stream_index=2)) == 45
 
@@ -178,7 +180,7 @@ def test_one_source_has_one_stream(files: dict[str, Path], tmp_path: Path) -> No
         vl.Video(f"{files['mp4']}::stream_index=3", stream_index=2)
     assert vl.Video(f"{files['mp4']}::stream_index=3", stream_index=3, device="cpu").width == 64
     (tmp_path / "1.png").write_bytes(b"1")
-    with pytest.raises(vl.ConfigurationError, match="images are no streams to choose from"):
+    with pytest.raises(vl.ConfigurationError, match="images have no streams to choose from"):
         vl.build_index(FolderSource(tmp_path), stream_index=0)
 
 

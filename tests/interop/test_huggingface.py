@@ -88,7 +88,7 @@ def test_parts_of_videos_and_chosen_rows(paths: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("rows", "video", "message"),
     [
-        ({"clip": ["a"]}, "video", "no column"),
+        ({"clip": ["a"]}, "video", "is not a column"),
         ({"clip": []}, "clip", "no rows"),
         ({"clip": ["a", None]}, "clip", "row 1"),
         ({"clip": [{"path": None, "bytes": None}]}, "clip", "row 0"),

@@ -58,7 +58,7 @@ def test_missing_videos_and_empty_segments_are_errors_or_left_out(tmp_path: Path
         (str(tmp_path / "videos/v_gone.mp4"), "there is no such file"),
         ("odd, segment 0", "the segment is empty"),
     )
-    with pytest.raises(SourceError, match=r"v_gone.mp4: there is no such video, nor 0 more of 3"):
+    with pytest.raises(SourceError, match=r"v_gone.mp4: this video and 0 more of 3"):
         read(tmp_path, {name: row for name, row in more.items() if name != "odd"})
 
 
@@ -66,13 +66,13 @@ def test_missing_videos_and_empty_segments_are_errors_or_left_out(tmp_path: Path
     ("database", "message"),
     [
         ([], 'there is no object "database"'),
-        ({}, "no video is of the subset 'training'"),
-        ({"a": video("testing")}, "no video is of the subset 'training': testing"),
+        ({}, "there is no subset 'training'"),
+        ({"a": video("testing")}, "there is no subset 'training': testing"),
         ({"a": 1}, "a: annotations must be objects"),
         ({"a": {"subset": "training", "annotations": [{"label": "x"}]}}, "a: annotations must be"),
         ({"a": {"subset": "training", "annotations": [{"label": "x", "segment": [1]}]}}, "a: annotations must be"),
         ({"a": {"subset": "training", "annotations": [{"label": 1, "segment": [1, 2]}]}}, "a: annotations must be"),
-        ({**DATABASE, "a": video("training")}, "a has no annotations, other than others"),
+        ({**DATABASE, "a": video("training")}, "a has no annotations, unlike other videos"),
         ({"sJQn6o5fHKw": video("training", ("x", 1, float("inf")))}, "sJQn6o5fHKw, segment 0: .*stop_seconds must be"),
     ],
 )

@@ -43,7 +43,7 @@ def test_another_split_has_its_own_files(tmp_path: Path) -> None:
 
 def test_missing_videos_are_counted(tmp_path: Path) -> None:
     write(tmp_path, {**SPLITS, f"videos/{VIDEOS[1]}": None})
-    with pytest.raises(SourceError, match=f"{VIDEOS[3]}: there is no such video, nor 0 more of 2"):
+    with pytest.raises(SourceError, match=f"{VIDEOS[3]}: this video and 0 more of 2"):
         hmdb51(tmp_path / "splits", tmp_path / "videos")
     assert len(hmdb51(tmp_path / "splits", tmp_path / "videos", missing="skip")) == 1
 
@@ -52,7 +52,9 @@ def test_missing_videos_are_counted(tmp_path: Path) -> None:
 def test_nonsense_is_an_error_that_names_file_and_line(tmp_path: Path, line: str) -> None:
     file = "splits/wave_test_split1.txt"
     write(tmp_path, {**SPLITS, file: f"b_wave_0.avi 1\n{line}\n", **dict.fromkeys(f"videos/{v}" for v in VIDEOS)})
-    with pytest.raises(ConfigurationError, match=f"^{tmp_path / file}: line 2: '{line}' is not a video and 0, 1 or 2"):
+    with pytest.raises(
+        ConfigurationError, match=f"^{tmp_path / file}: line 2: '{line}' is not a file name followed by 0, 1 or 2"
+    ):
         hmdb51(tmp_path / "splits", tmp_path / "videos")
     with pytest.raises(ConfigurationError, match="part must be one of train, test, unused, got 'val'"):
         hmdb51(tmp_path / "splits", tmp_path / "videos", part="val")

@@ -84,7 +84,7 @@ def test_lost_videos_are_an_error_or_left_out_with_an_account(tmp_path: Path) ->
     with pytest.raises(SourceError) as caught:
         kinetics(tmp_path / "val.csv", tmp_path / "val")
     assert caught.value.source == str(lost)
-    assert f"nor 1 more of 3 in {tmp_path / 'val.csv'}; missing='skip'" in str(caught.value)
+    assert f"and 1 more of 3 in {tmp_path / 'val.csv'} do not exist; missing='skip'" in str(caught.value)
     data = kinetics(tmp_path / "val.csv", tmp_path / "val", missing="skip")
     assert [entry.path for entry in data] == [str(tmp_path / kept)]
     assert data.class_names == CLASSES
@@ -93,7 +93,7 @@ def test_lost_videos_are_an_error_or_left_out_with_an_account(tmp_path: Path) ->
         str(tmp_path / "val" / "air drumming" / f"{CLIPS[2]}.mp4"),
     ]
     (tmp_path / kept).unlink()
-    with pytest.raises(SourceError, match="no such video, nor 2 more of 3"):
+    with pytest.raises(SourceError, match="this video and 2 more of 3"):
         kinetics(tmp_path / "val.csv", tmp_path / "val", missing="skip")
 
 
@@ -101,16 +101,16 @@ def test_lost_videos_are_an_error_or_left_out_with_an_account(tmp_path: Path) ->
     ("name", "content", "message"),
     [
         ("a.csv", "youtube_id,time_start\nx,1\n", "there is no column time_end"),
-        ("a.csv", LIST + "x,y,early,20,z\n", "line 5: 'early' is no time"),
-        ("a.csv", LIST + "x,y,nan,20,z\n", "line 5: 'nan' is no time"),
+        ("a.csv", LIST + "x,y,early,20,z\n", "line 5: 'early' is not a time"),
+        ("a.csv", LIST + "x,y,nan,20,z\n", "line 5: 'nan' is not a time"),
         ("a.csv", LIST + "x,y\n", "line 5: 2 values"),
         ("a.csv", LIST + ",y,1,2,z\n", "line 5: the label is missing"),
-        ("a.json", "[]", "no JSON file that holds a dict"),
+        ("a.json", "[]", "not a JSON file that holds a dict"),
         ("a.json", "{", "is not JSON"),
         ("a.json", {}, "has no videos"),
-        ("a.json", {"x": {"annotations": {"label": "run"}}}, "x: no annotations with a segment"),
-        ("a.json", {"x": 1}, "x: no annotations with a segment"),
-        ("a.json", {"x": {"annotations": {"label": "run", "segment": ["a", 1]}}}, "x: 'a' is no time"),
+        ("a.json", {"x": {"annotations": {"label": "run"}}}, "x has no annotations with a segment"),
+        ("a.json", {"x": 1}, "x has no annotations with a segment"),
+        ("a.json", {"x": {"annotations": {"label": "run", "segment": ["a", 1]}}}, "x: 'a' is not a time"),
     ],
 )
 def test_nonsense_is_an_error_that_names_file_and_row(tmp_path: Path, name: str, content: object, message: str) -> None:

@@ -54,15 +54,15 @@ def test_a_test_list_has_no_labels(tmp_path: Path) -> None:
     ("listed", "labels", "file", "message"),
     [
         ([*TRAIN, {"id": "1", "template": "Eating [something]"}], LABELS, "train", "video 3: its template .Eating"),
-        ([*TRAIN, {"id": "1"}], LABELS, "train", "video 3: its template '' is none of the labels"),
+        ([*TRAIN, {"id": "1"}], LABELS, "train", "video 3: its template '' is not among the labels"),
         ([*TEST, *TRAIN], LABELS, "train", "video 1: the label is missing"),
-        ([{"id": None}], LABELS, "train", "video 1: no object with an id"),
-        (["1420"], LABELS, "train", "video 1: no object with an id"),
+        ([{"id": None}], LABELS, "train", "video 1 is not an object with an id"),
+        (["1420"], LABELS, "train", "video 1 is not an object with an id"),
         ([{"id": "1", "template": ["x"]}], LABELS, "train", r"video 1: its template \['x'\]"),
-        ({}, LABELS, "train", "no JSON file that holds a list"),
+        ({}, LABELS, "train", "not a JSON file that holds a list"),
         ([], LABELS, "train", "the list has no videos"),
-        (TRAIN, {"a": "0", "b": "2"}, "labels", "the numbers 0 to 1 to 2 templates"),
-        (TRAIN, {"a": "x"}, "labels", "the numbers 0 to 0 to 1 templates"),
+        (TRAIN, {"a": "0", "b": "2"}, "labels", "must number its 2 templates from 0 to 1"),
+        (TRAIN, {"a": "x"}, "labels", "must number its 1 templates from 0 to 0"),
     ],
 )
 def test_nonsense_is_an_error_that_names_file_and_row(

@@ -37,7 +37,7 @@ def test_videos_may_have_been_re_encoded_into_one_folder(tmp_path: Path) -> None
 
 def test_missing_videos_are_counted(tmp_path: Path) -> None:
     write(tmp_path, {**LISTS, f"UCF-101/{VIDEOS[0]}": None})
-    with pytest.raises(SourceError, match=f"{VIDEOS[1]}: there is no such video, nor 0 more of 2"):
+    with pytest.raises(SourceError, match=f"{VIDEOS[1]}: this video and 0 more of 2"):
         ucf101(tmp_path / "lists/trainlist01.txt", tmp_path / "UCF-101")
     assert len(ucf101(tmp_path / "lists/trainlist01.txt", tmp_path / "UCF-101", missing="skip").left_out) == 1
 
@@ -46,11 +46,11 @@ def test_missing_videos_are_counted(tmp_path: Path) -> None:
     ("file", "content", "message"),
     [
         ("trainlist01.txt", TRAIN + "YoYo/a.avi 2\n", "line 3: '2' is not the number of YoYo"),
-        ("trainlist01.txt", TRAIN + "\nYo/a.avi 2\n", "line 4: 'Yo/a.avi' is not class/video of a known class"),
+        ("trainlist01.txt", TRAIN + "\nYo/a.avi 2\n", "line 4: 'Yo/a.avi' is not class/video with a known class"),
         ("trainlist01.txt", TRAIN + "YoYo 3\n", "line 3: 'YoYo' is not class/video"),
         ("trainlist01.txt", "", "the list has no videos"),
-        ("classInd.txt", "1 ApplyEyeMakeup\n3 YoYo\n", "line 2: '3 YoYo' is not 2 and a name"),
-        ("classInd.txt", "1 ApplyEyeMakeup\n2\n", "line 2: '2' is not 2 and a name"),
+        ("classInd.txt", "1 ApplyEyeMakeup\n3 YoYo\n", "line 2: '3 YoYo' is not 2 followed by a name"),
+        ("classInd.txt", "1 ApplyEyeMakeup\n2\n", "line 2: '2' is not 2 followed by a name"),
     ],
 )
 def test_nonsense_is_an_error_that_names_file_and_line(tmp_path: Path, file: str, content: str, message: str) -> None:

@@ -38,7 +38,7 @@ def test_each_is_a_video_of_its_images(tmp_path: Path) -> None:
 def test_missing_sequences_are_an_error_or_left_out(tmp_path: Path) -> None:
     triplets(tmp_path, "00001/0001")
     (tmp_path / "list.txt").write_text("00001/0001\n00001/0002\n00002/0001\n")
-    with pytest.raises(SourceError, match=r"00001/0002: there is no such video, nor 1 more of 3"):
+    with pytest.raises(SourceError, match=r"00001/0002: this video and 1 more of 3"):
         vimeo90k(tmp_path / "list.txt")
     assert len(vimeo90k(tmp_path / "list.txt", missing="skip").left_out) == 2
 

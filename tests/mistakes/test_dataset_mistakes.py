@@ -49,7 +49,7 @@ MISTAKES: Mistakes = {
     "None for paths": (lambda: VD.from_paths(None), "paths must be a list of paths, got None"),
     "a glob that finds nothing": (
         lambda: VD.from_paths(sorted(Path(".").glob("*.avi"))),
-        "there must be at least one video, got none: look at what the paths",
+        "there must be at least one video, got none: check what the list of paths",
     ),
     "bytes for a path": (lambda: VD.from_paths([b"a.mp4"]), "paths[0] must be a string or a Path, got b'a.mp4'"),
     "videos for paths": (lambda: VD.from_paths([video()]), "paths[0] must be a string or … got Video('a.mp4'"),
@@ -74,7 +74,7 @@ MISTAKES: Mistakes = {
     "a label below -1": (lambda: VD.from_paths(["a.mp4", "b.mp4"], [-2, 0]), "paths[0]: a.mp4: label must … got -2"),
     "a class without a name": (
         lambda: VD.from_paths(["a.mp4", "b.mp4"], ["x", "y"], class_names=["x"]),
-        "labels[1] of b.mp4 … label 'y' is none of the class_names",
+        "labels[1] of b.mp4 … label 'y' is not in class_names",
     ),
     "torchvision's targets": (
         lambda: VD.from_paths(["a.mp4"], targets=[0]),
@@ -109,7 +109,7 @@ MISTAKES: Mistakes = {
     "None for a table": (lambda: VD.from_csv(None), "path must be a string or a Path, got None"),
     "a video for a table": (
         lambda: VD.from_csv("a.mp4"),
-        "a.mp4: is no text, and so no table; VideoDataset.from_paths takes videos",
+        "a.mp4: is not text, so it cannot be a table; VideoDataset.from_paths takes videos",
     ),
     "other names of columns": (lambda: VD.from_csv("other_names.csv"), "other_names.csv: give … header=['path'"),
     "a slip in a column": (
@@ -145,10 +145,10 @@ MISTAKES: Mistakes = {
     ),
     "an end before the start": (lambda: VD.from_csv("backwards.csv"), "backwards.csv: line 2 … got start_seconds="),
     "times of a clock": (lambda: VD.from_csv("clock.csv"), "clock.csv: line 2 … start_seconds '00:00:01' is no"),
-    "a file that is gone": (lambda: VD.from_csv("gone.csv", missing="raise"), "not_here.mp4 … there is no such"),
+    "a file that is gone": (lambda: VD.from_csv("gone.csv", missing="raise"), "not_here.mp4 … this video and"),
     "a root that is not there": (
         lambda: VD.from_csv("plain.csv", root="nodir", missing="raise"),
-        "nodir/a.mp4 … there is no such video, nor 1 more of 2 in",
+        "nodir/a.mp4 … this video and 1 more of 2 in",
     ),
     "no such way with what is gone": (
         lambda: VD.from_csv("gone.csv", missing="ignore"),

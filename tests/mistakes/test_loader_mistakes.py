@@ -104,11 +104,11 @@ MISTAKES: Mistakes = {
     "a list in a list": (lambda: loader(transforms=[[vl.Resize(32)]]), "number 0 of the … write one list"),
     "mixing before the last": (
         lambda: loader(transforms=[vl.MixUp(0.8, num_classes=2), vl.Normalize()]),
-        "mixing must be the last of the transforms, and only once there … see MixChoice",
+        "mixing must be the last transform, and there can be only one … see MixChoice",
     ),
     "mixing twice": (
         lambda: loader(transforms=[vl.MixUp(0.8, num_classes=2), vl.CutMix(1.0, num_classes=2)]),
-        "mixing must be the last of the transforms, and only once there … see MixChoice",
+        "mixing must be the last transform, and there can be only one … see MixChoice",
     ),
     "mixing a list": (
         lambda: loader(transforms=[vl.MixUp(0.8, num_classes=2)], collate="list"),
@@ -266,8 +266,8 @@ MISTAKES: Mistakes = {
     "a batch's cuda": (lambda: batch().cuda(), 'a Batch has no attribute cuda … write batch.to("cuda")'),
     "a batch's items": (lambda: batch().items(), "a Batch has no attribute items … write batch.frames"),
     "frames that are set": (lambda: setattr(batch(), "frames", None), "frames of a Batch … dataclasses.repla"),
-    "a device of a batch that there is not": (lambda: batch().to("gpu"), "device must be as … got 'gpu'; the"),
-    "a type of a batch": (lambda: batch().to(torch.float16), "device must be as 'cpu' … got torch.float16"),
+    "a device of a batch that there is not": (lambda: batch().to("gpu"), "device must be … got 'gpu'; the"),
+    "a type of a batch": (lambda: batch().to(torch.float16), "device must be 'cpu', … got torch.float16"),
     "a mask of a row that there is not": (
         lambda: batch().replay(5, torch.zeros(4, 128, 160), "mask"),
         "row must be an integer in [0, 1], got 5",

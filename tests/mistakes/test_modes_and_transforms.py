@@ -166,7 +166,7 @@ MISTAKES: Mistakes = {
         lambda: vl.RandomChoice([vl.Invert(), vl.Grayscale()], [0.5, 0.5]),
         "RandomChoice takes transforms by position … write p=[0.5, 0.5]",
     ),
-    "a transform that is called": (lambda: vl.Resize(32)(torch.zeros(3, 8, 8)), "a Resize is no function … write"),
+    "a transform that is called": (lambda: vl.Resize(32)(torch.zeros(3, 8, 8)), "a Resize is not a function … write"),
     "a probability of 3": (lambda: vl.RandomApply([vl.Invert()], p=3), "RandomApply's p must be a … got 3"),
     "a choice of none": (lambda: vl.RandomChoice([]), "RandomChoice's transforms must be a list of … got ()"),
     "a function that is none": (lambda: vl.PythonFunction(3), "PythonFunction's function is 3, which cannot be"),

@@ -152,7 +152,7 @@ MISTAKES: Mistakes = {
         lambda: vl.build_index(["a.mp4"]),
         "source must be a path, a URL, bytes, a binary file or a ByteSource, of … got ['a.mp4']",
     ),
-    "a frame of a clip": (lambda: video().read([0])[0], "a clip is no list of frames: write clip.frames[0]"),
+    "a frame of a clip": (lambda: video().read([0])[0], "a clip is not a list of frames: write clip.frames[0]"),
     "next of a video": (lambda: next(video()), "a video is not its own iterator: write next(iter(video))"),
     "a table for build_index": (
         lambda: vl.build_index(vl.VideoDataset.from_paths(["a.mp4"])),

@@ -389,7 +389,7 @@ def test_policies_can_be_pickled_compared_and_hashed_and_repeat_what_they_draw(t
         (lambda: RandAugment(operations={"posterize": (9, 4)}), r"posterize must have two numbers in \[0, 8\], bits"),
         (
             lambda: TrivialAugmentWide(operations={"equalize": (0, 1)}),
-            r"TrivialAugmentWide's equalize has no magnitudes, so \(0, 1\) are none: write None",
+            r"TrivialAugmentWide's equalize has no magnitudes, so it cannot have \(0, 1\): write None",
         ),
         (lambda: RandAugment(operations="rotate"), r"RandAugment's operations must be a list .*, got 'rotate'"),
         (lambda: RandAugment(interpolation="lanczos"), r"interpolation"),  # type: ignore[arg-type]

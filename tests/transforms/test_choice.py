@@ -127,7 +127,7 @@ def test_lists_that_change_later_change_nothing() -> None:
         (lambda: RandomApply(B, float("nan")), r"RandomApply's p"),
         (lambda: RandomApply(B, "0.5"), r"RandomApply's p"),
         (lambda: RandomApply([B, "invert"]), r"RandomApply can hold .*'invert'"),
-        (lambda: RandomApply((B, 3)), r"RandomApply can hold .*3 is none"),
+        (lambda: RandomApply((B, 3)), r"RandomApply can hold .*3 is neither"),
         (lambda: RandomChoice([]), r"RandomChoice's transforms"),
         (lambda: RandomChoice(B), r"RandomChoice's transforms"),
         (lambda: RandomChoice([B, C], p=[1]), r"RandomChoice's p must be 2 finite weights .*, got \(1,\)"),

@@ -133,7 +133,7 @@ def test_arguments_that_are_none_are_refused(arguments: dict[str, Any], says: st
     ],
 )
 def test_it_comes_first(transforms: list[Any]) -> None:
-    with pytest.raises(vl.ConfigurationError, match="CropToBox must come first of the transforms"):
+    with pytest.raises(vl.ConfigurationError, match="CropToBox must be the first transform"):
         vl.Compose(transforms)
 
 
@@ -142,7 +142,7 @@ def test_a_choice_may_leave_it_out() -> None:
     chosen = vl.Compose([vl.RandomChoice([vl.CropToBox(), vl.CenterCrop(30)]), vl.CenterCrop(20)])
     expected = {frames[..., 25:45, 15:35].numpy().tobytes(), frames[..., 20:40, 35:55].numpy().tobytes()}
     assert {chosen(frames, seed, columns=columns).numpy().tobytes() for seed in range(20)} == expected
-    with pytest.raises(vl.ConfigurationError, match="CropToBox takes another box for each clip"):
+    with pytest.raises(vl.ConfigurationError, match="CropToBox takes a different box for each clip"):
         vl.Compose([vl.RandomChoice([vl.CropToBox(), vl.Rotate(9)]), vl.Invert()])(frames, columns=columns)
 
 

@@ -1,4 +1,4 @@
-"""What a loader tells of its work: the statistics, what it could not read, and a warning where much is lost."""
+"""A loader's report of its work: the statistics, what it could not read, and a warning where much is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoaderAccount:
         expects_padding: whether made-up frames are what is asked for, as where clips are padded to the longest.
 
     Attributes:
-        stats: of what was given out.
+        stats: account of the batches given out.
         unreadable: (path, reason) of what was left out or replaced: rows, and files of clips with their first reason.
     """
 

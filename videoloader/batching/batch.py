@@ -1,4 +1,4 @@
-"""What a loader gives out: a batch of clips."""
+"""A batch of clips, which a loader gives out."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ class Batch(FramesByRole):
             NaN for a frame of constant padding.
         mask: bool[B, T], False where padding made the frame up.
         corrupt: bool[B, T], True where the decoder found the frame damaged, or what it refers to; see ``Clip``.
-        paths: of the B videos.
+        paths: paths of the B videos.
         clips: int64[B], number of each clip in the data set.
-        rows: int64[B], the row that each clip is of: ``data[batch.rows[0]]`` is the entry of the first, also where
-            several rows are of one video. It is a row of the loader's data set, and so counted after ``balanced``,
-            ``weighted`` and ``mix``, which repeat rows. -1 in ``DecodingLoader``, whose requests are of no data set.
+        rows: int64[B], the row of each clip: ``data[batch.rows[0]]`` is the entry of the first, also where several rows
+            are of one video. It is a row of the loader's data set, and so counted after ``balanced``, ``weighted`` and
+            ``mix``, which repeat rows. -1 in ``DecodingLoader``, whose requests belong to no data set.
         repeated: bool[B], True for a clip that comes beside its own turn in the epoch: it fills up a batch with
-            ``last_batch="fill"``, or stands in for one that cannot be made with ``on_error="replace"``. A metric that
-            leaves these out counts every clip once. Of clips that the sampler of a torch DataLoader repeats nothing
-            is known here.
-        views: int64[B], number of the view of its clip that each row is, counted over ``repeats``.
-        columns: for each video the other columns of its entry.
-        boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of them but for what
-            ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
-        source_matrix: float64[B, 3, 3], where the frames' points lie in the video; float64[B, T, 3, 3] where a clip's
-            frames are warped each in its own way. The point (x, y) lies at ``matrix @ (x, y, 1)``, divided by its third
-            number. Points are counted from the corner of the top left pixel, whose centre is at (0.5, 0.5); the
-            video's, in frames that are turned if the file says so, but not stretched where pixels are not square.
-        drawn: for each row all that was drawn for its pixels, for ``replay``. None where clips came from the processes
+            ``last_batch="fill"``, or replaces one that cannot be made with ``on_error="replace"``. A metric that leaves
+            these out counts every clip once. Repeats by the sampler of a torch DataLoader are not known here.
+        views: int64[B], number of each row's view of its clip, counted over ``repeats``.
+        columns: the other columns of each video's entry.
+        boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of the frame without
+            what ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
+        source_matrix: float64[B, 3, 3], the map from points of the frames to points of the video; float64[B, T, 3, 3]
+            where each frame of a clip is warped in its own way. The point (x, y) goes to ``matrix @ (x, y, 1)``,
+            divided by its third number. Points are counted from the corner of the top left pixel, whose centre is at
+            (0.5, 0.5); the video's, in frames that are turned if the file says so, but not stretched where pixels are
+            not square.
+        drawn: all that was drawn for the pixels of each row, for ``replay``. None where clips came from the processes
             of a torch DataLoader.
         layout: the order of a clip's dimensions in ``frames``.
-        roles: which of the T frames are inputs, and which targets: see ``inputs``, ``targets`` and ``target_times``.
+        roles: the frames that are inputs, and those that are targets: see ``inputs``, ``targets`` and ``target_times``.
             None where the frame mode names none, or the clips are of several modes.
     """
 
@@ -107,20 +107,20 @@ class Batch(FramesByRole):
         rows: Sequence[int] | torch.Tensor | None = None,
         times: Sequence[int] | torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Where points or boxes of the frames, as a model predicts them, lie in the frames of their videos.
+        """Map points or boxes of the frames, as a model predicts them, into the frames of their videos.
 
-        Crops, resizes, flips, padding and warps are undone. What lies outside the picture comes out outside the crop.
+        Crops, resizes, flips, padding and warps are undone. Points outside the picture come out outside the crop.
 
         Args:
-            points: on any device, [N, ..., 2] for points (x, y) or [N, ..., 4] for boxes (x1, y1, x2, y2), in pixels
-                of the frames; see ``source_matrix``.
-            rows: the clip that each of the N belongs to. Default: one of each, N = B.
-            times: the frame of the clip that each of the N belongs to, 0 … T − 1. It matters only where warps differ
-                from frame to frame; there, without it, points are [N, T, ...]. Default: None.
+            points: tensor on any device. [N, ..., 2] for points (x, y) or [N, ..., 4] for boxes (x1, y1, x2, y2), in
+                pixels of the frames; see ``source_matrix``.
+            rows: sequence of int, default one of each, N = B. The clip that each of the N belongs to.
+            times: sequence of int, default None. The frame of the clip that each of the N belongs to, 0 … T − 1. It
+                matters only where warps differ from frame to frame; there, without it, points are [N, T, ...].
 
         Returns:
             The same shape in pixels of the videos, float32 or the wider type that they came in. Boxes have x1 ≤ x2 and
-            y1 ≤ y2, flipped or not; of one that has been turned it is the smallest box around it.
+            y1 ≤ y2, flipped or not; a turned box becomes the smallest one around it.
 
         Raises:
             ConfigurationError: the points have another shape.
@@ -147,14 +147,14 @@ class Batch(FramesByRole):
     def replay(self, row: int, tensor: torch.Tensor, kind: Coordinates) -> tuple[torch.Tensor, torch.Tensor]: ...
 
     def replay(self, row: int, tensor: torch.Tensor, kind: Kind = "frames") -> Any:
-        """Do to other data of a row's video what was done to the row's frames: the same crops, flips, warps, colours.
+        """Repeat on other data of a row's video what was done to the row's frames: crops, flips, warps, colours.
 
         Args:
-            row: of the batch.
-            tensor: in the size in which a player shows the video, on any device: ``"frames"`` uint8[T, 3, H, W];
-                ``"mask"`` [T, H, W] or [T, C, H, W] of any type, which no colours change; ``"flow"`` float[T, 2, H, W];
-                ``"points"`` [..., 2]; ``"boxes"`` [..., 4]. T are the row's frames as ``frame_numbers`` names them.
-            kind: str. One of these. Default: ``"frames"``.
+            row: int. The row of the batch.
+            tensor: tensor on any device. It has the size in which a player shows the video: ``"frames"`` uint8[T, 3, H,
+                W]; ``"mask"`` [T, H, W] or [T, C, H, W] of any type, which no colours change; ``"flow"`` float[T, 2, H,
+                W]; ``"points"`` [..., 2]; ``"boxes"`` [..., 4]. T are the row's frames as ``frame_numbers`` names them.
+            kind: str, default ``"frames"``. The kind of the tensor.
 
         Returns:
             The same kind in the size of the batch's frames before any module changed it. For points and boxes also
@@ -177,7 +177,7 @@ class Batch(FramesByRole):
         try:
             torch.device(device)
         except (RuntimeError, TypeError):
-            told = "device must be as 'cpu', 'cuda' or 'cuda:1'"
+            told = "device must be 'cpu', 'cuda' or 'cuda:N'"
             raise ArgumentError(f"{told}, got {device!r}; the type of frames is the loader's dtype=") from None
         return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
@@ -192,7 +192,7 @@ class Batch(FramesByRole):
 @tells_of_attributes("batch", frames="batch.frames[0]")
 @dataclass(frozen=True, eq=False)
 class ListBatch(Batch):
-    """What ``collate="list"`` gives: B clips, each with its own number of frames and their size.
+    """The batch of ``collate="list"``: B clips, each with its own number of frames and their size.
 
     Attributes:
         frames, frame_numbers, timestamps, mask, corrupt: lists of B, each without the dimension B; so are ``inputs``,
@@ -223,12 +223,12 @@ class ListBatch(Batch):
 
     @property
     def inputs(self) -> list[torch.Tensor]:  # type: ignore[override]
-        """Those of each clip; see ``Batch.inputs``."""
+        """The inputs of each clip; see ``Batch.inputs``."""
         return [frames_at(clip, self.layout, self._known_roles().inputs) for clip in self.frames]
 
     @property
     def targets(self) -> list[torch.Tensor]:  # type: ignore[override]
-        """Those of each clip; see ``Batch.targets``."""
+        """The targets of each clip; see ``Batch.targets``."""
         return [frames_at(clip, self.layout, self._known_roles().targets) for clip in self.frames]
 
     def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ListBatch:
@@ -248,8 +248,8 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
 
     Args:
         frames: the frames of the batch; a list for a ``ListBatch``.
-        rows: of the batch, at least one.
-        layout: of a clip's dimensions.
+        rows: rows of the batch, at least one.
+        layout: order of a clip's dimensions.
     """
     kind: type[Batch] = ListBatch if isinstance(frames, list) else Batch
     join: Callable[[list[npt.NDArray[Any]]], Any] = list if isinstance(frames, list) else np.stack

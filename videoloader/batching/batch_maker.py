@@ -101,14 +101,14 @@ class BatchInMaking(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
-    """What one batch is to consist of.
+    """The contents of one batch.
 
     Attributes:
         clips: returns the clips, one for each row. Called in the planning thread.
         collate: ``"stack"``, ``"pad"`` or ``"list"``; see ``VideoLoader``.
-        stand_ins: called with a clip that cannot be made; yields clips to try in its place. Default: none.
-        rng: called with the number of the batch's first clip; returns the generator that mixing draws from. Default:
-            None, for batches that are not mixed.
+        stand_ins: gives the clips to try in place of one that cannot be made. Without it there are none.
+        rng: gives, for the number of the batch's first clip, the generator that mixing draws from; None for batches
+            that are not mixed.
     """
 
     clips: Callable[[], Sequence[PlannedClip]]
@@ -336,7 +336,7 @@ class BatchMaker:
         return submit_rows(self._workers, drawn, output, self._cache, decoding.token, self._on_corrupt)
 
     def _remedy(self, error: BaseException | None) -> OnError:
-        """What is done about a clip that ends with an error."""
+        """The remedy for a clip that ends with an error."""
         if isinstance(error, CorruptFramesError):
             assert self._on_corrupt != "keep", "then there is no error"
             return self._on_corrupt

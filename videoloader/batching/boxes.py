@@ -1,4 +1,4 @@
-"""Where the picture of a clip lies in its frames, and where points of the frames lie in the video."""
+"""The place of a clip's picture in its frames, and the map from points of the frames to points of the video."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from videoloader.transforms.operations import Operation, Warp
 
 
 def source_matrix(geometry: Geometry, operations: Sequence[Operation] = ()) -> Matrices:
-    """Where points of a clip's frames lie in the video.
+    """The map from points of a clip's frames to points of the video.
 
     Points are counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5), in frames as a
     player shows them.
 
     Args:
-        geometry: of the clip's conversion.
-        operations: drawn for the clip, in order; of which only warps matter.
+        geometry: geometry of the clip's conversion.
+        operations: operations as drawn for the clip, in order; only warps matter.
 
     Returns:
-        float64[F, 3, 3]: the point (x, y) lies at ``matrix @ (x, y, 1)``, divided by its third number. F is 1 where all
+        float64[F, 3, 3]: the point (x, y) goes to ``matrix @ (x, y, 1)``, divided by its third number. F is 1 where all
         frames have the same.
     """
     warps = [operation.matrix for operation in operations if isinstance(operation, Warp)]
@@ -32,11 +32,11 @@ def source_matrix(geometry: Geometry, operations: Sequence[Operation] = ()) -> M
 
 
 def stack_matrices(matrices: Sequence[Matrices]) -> Matrices:
-    """Those of B clips: float64[B, 3, 3], or float64[B, T, 3, 3] where those of one clip differ from frame to frame.
+    """The matrices of B clips: float64[B, 3, 3], or float64[B, T, 3, 3] where those of a clip differ by frame.
 
     Args:
-        matrices: float64[1 or T, 3, 3] each. Of clips of different length T is that of the longest; behind a clip's end
-            its last matrix stands.
+        matrices: float64[1 or T, 3, 3] each. T is the length of the longest clip; the last matrix of a shorter one is
+            repeated.
     """
     longest = max(len(matrix) for matrix in matrices)
     if longest == 1:

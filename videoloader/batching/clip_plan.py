@@ -1,4 +1,4 @@
-"""What clips consist of, from indexes alone: their frames, and what is drawn for their pixels."""
+"""The contents of clips, from indexes alone: their frames, and what is drawn for their pixels."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _MOST_TRIED = 16
 
 
 class ClipName(NamedTuple):
-    """What a clip is called in notes on errors. The text is made only there.
+    """The name of a clip in notes on errors. The text is made only there.
 
     Attributes:
         number: the clip's number in the data set.
-        path: of its video.
+        path: path of its video.
         frame_numbers: int64[T]; None while they are not chosen.
     """
 
@@ -58,13 +58,13 @@ class ClipName(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DrawRule:
-    """How what is random about clips is drawn, wherever that is done.
+    """The rule by which the random parts of clips are drawn, wherever that is done.
 
     Attributes:
         mode: chooses the frames.
-        transforms: what is done to them.
-        seed: of all randomness.
-        repeats: how often each clip is transformed, each time with a draw of its own.
+        transforms: changes to the frames.
+        seed: seed of all randomness.
+        repeats: number of times that each clip is transformed, each time with a draw of its own.
     """
 
     mode: FrameMode
@@ -84,10 +84,10 @@ class DrawRule:
 
 
 class Undrawn(NamedTuple):
-    """What tells a clip of an image file that nobody has opened yet.
+    """The mark of a clip of an image file that nobody has opened yet.
 
     Attributes:
-        rule, epoch, clip_in_video: what is drawn when it is read; see ``DrawRule.views``.
+        rule, epoch, clip_in_video: rule and numbers of the draw when it is read; see ``DrawRule.views``.
     """
 
     rule: DrawRule
@@ -106,7 +106,7 @@ class PlannedClip:
         drawn: the geometry and the operations drawn for its pixels.
         view: the number of this view of the clip, from 0. ``repeats`` and some transforms make several.
         repeated: whether the clip comes here beside its own turn in the epoch.
-        roles: of the clip's frames; None where its mode names none.
+        roles: roles of the clip's frames; None where its mode names none.
         undrawn: None; or how the clip is drawn, and its frames and ``drawn`` are those of another one that is likely to
             have their number and size.
     """
@@ -128,7 +128,7 @@ class PlannedClip:
 
     @property
     def name(self) -> ClipName:
-        """For notes on errors."""
+        """The name for notes on errors."""
         return ClipName(self.number, self.video.entry.path, self.frame_numbers)
 
 
@@ -136,8 +136,8 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
     """The clip with what is drawn for it; one of an image file that was not opened yet is read for that.
 
     Raises:
-        SourceError, IndexingError, UnsupportedError: as ``read_image``.
-        FrameRangeError, ConfigurationError: as ``plan_views``.
+        SourceError, IndexingError, UnsupportedError: as in ``read_image``.
+        FrameRangeError, ConfigurationError: as in ``plan_views``.
     """
     if clip.undrawn is None:
         return clip
@@ -168,7 +168,7 @@ def plan_views(
     transforms: TransformPlan,
     rngs: Sequence[np.random.Generator],
 ) -> list[PlannedClip]:
-    """What the views of a clip consist of, from the index alone.
+    """The contents of a clip's views, from the index alone.
 
     Args:
         clip: becomes ``PlannedClip.number``.
@@ -222,10 +222,10 @@ class ClipPlanner:
 
     Attributes:
         table: the clips.
-        mode: how their frames are chosen.
-        transforms: what is done to them.
+        mode: rule that chooses the frames.
+        transforms: changes to the frames.
         seed: the seed of all randomness.
-        repeats: how often each clip is transformed, each time with a draw of its own.
+        repeats: number of times that each clip is transformed, each time with a draw of its own.
     """
 
     table: ClipTable
@@ -236,7 +236,7 @@ class ClipPlanner:
 
     @cached_property
     def rule(self) -> DrawRule:
-        """How the clips are drawn."""
+        """The rule by which the clips are drawn."""
         return DrawRule(self.mode, self.transforms, self.seed, self.repeats)
 
     def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:
@@ -270,8 +270,7 @@ class ClipPlanner:
 
         Args:
             clip: its number.
-            repeat: the number of one of its repeats. The frames are drawn for the first, and are those of all.
-                Default: 0.
+            repeat: number of one of its repeats. The frames are drawn for the first, and are those of all.
         """
         video, number = self.table[clip]
         used, unused = ([clip_rng(self.seed, 0, clip, use) for use in range(repeat + 1)] for _ in range(2))
@@ -291,7 +290,7 @@ class BatchRow:
     """A row of a batch in the making.
 
     Attributes:
-        clip: what it shows; another clip may replace one that does not decode.
+        clip: the shown clip; another clip may replace one that does not decode.
         frames: its part of the batch, in the loader's layout.
         slots: the frames that a decoder is to make, in the same memory.
         left_out: whether the clip could not be made and nothing replaces it.

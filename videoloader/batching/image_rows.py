@@ -86,13 +86,14 @@ class MadeView(NamedTuple):
 
 
 class MadeImage(NamedTuple):
-    """What came of a clip.
+    """The outcome of a clip.
 
     Attributes:
-        views: of the clip.
-        report: of its decoding. None where it was not decoded: its frames have another shape than those in memory.
+        views: views of the clip.
+        report: report of its decoding. None where it was not decoded: its frames have another shape than those in
+            memory.
         known: the file's index; None where it is no longer needed.
-        error: why the file cannot be used, and there is nothing else; None where it can.
+        error: reason why the file cannot be used, and there is nothing else; None where it can.
     """
 
     views: list[MadeView]
@@ -116,8 +117,8 @@ def submit_images(
     Args:
         workers: the threads that decode.
         rows: the rows, all views of a clip one after the other.
-        layout: of the rows' memory.
-        token, on_corrupt: as for ``submit_rows``.
+        layout: layout of the rows' memory.
+        token, on_corrupt: as in ``submit_rows``.
         raises: whether an error ends the job.
     """
     clips: list[list[BatchRow]] = []
@@ -254,16 +255,16 @@ def make_images(
 
     Args:
         wanted: the clips.
-        layout: of their memory.
+        layout: layout of their memory.
         reader: reads them.
-        rule: how they are drawn.
+        rule: rule by which they are drawn.
         frames: memory of a likely shape for all their views, one after the other.
         token: cancels it.
-        decode: which engine may decode; see ``choose_engine``. Default: "auto".
+        decode: engines that may decode; see ``choose_engine``.
 
     Raises:
         ReadCancelled: it was cancelled.
-        ConfigurationError: as ``plan_views``.
+        ConfigurationError: as in ``plan_views``.
     """
     rest, views = iter(frames), rule.repeats * rule.transforms.views
     coming = deque((each, list(islice(rest, views))) for each in wanted)
@@ -299,7 +300,7 @@ def prepare_images(
     """Read and plan clips of image files for the JPEG engines. No GPU is needed for that.
 
     Args:
-        wanted, layout, rule, token: as for ``make_images``.
+        wanted, layout, rule, token: as in ``make_images``.
         memory: sizes and strides of the frames for all views of the clips, one after the other.
         reader, frames: not used: the work of processes has them.
 
@@ -307,7 +308,7 @@ def prepare_images(
         None for each file that is not for the engines.
 
     Raises:
-        ReadCancelled, ConfigurationError: as by ``make_images``.
+        ReadCancelled, ConfigurationError: as in ``make_images``.
     """
     rest, views = iter(memory), rule.repeats * rule.transforms.views
     prepared: list[PreparedImage | MadeImage | None] = []
@@ -364,7 +365,7 @@ def _read_image(
 def _decode_images(
     images: Sequence[_ReadImage | MadeImage], reader: Reader, rule: DrawRule, token: CancelToken, decode: Decode
 ) -> list[MadeImage]:
-    """What came of files, of which those that are made already are left as they are."""
+    """The outcomes of files, of which those that are made already are left as they are."""
     output = rule.transforms.decoded
     reads = [each for each in images if isinstance(each, _ReadImage)]
     if (

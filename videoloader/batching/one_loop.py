@@ -1,4 +1,4 @@
-"""What all loaders have: one loop at a time, an end, and no copies."""
+"""Common parts of all loaders: one loop at a time, an end, and no copies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OneLoop:
     """The part of a loader that begins and ends its loops.
 
     Args:
-        maker: of the loader's batches.
+        maker: maker of the loader's batches.
     """
 
     def __init__(self, maker: BatchMaker) -> None:

@@ -1,4 +1,4 @@
-"""What all loaders ask of their arguments: the data set, the plan of the transforms, allowed values."""
+"""Common checks of all loaders' arguments: the data set, the plan of the transforms, allowed values."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def plan_transforms(
     fill_value: float | Sequence[float],
     mode: FrameMode | None = None,
 ) -> TransformPlan:
-    """How the frames that a loader is asked for are made.
+    """The plan of the frames that a loader is asked for.
 
     Args:
         transforms: see ``arrange_transforms``; or those of a ``Compose``, with its ``dtype`` unless one is given here.
         dtype: see ``output_dtype``.
         color, fill_value: see ``VideoLoader``.
-        mode: that chooses the frames of all clips, where there is one.
+        mode: mode that chooses the frames of all clips, where there is one.
 
     Raises:
         ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms`` and

@@ -53,7 +53,7 @@ def batches_ahead(
 
     Args:
         begun: each ``next`` of it begins some batches and gives them.
-        has_room: called with the queue; whether more batches are to be begun.
+        has_room: tells from the queue whether more batches are to be begun.
         give_up: cancels what is not yet begun of one batch and waits for its threads.
         token: the loop's. It is cancelled when the loop ends. It knows whether its threads still exist, and in which
             process it was begun.
@@ -96,7 +96,7 @@ def give_out(
     """The batches of one loop over a loader, each once it is made.
 
     Args:
-        ahead: of ``batches_ahead``. It is closed when the loop ends.
+        ahead: result of ``batches_ahead``. It is closed when the loop ends.
         finish: takes the oldest batch off the queue and waits for it. It gives the batch in a list, which is empty
             where nothing is left of it.
         account: the loader's, which hears of the time that the loop takes and waits.

@@ -95,13 +95,13 @@ def decode_rows(
     Args:
         job: the job.
         video: its video.
-        output, cache, decode, token: as for ``ClipReader.read``.
+        output, cache, decode, token: as in ``ClipReader.read``.
         reader: the calling thread's reader.
-        on_corrupt: what is done about damaged frames besides marking them; see ``tell_of_corrupt``.
+        on_corrupt: treatment of damaged frames besides marking them; see ``tell_of_corrupt``.
 
     Raises:
         ReadCancelled: the read was cancelled.
-        FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
+        FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as in ``ClipReader.read``.
         CorruptFramesError: frames are damaged, and are not to be kept.
     """
     source = video.entry.path if video.source is None else video.source
@@ -135,8 +135,8 @@ def submit_rows(
     Args:
         workers: the threads that decode.
         rows: the rows of the batch.
-        output, cache, token: as for ``ClipReader.read``.
-        on_corrupt: as for ``decode_rows``.
+        output, cache, token: as in ``ClipReader.read``.
+        on_corrupt: as in ``decode_rows``.
     """
     submitted = []
     for job, shown in group_into_jobs(rows):

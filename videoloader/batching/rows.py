@@ -23,13 +23,13 @@ Collate = Literal["stack", "pad", "list"]
 
 
 class FrameMemory(NamedTuple):
-    """What memory for frames is asked for.
+    """The memory that frames need.
 
     Attributes:
         layout: the order of a clip's dimensions.
-        dtype: of the frames.
-        device: that they lie on.
-        host: where memory on the CPU comes from.
+        dtype: number type of the frames.
+        device: device of the frames.
+        host: origin of memory on the CPU.
     """
 
     layout: Layout
@@ -62,7 +62,7 @@ def decoding_memory(
     """The kind of memory that decoding writes to: the batch's own, or uint8 planes if pixels are transformed later.
 
     Args:
-        transforms, layout, device: those of the batch.
+        transforms, layout, device: transforms, layout and device of the batch.
         shared: whether other processes write to it.
     """
     return FrameMemory(layout if transforms.fused else "TCHW", transforms.decoded.dtype, device, HostMemory(shared))
@@ -90,10 +90,10 @@ def transform_rows(
     """The frames that are given out, of rows that are decoded: one tensor, or a list of them.
 
     Args:
-        transforms: of the batch.
+        transforms: transforms of the batch.
         stacked: the frames of all rows, None for a list.
-        rows: of the batch.
-        layout: of what is given out.
+        rows: rows of the batch.
+        layout: layout of the result.
     """
     if stacked is not None:
         with about(rows):

@@ -1,4 +1,4 @@
-"""What batches have cost, and where the time went."""
+"""The cost of batches, and where the time went."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from videoloader.reading.clip_reader import ClipsReport
 
 @dataclass(frozen=True)
 class LoaderStats:
-    """What the batches given out so far have cost.
+    """The cost of the batches given out so far.
 
     Times are in seconds. Those of threads add up over the threads, so that they may exceed ``seconds``. On a CUDA
-    device threads only put work on its streams; NVDEC's include waiting for pictures.
+    device threads only put work on its streams; the times of NVDEC include waiting for pictures.
 
     Attributes:
         clips: clips made.
         frames: different frames in them.
         packets: packets decoded for them; ``packets / frames`` is the decode cost of a frame.
-        seconds: that loops over the loader took until they had their last batch, with what was done in them.
-        waiting: of these, for batches that were not ready. Near 0: the loader is faster than what uses it.
-        planning: choosing frames, drawing transforms, handing out jobs; one thread.
-        nvdec: jobs that NVDEC or the GPU's JPEG engines decoded, reading and conversion included.
-        cpu: jobs that the CPU decoded, likewise.
-        transforming: transforms after decoding, and putting batches together; one thread.
+        seconds: time that loops over the loader took until they had their last batch, including the work inside the
+            loops.
+        waiting: time of these loops spent waiting for batches. Near 0 the loader is faster than its consumer.
+        planning: time for choosing frames, drawing transforms and handing out jobs; one thread.
+        nvdec: time of jobs that NVDEC or the GPU's JPEG engines decoded, reading and conversion included.
+        cpu: time of jobs that the CPU decoded, likewise.
+        transforming: time for transforms after decoding, and for putting batches together; one thread.
         corrupt: different frames that are damaged, or refer to damage; see ``Batch.corrupt``.
         shown: frames of the clips, repeats and padding included.
-        made_up: of these, those that padding made up; see ``Batch.mask``.
-        skipped, replaced: clips that were left out, and that others stand in for, as ``on_error`` and ``on_corrupt``
-            say; see ``unreadable`` of the loader.
+        made_up: frames of the clips that padding made up; see ``Batch.mask``.
+        skipped, replaced: clips that were left out, and clips that others replaced, by ``on_error`` and ``on_corrupt``;
+            see ``unreadable`` of the loader.
 
     Examples:
         >>> print(loader.stats())
@@ -66,7 +67,7 @@ class LoaderStats:
         return LoaderStats(*(getattr(self, each.name) + getattr(more, each.name) for each in fields(self)))
 
     def __sub__(self, before: LoaderStats) -> LoaderStats:
-        """What has come since an earlier account."""
+        """The account since an earlier one."""
         return LoaderStats(*(getattr(self, each.name) - getattr(before, each.name) for each in fields(self)))
 
     def __str__(self) -> str:
@@ -90,8 +91,8 @@ def clip_stats(masks: Sequence[npt.NDArray[np.bool_]], reports: Sequence[ClipsRe
     """The account of some clips and their decoding.
 
     Args:
-        masks: of the clips; see ``Batch.mask``.
-        reports: of the jobs that decoded them.
+        masks: masks of the clips; see ``Batch.mask``.
+        reports: reports of the jobs that decoded the clips.
     """
     shown = sum(map(len, masks))
     return LoaderStats(

@@ -35,16 +35,16 @@ def make_clips(
     """Clips of all of a video: those that a loader gives in its first epoch, of a data set with nothing else.
 
     Args:
-        reader: of the video.
+        reader: reader of the video.
         mode: chooses the frames.
         clips: numbers of the clips; None for all.
-        seed: of all that is random.
-        transforms, layout: what is done to the frames, and their order of dimensions.
-        device: of the reader.
+        seed: seed of all randomness.
+        transforms, layout: changes to the frames, and their order of dimensions.
+        device: device of the reader.
 
     Raises:
         ConfigurationError: the mode or a transform cannot be applied to the video, or makes more than one view.
-        FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as of ``VideoReader.read``.
+        FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as in ``VideoReader.read``.
     """
     check_choice("layout", layout, get_args(Layout))
     transforms, index = transforms.one_view(), reader.index

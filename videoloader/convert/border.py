@@ -1,4 +1,4 @@
-"""What surrounds the picture in a larger output: a colour, or pixels of the picture itself."""
+"""The surroundings of the picture in a larger output: a colour, or pixels of the picture itself."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Border:
     """Rows and columns around a picture.
 
     Attributes:
-        top, bottom, left, right: how many, pixels.
-        mode: one of ``padding.MODES`` but ``"none"``.
+        top, bottom, left, right: numbers of rows and columns, pixels.
+        mode: a mode of ``padding.MODES`` except ``"none"``.
         fill: red, green and blue of mode ``"constant"``, each 0 … 255 whatever the output is: they are converted and
             normalised like any other pixel.
     """
@@ -53,7 +53,7 @@ def fill_border(slot: torch.Tensor, border: Border, pixel: torch.Tensor) -> None
 
     Args:
         slot: [C, H, W] of any strides.
-        border: of it.
+        border: border of the picture.
         pixel: [C], in the numbers of the output.
     """
     _, height, width = slot.shape
@@ -73,7 +73,7 @@ def extend_picture(slot: torch.Tensor, border: Border) -> None:
 
     Args:
         slot: [C, H, W] of any strides, with the picture in place.
-        border: of it, in another mode than ``"constant"``.
+        border: border of the picture, in another mode than ``"constant"``.
     """
     rows = slot[:, border.top : slot.shape[1] - border.bottom]
     _extend(rows.transpose(1, 2), border.picture(slot).transpose(1, 2), border.left, border.mode)

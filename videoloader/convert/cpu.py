@@ -36,12 +36,12 @@ def convert_frame(
     exact. Alpha is dropped. Interlaced chroma is taken as progressive.
 
     Args:
-        frame: any pixel format of libav that lies in memory.
+        frame: frame of any pixel format of libav that lies in memory.
         color: see ``color_spec``; ``matrix`` and ``chroma_site`` matter for Y'CbCr formats only, ``full_range``
             for these and for gray.
         rotation: degrees clockwise a player turns the picture: 0, 90, 180 or 270.
         mirrored: whether it is turned left to right after the rotation.
-        geometry: in pixels after rotation and mirroring.
+        geometry: conversion in pixels after rotation and mirroring.
         output: number type, colours and normalisation. Gray frames have neutral chroma in ``"ycbcr"``.
         slot: [3, H, W] on the CPU with ``output.dtype``, any strides; H, W must be ``geometry.picture_size``.
 
@@ -68,7 +68,7 @@ def convert_frames(
 
     Args:
         slots: [N, 3, H, W], of any strides.
-        positions: which of them is each frame's.
+        positions: place of each frame among them.
     """
     shape = slots.shape[1:]
     if shape != (3, *geometry.picture_size) or slots.dtype != output.dtype or slots.device.type != "cpu":

@@ -37,10 +37,10 @@ class _Launch(NamedTuple):
 
 
 class KernelKind(NamedTuple):
-    """What a kernel is compiled for, beside the type of the output.
+    """The facts that a kernel is compiled for, beside the type of the output.
 
     Attributes:
-        sample_bytes, subsampling: those of ``SurfaceLayout``.
+        sample_bytes, subsampling: values of ``SurfaceLayout``.
         filter: the name of the resize's filter in the kernel.
     """
 
@@ -84,7 +84,7 @@ def picture_plan(
         strides: strides of the slot [3, H, W], in elements.
 
     Raises:
-        ConfigurationError, UnsupportedError: as by ``convert_surface``.
+        ConfigurationError, UnsupportedError: as in ``convert_surface``.
     """
     plan = _tiled_plan(layout, color, rotation, mirrored, geometry, output, strides)
     return PicturePlan(KernelKind.of(layout, geometry), _grid(plan), plan.tobytes())
@@ -161,12 +161,12 @@ def convert_surface(
     CuPy).
 
     Args:
-        surface: in the memory of the slot's device.
+        surface: surface in the memory of the slot's device.
         color: see ``color_spec``. Identity is for surfaces without chroma subsampling only. Gray takes only the range
             from it, RGB nothing.
         rotation: degrees clockwise a player turns the picture: 0, 90, 180 or 270.
         mirrored: whether it is turned left to right after the rotation.
-        geometry: in pixels after rotation and mirroring.
+        geometry: conversion in pixels after rotation and mirroring.
         output: number type, normalisation, RGB or Y'CbCr. Gray has neutral chroma.
         slot: [3, H, W] on the current CUDA device with ``output.dtype``, any strides; H, W must be
             ``geometry.picture_size``.
@@ -196,12 +196,12 @@ def convert_surfaces(
     To launch a kernel takes longer than all else that Python does for a picture.
 
     Args:
-        surfaces: of one layout.
+        surfaces: surfaces of one layout.
         slots: [N, 3, H, W], of any strides.
-        positions: which of them is each surface's.
+        positions: place of each surface among them.
 
     Raises:
-        ConfigurationError: as by ``convert_surface``, or surfaces differ.
+        ConfigurationError: as in ``convert_surface``, or surfaces differ.
     """
     layout, shape = surfaces[0].layout, slots.shape[1:]
     step, *strides = slots.stride()

@@ -32,8 +32,8 @@ def load_kernel(sources: tuple[Path, ...], name: str, options: tuple[str, ...], 
 
     Args:
         sources: the files, which are compiled one after the other as one.
-        name: of the kernel, with its template arguments.
-        options: for the compiler.
+        name: name of the kernel, with its template arguments.
+        options: options for the compiler.
         device: index of the CUDA device that is to run it.
 
     Returns:

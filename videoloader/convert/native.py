@@ -38,8 +38,8 @@ class HostSurface(NamedTuple):
 
     Attributes:
         planes: addresses of the first sample of Y, Cb and Cr; or of G, B and R.
-        layout: where the others are; its ``cb`` and ``cr`` mean nothing.
-        owner: whatever keeps the memory alive.
+        layout: places of the other samples; its ``cb`` and ``cr`` mean nothing.
+        owner: an object that keeps the memory alive.
     """
 
     planes: tuple[int, int, int]
@@ -112,9 +112,9 @@ def convert_host_surfaces(
     """``convert_surfaces`` for pictures in memory, in one call, with the same arithmetic in the same order.
 
     Args:
-        surfaces: of one layout.
+        surfaces: surfaces of one layout.
         slots: [N, 3, H, W] on the CPU, with ``output.dtype`` and pictures of ``geometry.picture_size``, any strides.
-        positions: which of them is each surface's.
+        positions: place of each surface among them.
 
     Raises:
         ConfigurationError: the crop reaches outside the pictures, or the matrix is identity and chroma is subsampled.

@@ -1,4 +1,4 @@
-"""What a conversion of pictures is, in numbers: what the CUDA kernel and the CPU's native code are given."""
+"""A conversion of pictures in numbers: the input of the CUDA kernel and of the CPU's native code."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def _check(layout: SurfaceLayout) -> None:
         raise ConfigurationError(f"a surface cannot be of {width}×{height} pixels")
     if layout.pitch < width or layout.chroma_pitch < columns * layout.chroma_step:
         pitches = f"{layout.pitch} and {layout.chroma_pitch}"
-        raise ConfigurationError(f"pitch is {pitches} samples, which cannot be for {width}×{height} pixels")
+        raise ConfigurationError(f"pitch is {pitches} samples, which does not fit {width}×{height} pixels")
     if max(layout.pitch * height, max(layout.cb, layout.cr) + last_chroma) >= 2**31:
         raise ConfigurationError(f"a surface of {width}×{height} pixels is larger than 2³¹ samples")
     if size not in SAMPLE_BYTES or (layout.bit_depth == 8) != (size == 1) or not 8 <= layout.bit_depth <= 16:
-        raise ConfigurationError(f"bit_depth is {layout.bit_depth}, which cannot be for samples of {size} bytes")
+        raise ConfigurationError(f"bit_depth is {layout.bit_depth}, which does not fit samples of {size} bytes")
     if not 0 <= layout.code_shift <= 8 * size - layout.bit_depth:
         raise ConfigurationError(f"code_shift is {layout.code_shift} for {layout.bit_depth} of {8 * size} bits")
 
@@ -130,11 +130,11 @@ def _axis(view: SourceView, axis: int, geometry: Geometry) -> npt.NDArray[np.voi
 
 
 def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:
-    """How far each of the luma samples that share a chroma sample lies after it, in distances of chroma samples.
+    """The distance of each luma sample after the chroma sample that it shares, in distances of chroma samples.
 
     Args:
         halvings: log2 of how many share one.
-        site: of chroma, 0 at the first of them and 1 at the last.
+        site: site of chroma, 0 at the first of them and 1 at the last.
     """
     count = 1 << halvings
     return (np.arange(count) - site * (count - 1)) / count
@@ -147,7 +147,7 @@ def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int,
         size: (height, width) of the picture before it is turned.
         turns: quarter turns clockwise.
         flip: left to right, after turning.
-        strides: of the slot, elements.
+        strides: strides of the slot, elements.
     """
     height, width = size
     _, down, right = strides

@@ -45,14 +45,14 @@ def resize(image: Samples, size: tuple[int, int], interpolation: Interpolation, 
 
 
 def _resize_narrow(image: Samples, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Samples:
-    """What PyTorch means to do, in float32."""
+    """PyTorch's intended arithmetic, in float32."""
     rows, columns = (filter_weights(image.shape[1 + axis], size[axis], interpolation, antialias) for axis in (0, 1))
     resized: Samples = rows @ (image @ columns.T)
     return resized
 
 
 def filter_weights(source: int, target: int, interpolation: Interpolation, antialias: bool) -> npt.NDArray[np.float32]:
-    """Of source pixels in each target pixel along one axis, but for ``"nearest"``.
+    """Weights of source pixels in each target pixel along one axis, except for ``"nearest"``.
 
     With antialias filters are cut off at the border, without the edge is repeated.
 
@@ -126,7 +126,7 @@ def needed_part(
 def _needed_length(
     source: int, target: int, start: int, stop: int, interpolation: Interpolation
 ) -> tuple[int, int, int, int]:
-    """Of one axis: (start, stop) in the source and (start, stop) in the target."""
+    """(start, stop) in the source and (start, stop) in the target, along one axis."""
     if interpolation == "nearest":
         return 0, source, 0, target
     divisor = math.gcd(source, target)

@@ -1,4 +1,4 @@
-"""What a conversion is told: the colours of the source, the part of the picture wanted, and what to make of it."""
+"""The input of a conversion: the colours of the source, the part of the picture wanted, and what to make of it."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ _CENTERED_CODECS = ("mjpeg", "mpeg1video", "h261", "h263", "flv1", "vp3", "theor
 
 @dataclass(frozen=True)
 class ColorSpec:
-    """How the samples of a picture mean colour.
+    """The meaning of a picture's samples as colours.
 
     Attributes:
-        matrix: of ITU-T H.273, table 4; ``"identity"`` means the planes hold G, B, R. BT.2020 is the
+        matrix: name from ITU-T H.273, table 4; ``"identity"`` means the planes hold G, B, R. BT.2020 is the
             non-constant luminance one.
         full_range: samples use all codes (``0 … 2ⁿ−1``), not the studio range (16 … 235 and 240 at 8 bit).
-        chroma_site: where subsampled chroma lies (H.273, ChromaLocType 0 to 5). An axis that is not
-            subsampled ignores it.
+        chroma_site: place of subsampled chroma (H.273, ChromaLocType 0 to 5). An axis that is not subsampled ignores
+            it.
     """
 
     matrix: Matrix
@@ -117,7 +117,7 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
     Primaries and transfer curve are not converted: HDR pictures come out as they are coded.
 
     Args:
-        stream: of the video.
+        stream: stream of the video.
         frame: a decoded frame of it.
 
     Raises:
@@ -145,20 +145,20 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
 
 @dataclass(frozen=True)
 class Geometry:
-    """Which part of the shown picture is wanted, and how large.
+    """The wanted part of the shown picture, and its size.
 
     Attributes:
         crop: (top, left, height, width) in display pixels, that is after rotation and mirroring.
         size: (height, width) that the crop is resized to, pixels.
-        flip: turn the output left to right.
+        flip: whether to turn the output left to right.
         window: (top, left, height, width) of the resized crop that is put out; all of it unless given.
             Pixels at the window's border are resampled from beyond it, as if it were cut out afterwards.
-        interpolation: of the resize: ``"bilinear"`` (triangle), ``"bicubic"`` (Keys 1981, a = −0.5 with
+        interpolation: filter of the resize: ``"bilinear"`` (triangle), ``"bicubic"`` (Keys 1981, a = −0.5 with
             ``antialias``, −0.75 without, as PyTorch has it), ``"nearest"`` (source pixel ``floor(i · scale)``).
         antialias: widen the filter by the scale where the picture gets smaller. Means nothing to nearest.
-        border: what surrounds the picture in the output. Conversions write the picture alone: the border is filled
+        border: surroundings of the picture in the output. Conversions write the picture alone: the border is filled
             when it is there.
-        flip_vertical: turn the output upside down.
+        flip_vertical: whether to turn the output upside down.
     """
 
     crop: Box
@@ -205,12 +205,12 @@ def full_geometry(stream: StreamInfo) -> Geometry:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """What the numbers of the output are.
+    """The meaning of the output's numbers.
 
     Attributes:
         dtype: ``torch.uint8`` gives 0 … 255, rounded to nearest, halves up; ``torch.float16``,
             ``torch.bfloat16`` and ``torch.float32`` give [0, 1], normalised where ``mean`` and ``std`` are given.
-        mean, std: for the three channels; a float output is ``(value − mean) / std``, torchvision's convention.
+        mean, std: numbers for the three channels; a float output is ``(value − mean) / std``, torchvision's convention.
         color: ``"rgb"``, or ``"ycbcr"`` for the samples as they are coded, chroma brought to the size of luma: no
             matrix, no change of range. A value is the n-bit code divided by 2ⁿ − 1. RGB sources have no such samples.
         fill_value: red, green and blue of frames of constant padding, each 0 … 255 whatever the output is: they are
@@ -246,7 +246,7 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
     """A fill value given as one number for all channels, or one for each.
 
     Args:
-        value: as the user gave it.
+        value: the user's value.
         name: the argument's name, for the message: ``"Pad's fill"``.
 
     Raises:
@@ -265,7 +265,7 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
 
 
 def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tuple[float, float, float]:
-    """What a pixel of constant padding is in the output's numbers, among the frames of a video."""
+    """A pixel of constant padding in the output's numbers, among the frames of a video."""
     value = np.array(output.fill_value) / 255
     if output.color == "ycbcr":
         header = picture_format(stream)
@@ -319,10 +319,10 @@ def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, 
     """Take a geometry back through mirroring and rotation, which a symmetric resize commutes with.
 
     Args:
-        geometry: in display pixels.
+        geometry: conversion in display pixels.
         rotation: degrees clockwise a player turns the picture: 0, 90, 180 or 270.
         mirrored: whether it is turned left to right after the rotation.
-        height, width: of the decoded picture.
+        height, width: size of the decoded picture.
 
     Raises:
         ConfigurationError: the rotation is none of these or the crop reaches outside the picture.
@@ -344,7 +344,7 @@ def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, 
 
 
 def _before_turning(box: Box, rotation: int, mirrored: bool, shown: tuple[int, int]) -> Box:
-    """Where a box of a turned and mirrored picture of (height, width) ``shown`` lay before."""
+    """The former place of a box of a turned and mirrored picture of (height, width) ``shown``."""
     top, left, height, width = box
     bottom, right = shown[0] - top - height, shown[1] - left - width
     if mirrored:

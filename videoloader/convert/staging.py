@@ -23,7 +23,7 @@ class PinnedMemory:
 
     Attributes:
         array: uint8[size].
-        view: of its bytes.
+        view: view of its bytes.
         pointer: its address.
         sent: recorded on the stream after the last transfer.
     """

@@ -13,19 +13,19 @@ Model = Literal["ycbcr", "rgb", "gray"]
 
 
 class SurfaceLayout(NamedTuple):
-    """Where the samples of a picture lie. Offsets and pitches are in samples, rows go down.
+    """The places of a picture's samples. Offsets and pitches are in samples, rows go down.
 
     Attributes:
-        width, height: of the picture, pixels.
-        bit_depth: of the codes.
-        sample_bytes: of a sample, 1 or 2.
+        width, height: size of the picture, pixels.
+        bit_depth: depth of the codes.
+        sample_bytes: bytes of a sample, 1 or 2.
         code_shift: bits of a sample below its code: 0 where the code is in the low bits, as libav has it mostly.
-        model: what the three components are: Y, Cb, Cr; or G, B, R; or Y alone.
+        model: meaning of the three components: Y, Cb, Cr; or G, B, R; or Y alone.
         subsampling: log2 of the luma columns and of the luma rows that share a chroma sample.
-        pitch: from a luma sample to the one below it.
+        pitch: distance from a luma sample to the one below it.
         chroma_pitch: the same for chroma.
-        chroma_step: from a chroma sample to the one right of it, 2 where Cb and Cr are interleaved.
-        cb, cr: from the first luma sample to the first Cb and Cr sample; 0 for gray.
+        chroma_step: distance from a chroma sample to the one right of it, 2 where Cb and Cr are interleaved.
+        cb, cr: distance from the first luma sample to the first Cb and Cr sample; 0 for gray.
     """
 
     width: int
@@ -48,7 +48,7 @@ class SurfaceLayout(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """From the first to the last sample of the picture."""
+        """Bytes from the first to the last sample of the picture."""
         samples = self.pitch * (self.height - 1) + self.width
         if self.model != "gray":
             rows, columns = self.chroma_size
@@ -62,8 +62,8 @@ class CudaSurface(NamedTuple):
 
     Attributes:
         pointer: device address of the first luma sample, or of the first G.
-        layout: where the others are.
-        owner: whatever keeps the memory alive.
+        layout: places of the other samples.
+        owner: an object that keeps the memory alive.
     """
 
     pointer: int
@@ -76,7 +76,7 @@ class PixelFormat(NamedTuple):
 
     Attributes:
         model, subsampling, bit_depth, code_shift: see ``SurfaceLayout``.
-        planes: of the components, without alpha: 1, 2 or 3.
+        planes: planes of the components, without alpha: 1, 2 or 3.
         swapped: Cr comes before Cb.
     """
 
@@ -124,8 +124,8 @@ def planes_layout(
 
     Args:
         pixels: format of the picture.
-        width, height: of the picture, pixels.
-        pitches: of the planes, bytes, the same for Cb and Cr; rows without gaps unless given.
+        width, height: size of the picture, pixels.
+        pitches: bytes from row to row in each plane, the same for Cb and Cr; rows without gaps unless given.
     """
     size = 1 if pixels.bit_depth == 8 else 2
     step = 2 if pixels.planes == 2 else 1
@@ -153,10 +153,10 @@ def nvdec_layout(width: int, height: int, pitch: int, pixels: NvdecFormat, bit_d
     of Cb and as many of Cr.
 
     Args:
-        width, height: of the picture, pixels.
-        pitch: from row to row, bytes; the same in all planes.
+        width, height: size of the picture, pixels.
+        pitch: bytes from row to row; the same in all planes.
         pixels: ``p016`` and ``yuv444_16`` have 16-bit samples with the code in the high bits, the others 8-bit.
-        bit_depth: of the codes.
+        bit_depth: depth of the codes.
 
     Raises:
         ConfigurationError: the pitch is no whole number of samples.
@@ -164,7 +164,7 @@ def nvdec_layout(width: int, height: int, pitch: int, pixels: NvdecFormat, bit_d
     size = 1 if pixels in ("nv12", "yuv444") else 2
     pitch, rest = divmod(pitch, size)
     if rest:
-        raise ConfigurationError(f"pitch is {size * pitch + rest} bytes, which cannot be for {pixels}")
+        raise ConfigurationError(f"pitch is {size * pitch + rest} bytes, which does not fit {pixels}")
     planar = pixels in ("yuv444", "yuv444_16")
     return SurfaceLayout(
         width, height, bit_depth, size, 8 * size - bit_depth, "ycbcr", (0, 0) if planar else (1, 1),

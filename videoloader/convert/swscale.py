@@ -49,10 +49,10 @@ _KEPT_PIXELS, _LEAST_KEPT = 4 << 20, 4
 
 
 class FormatFacts(NamedTuple):
-    """What libav knows of a pixel format, asked for once: each answer is a new object.
+    """The facts that libav has about a pixel format, asked for once: each answer is a new object.
 
     Attributes:
-        bits: of each component; none where frames do not lie in memory.
+        bits: bits of each component; none where frames do not lie in memory.
         chroma_size: (width, height) of the chroma planes of a 16×16 picture.
         is_rgb: whether its samples are colours, or numbers of them, not Y'CbCr or gray.
     """
@@ -82,7 +82,7 @@ class _Converter(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """What a graph puts out, of which source: ``ycbcr`` is 4:4:4 of the source's codes."""
+    """The output of a graph, and its source: ``ycbcr`` is 4:4:4 of the source's codes."""
 
     color: Color
     floats: bool
@@ -146,9 +146,9 @@ def part_of_frame(
     """A (top, left, height, width) part of a frame at full resolution.
 
     Args:
-        frame: any pixel format of libav that lies in memory.
-        source: what the frame's samples mean.
-        box: in pixels of the frame.
+        frame: frame of any pixel format of libav that lies in memory.
+        source: meaning of the frame's samples.
+        box: box in pixels of the frame.
         color: ``"rgb"``; or ``"ycbcr"``, a code of n bits divided by 2ⁿ−1.
         floats: whether precision is wanted, or speed.
         packed: whether the colours of a pixel had better lie side by side, if they are 8 bits; else those of a row.

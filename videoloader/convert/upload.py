@@ -26,8 +26,8 @@ def upload_frame(frame: av.VideoFrame, stream: torch.cuda.Stream) -> CudaSurface
     nothing may read it.
 
     Args:
-        frame: in memory; it may be reused when this returns.
-        stream: of the current CUDA device.
+        frame: frame in memory; it may be reused when this returns.
+        stream: stream of the current CUDA device.
 
     Returns:
         None where the kernel does not take the pixel format: it is packed, with a palette, big-endian, of floats, or

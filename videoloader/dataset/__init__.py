@@ -1,4 +1,4 @@
-"""Which videos, or parts of videos, an epoch goes through, and what is known about each."""
+"""The videos, or parts of videos, that an epoch goes through, and what is known about each."""
 
 from videoloader.dataset.clip_cost import ClipCost
 from videoloader.dataset.dataset import VideoDataset

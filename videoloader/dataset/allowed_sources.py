@@ -1,4 +1,4 @@
-"""Which sources the rows of a table may name: tables are passed on, and a cell can name any file or server."""
+"""The sources that rows of a table may name: tables are passed on, and a cell can name any file or server."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _TOLD = 3
 
 
 def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Callable[[int], str]) -> None:
-    """Raise ConfigurationError where rows name what they may not, with the first of them.
+    """Raise ConfigurationError where rows name a source that is not allowed; the message tells the first of them.
 
-    Links are followed to where they lead. Of a member of an archive, the archive counts; of a folder of images, all
-    that is linked from it, and its list of times. What is looked at is how things are now.
+    Links are followed to where they lead. For a member of an archive, the archive counts; for a folder of images, all
+    that is linked from it, and its list of times. The check sees things as they are now.
 
     Args:
-        paths: of the rows.
+        paths: paths of the rows.
         sources: ``"any"``, ``"local"``, or ``"inside root"``.
-        root: folder that all must lie in with ``"inside root"``.
-        where: says where a row stands.
+        root: folder that must hold all sources with ``"inside root"``.
+        where: tells the place of a row in its table.
     """
     check_choice("sources", sources, ("any", "local", "inside root"))
     if sources == "any":
@@ -41,13 +41,13 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
         more = f" and {count - _TOLD} more" if count > _TOLD else ""
         wanted = "lies on this machine" if allowed is None else f"lies in {allowed}"
         raise ConfigurationError(
-            f"sources={sources!r} takes only what {wanted}, and {count} of {row} rows name something else: "
+            f"sources={sources!r} allows only what {wanted}, but {count} of {row} rows name something else: "
             f"{'; '.join(refused)}{more}; correct these rows, or give sources='any' where the table is trusted"
         )
 
 
 def _refusal(path: str, root: str | None, places: _RealPlaces) -> str:
-    """Why a row may not name this; empty where it may."""
+    """The reason why a row may not name this; empty where it may."""
     try:
         found = local_places(path)
         if found is None:
@@ -63,7 +63,7 @@ def _is_in(place: str, root: str) -> bool:
 
 
 class _RealPlaces:
-    """Where paths lead to, without asking anew for folders that many videos lie in."""
+    """The real places of paths, without asking anew for folders that many videos lie in."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}

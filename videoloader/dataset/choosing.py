@@ -27,7 +27,7 @@ def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:
 
 
 def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> tuple[Integers, Integers]:
-    """Row numbers of two parts, rising; arguments and errors as of ``VideoDataset.split``."""
+    """Row numbers of two parts, rising; ``VideoDataset.split`` explains arguments and errors."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise ConfigurationError(f"share must be a number between 0 and 1, got {share!r}: 0.8 is four fifths")
     check_uint64(seed=seed)

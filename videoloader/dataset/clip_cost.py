@@ -1,4 +1,4 @@
-"""What the clips of a data set cost to decode, estimated from some of its videos."""
+"""The cost of decoding the clips of a data set, estimated from some of its videos."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ _CLIPS_OF_A_VIDEO = 4
 
 @dataclass(frozen=True)
 class ClipCost:
-    """Packets decoded for each different frame that a mode's clips want.
+    """The packets decoded for each different frame that a mode's clips want.
 
-    At most: reading the packets may tell of more that can be left out (``docs/architecture.md``, "The plan").
+    These are upper bounds: reading the packets may show more that can be left out (``docs/architecture.md``, "The
+    plan").
 
     Attributes:
-        mode: the frame mode.
-        videos, clips: that the figures were computed from.
-        made_up_share: fraction of the clips' frames that padding makes up.
-        decoded_per_frame: as the videos are.
-        decoded_per_frame_re_encoded: were they encoded again with closed GOPs of ``ADVISED_GOP`` frames and the same
-            disposable frames.
+        mode: frame mode. The mode that chooses the clips.
+        videos, clips: int. The numbers of videos and clips that the figures come from.
+        made_up_share: float. The fraction of the clips' frames that padding makes up.
+        decoded_per_frame: float. The packets for each frame of the videos as they are.
+        decoded_per_frame_re_encoded: float. The packets for each frame if the videos were encoded again with closed
+            GOPs of ``ADVISED_GOP`` frames and the same disposable frames.
     """
 
     mode: FrameMode

@@ -18,7 +18,7 @@ _SHOWN = 6
 
 
 class _Absent:
-    """What stands in a column where a row has no such column."""
+    """The value of a column in rows that lack the column."""
 
     def __reduce__(self) -> str:
         return "ABSENT"
@@ -28,10 +28,10 @@ ABSENT = _Absent()
 
 
 class PackedStrings(Sequence[str]):
-    """Strings one after the other in one piece of UTF-8: 8 bytes each beside their text, where ``str`` takes 57.
+    """Strings one after the other in one piece of UTF-8: each takes 8 bytes beside its text, where ``str`` takes 57.
 
     Args:
-        texts: any strings, also file names that are not UTF-8 (as ``os.fsdecode`` gives them).
+        texts: strings, also file names that are not UTF-8 (as ``os.fsdecode`` gives them).
     """
 
     __slots__ = ("_bounds", "_text")
@@ -94,7 +94,7 @@ class PackedStrings(Sequence[str]):
             yield from self[start : start + _PACKED_AT_ONCE]
 
     def common_start(self) -> bytes:
-        """What all strings begin with, in UTF-8, which may end within a character."""
+        """The common start of all strings, in UTF-8; it may end within a character."""
         text = np.frombuffer(self._text, np.uint8)
         start = text[: min(self._bounds[1], self.sizes.min())]
         for first in range(0, len(self), _PACKED_AT_ONCE):
@@ -108,7 +108,7 @@ class PackedStrings(Sequence[str]):
 
         Args:
             rows: rising numbers, at least one.
-            skipped: how many bytes, which all strings have.
+            skipped: number of bytes to skip, which all strings have.
         """
         if rows[-1] - rows[0] + 1 != len(rows):
             return self.take(rows).ended_with_zeros(np.arange(len(rows)), skipped)
@@ -129,7 +129,7 @@ class PackedStrings(Sequence[str]):
         return self.of_utf8(taken, np.append(0, np.cumsum(self.sizes[rows])))
 
     def end_with(self, endings: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """bool[N]: which of them end with one of some strings of ASCII, written in small letters or capitals."""
+        """bool[N]: the strings that end with one of some endings of ASCII, written in small letters or capitals."""
         text, stops = np.frombuffer(bytes(self._text).lower(), np.uint8), self._bounds[1:]
         ends = np.zeros(len(self), np.bool_)
         for ending in endings:
@@ -140,7 +140,7 @@ class PackedStrings(Sequence[str]):
         return ends
 
     def hold(self, character: str) -> npt.NDArray[np.bool_]:
-        """bool[N]: which of them hold a character of ASCII."""
+        """bool[N]: the strings that hold a character of ASCII."""
         places = np.flatnonzero(np.frombuffer(self._text, np.uint8) == ord(character))
         held = np.zeros(len(self), np.bool_)
         held[np.searchsorted(self._bounds, places, "right") - 1] = True

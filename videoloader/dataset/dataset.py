@@ -1,4 +1,4 @@
-"""Which videos, or parts of videos, an epoch goes through, and what is known about each."""
+"""The videos, or parts of videos, that an epoch goes through, and what is known about each."""
 
 from __future__ import annotations
 
@@ -44,15 +44,17 @@ if TYPE_CHECKING:
 class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.
 
-    Rows are made when asked for, so a million of them take little more memory than their paths, and what is written
-    to the columns of one does not change the data set. ``data[3]`` is a row; ``data[10:20]``, ``data[[0, 3]]`` and a
-    mask, ``data[data.labels == 2]``, are data sets of these rows. ``a + b`` has the rows of both: labels go by class
-    name, names of ``b`` that ``a`` lacks come after its own; where neither has names, numbers stay as they are.
+    Rows are made when asked for, so a million of them take little more memory than their paths, and changes to the
+    columns of a row do not change the data set. ``data[3]`` is a row; ``data[10:20]``, ``data[[0, 3]]`` and a mask,
+    ``data[data.labels == 2]``, are data sets of these rows. ``a + b`` has the rows of both: labels go by class name,
+    and names of ``b`` that ``a`` lacks come after its own; where neither has names, numbers stay as they are.
 
     Args:
-        entries: the rows, at least one.
-        class_names: name of each label; empty where labels are plain numbers or missing. Default: none.
-        left_out: (path, reason) of each row or file that could not be used and was left out. Default: none.
+        entries: sequence of ``VideoEntry``. The rows, at least one.
+        class_names: sequence of str, default none. The name of each label; empty where labels are plain numbers or
+            missing.
+        left_out: sequence of (str, str), default none. The path of each row or file that was left out because it could
+            not be used, and the reason.
 
     Raises:
         ConfigurationError: there are no entries, or a label has no class name.
@@ -76,7 +78,9 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         for name, value in values.items():
             object.__setattr__(self, name, value)
         if not len(table):
-            raise ConfigurationError("there must be at least one video, got none: look at what the paths were made of")
+            raise ConfigurationError(
+                "there must be at least one video, got none: check what the list of paths was made from"
+            )
         named = (table.label == NONE) | ((table.label >= 0) & (table.label < len(self.class_names)))
         if self.class_names and not named.all():
             row = int(np.argmin(named))
@@ -106,7 +110,7 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
 
     @property
     def num_classes(self) -> int:
-        """How many classes a classifier needs: the class names, or where there are none, the highest label plus 1."""
+        """The number of classes that a classifier needs: the class names, or without them the highest label plus 1."""
         return len(self.class_names) or int(self.labels.max()) + 1
 
     def __repr__(self) -> str:
@@ -166,17 +170,17 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         Rows that cannot be read, or are shorter than ``min_frames``, go to ``left_out``, and a warning counts them.
 
         Args:
-            condition: str. Condition of SQL over the facts that ``IndexStore.query`` lists. Default: none.
-            store: ``IndexStore``, or its path. The videos' indexes (``build_index``). Without it they are indexed now,
-                and the indexes are thrown away. Default: None.
-            min_frames: int. Least number of frames in the row's part of its video. Default: None, any.
-            min_height: int. Least height of the displayed picture (after rotation), pixels. Default: None, any.
-            codec: str or several. The codec, or those of which any will do. Default: None, any.
-            fps: float, or (float, float). Average rate, met to 1 in 2000 (29.97 is not 30), or the lowest and the
-                highest. Default: None, any.
+            condition: str, default none. A condition in SQL over the facts that ``IndexStore.query`` lists.
+            store: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it the
+                videos are indexed now, and the indexes are thrown away.
+            min_frames: int, default None, any. The least number of frames in the row's part of its video.
+            min_height: int, default None, any. The least height of the displayed picture (after rotation), pixels.
+            codec: str or several, default None, any. The codec, or several of which any will do.
+            fps: float or (float, float), default None, any. The average rate, met to 1 in 2000 (29.97 is not 30), or
+                the lowest and the highest.
 
         Raises:
-            ConfigurationError: the condition is no SQL, or no row is left; then it says what the videos have.
+            ConfigurationError: the condition is not SQL, or no row is left; then the message says what the videos have.
             NotIndexedError: a video is not in the store.
             SourceError, IndexingError: the store cannot be read.
 
@@ -188,14 +192,14 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         return self._take(rows, left_out)
 
     def with_times(self, times: Times) -> VideoDataset:
-        """The same rows, whose seconds count from elsewhere: their ends, modes' times, and what clips and batches tell.
+        """The same rows with another zero of seconds: for their ends, modes' times, and the times of clips and batches.
 
         Args:
-            times: ``"start"``, the file's start as in players, which is what all readers take seconds for; or
-                ``"pts"``, the container's own timestamps, as ffprobe tells them.
+            times: str. ``"start"`` is the file's start as in players, which all readers take for zero; ``"pts"`` is the
+                zero of the container's own timestamps, as ffprobe tells them.
 
         Raises:
-            ConfigurationError: it is neither.
+            ConfigurationError: ``times`` is neither.
 
         Examples:
             ``VideoDataset.from_csv("shots_by_ffprobe.csv").with_times("pts")``
@@ -203,13 +207,13 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         return replace(self, entries=self.table.with_times(times))
 
     def filter(self, keep: Callable[[VideoEntry], object]) -> VideoDataset:
-        """The rows of which ``keep`` says so.
+        """The rows for which ``keep`` is true.
 
         Args:
             keep: function of a row. Columns of CSV are text: ``entry.columns["night"] == "1"``.
 
         Raises:
-            ConfigurationError: none is left, or ``keep`` gives a text that says no (``"0"``), which Python takes for
+            ConfigurationError: no row is left, or ``keep`` gives a text that says no (``"0"``), which Python takes for
                 True.
 
         Examples:
@@ -222,17 +226,17 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         return self._take(np.flatnonzero(kept))
 
     def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:
-        """Two data sets, of a share of the videos and of all others, chosen at random and the same every time.
+        """Two data sets, with a share of the videos and with all others, chosen at random and the same every time.
 
         All rows of a video come into the same part, so that no frame is in both. Rows keep their order, columns and
         class names.
 
         Args:
-            share: fraction of the videos, between 0 and 1, that the first part gets, to the nearest video. Each part
-                gets at least one.
-            seed: integer that decides the choice. Default: 0.
-            stratified: whether each class is split in this share, to one video. A video has the class of its first
-                row; videos without a label are split as a class of their own. Default: False.
+            share: float. The fraction of the videos, between 0 and 1, that the first part gets, to the nearest video.
+                Each part gets at least one.
+            seed: int, default 0. The seed of the choice.
+            stratified: bool, default False. Whether each class is split in this share, to one video. A video has the
+                class of its first row; videos without a label are split as a class of their own.
 
         Raises:
             ConfigurationError: the share is not between 0 and 1, or there is only one video.
@@ -246,13 +250,14 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         return self._take(first), self._take(second)
 
     def balanced(self, *, rows_per_class: int | None = None, seed: int = 0) -> VideoDataset:
-        """As many rows of each class, by repeating rows; an epoch then sees every class equally often.
+        """Repeat rows until each class has equally many; an epoch then sees every class equally often.
 
         Rows of a class are repeated equally often, and a random choice of them once more, the same in every epoch.
 
         Args:
-            rows_per_class: rows of each class. Default: as many as the largest class has, so that no row is lost.
-            seed: integer that decides the choice. Default: 0.
+            rows_per_class: int, default as many as the largest class has, so that no row is lost. The number of rows of
+                each class.
+            seed: int, default 0. The seed of the choice.
 
         Raises:
             ConfigurationError: a row has no label, or ``rows_per_class`` is not positive.
@@ -267,9 +272,10 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         sampling, II", 1949), the same in every epoch.
 
         Args:
-            weights: of each row, or the name of the column that holds them; at least 0, in any scale.
-            rows: of the new data set. Default: as many as now.
-            seed: of the rounding. Default: 0.
+            weights: str or sequence of float. The weight of each row, or the name of the column that holds them; at
+                least 0, in any scale.
+            rows: int, default as many as now. The number of rows of the new data set.
+            seed: int, default 0. The seed of the rounding.
 
         Raises:
             ConfigurationError: weights are missing or negative, or all 0.
@@ -290,10 +296,11 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         together: shuffle, or a batch comes from one of them.
 
         Args:
-            datasets: a list of them, which may be equal; or a dict from data sets that differ to their ratios.
-            ratios: share of each data set of the list, positive, in any scale. Default: None.
-            rows: of the whole. Default: the fewest with which no row of any data set is lost.
-            seed: integer that decides the choice. Default: 0.
+            datasets: list of ``VideoDataset``, or dict. A list may hold equal data sets; a dict maps different data
+                sets to their ratios.
+            ratios: sequence of float, default None. The share of each data set of the list, positive, in any scale.
+            rows: int, default the fewest with which no row of any data set is lost. The number of rows of the whole.
+            seed: int, default 0. The seed of the choice.
 
         Raises:
             ConfigurationError: there is not one ratio for each data set, one is not positive, or labels cannot be
@@ -310,14 +317,16 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
     def describe(
         self, mode: FrameMode | FrameNumbers | None = None, *, store: Store | None = None, videos: int = 64
     ) -> DatasetSummary:
-        """What the data set holds: videos, hours, codecs, sizes, rates, GOPs; of clips, decode cost and made-up frames.
+        """The contents of the data set in figures: videos, hours, codecs, sizes, rates, GOPs, cost of clips.
 
-        It is a record of figures; ``print`` it for a table.
+        The result is a record of figures; ``print`` it for a table.
 
         Args:
-            mode: frame mode of those clips, or frame numbers. Default: None.
-            store: where the videos were indexed (``build_index``). Without one they are indexed now. Default: None.
-            videos: how many, chosen at random, the cost is computed from. Default: 64.
+            mode: frame mode or frame numbers, default None. The mode of the clips whose decode cost and made-up frames
+                are told.
+            store: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it they are
+                indexed now.
+            videos: int, default 64. The number of videos, chosen at random, that the cost is computed from.
 
         Raises:
             NotIndexedError: a video is not in the store.
@@ -337,18 +346,18 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         return summarize(self.table, len(self.left_out), mode, store, videos)
 
     def save(self, path: str | os.PathLike[str], *, store: Store | None = None) -> None:
-        """Write all rows to an Arrow file, which ``VideoDataset.load`` maps into memory, the same for all processes.
+        """Write all rows to an Arrow file, which ``VideoDataset.load`` maps into memory that all processes share.
 
         With a store, the frames that each row means are worked out now and saved, too: a loader with that store then
         begins at once, until the store is built anew. Files are compared with the store now, and when clips are read.
 
         Args:
-            path: str or path. Of the file; what is there is replaced at once.
-            store: ``IndexStore``, or its path. That the videos are in. Default: None.
+            path: str or path. The path of the file; an existing one is replaced in one step.
+            store: ``IndexStore`` or its path, default None. The store that holds the videos.
 
         Raises:
             NotIndexedError: a video is not in the store.
-            SourceError: the file cannot be written, or the store not be read.
+            SourceError: the file cannot be written, or the store cannot be read.
             ConfigurationError: pyarrow (``pip install 'videoloader[parquet]'``) is not installed, or a column holds
                 anything but text, numbers, bytes, and lists and dicts of them.
 
@@ -370,11 +379,11 @@ class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
         prune: bool = False,
         fingerprint: FingerprintKind | None = None,
     ) -> BuildReport:
-        """Index all videos into a store, for ``VideoLoader(…, index=store)``; arguments as for ``build_store``.
+        """Index all videos into a store, for ``VideoLoader(…, index=store)``; ``build_store`` explains the arguments.
 
         Raises:
             SourceError: the store cannot be written.
-            IndexingError: there is another kind of file at its path.
+            IndexingError: another kind of file is at its path.
 
         Examples:
             >>> report = data.build_index("train.db")

@@ -14,7 +14,7 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
-FROM_END = "; no number counts from the end, as DALI's do: leave stop out to go there"
+FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"
 ENDS = ("start", "stop", "start_seconds", "stop_seconds")
 # Labels travel as int64, and tables keep the lowest of these for "no label".
 _LARGEST = 2**63 - 1
@@ -28,14 +28,14 @@ class VideoEntry:
 
     Args:
         path: str or path. The video in any form that ``Video`` takes.
-        label: any kind of integer. Number of its class, from 0; -1 is no label. Default: None, no label.
-        start, stop: int. Frame numbers, stop exclusive. Default: None, the ends of the video.
-        start_seconds, stop_seconds: float. Seconds from the file's start; the frames from the first to before the
-            second. Default: None, the ends of the video.
-        columns: mapping from str. All else that is known about it; travels with the clips. Default: empty.
-        times: str. Zero of all seconds of the row, also those of modes and of what clips give: ``"start"``, the
-            file's start as in players, or ``"pts"``, the container's own timestamps; see ``Video``. Default:
-            ``"start"``.
+        label: int, default None, no label. The number of its class, from 0; -1 is no label.
+        start, stop: int, default None, the ends of the video. Frame numbers, stop exclusive.
+        start_seconds, stop_seconds: float, default None, the ends of the video. Seconds from the file's start; the
+            frames from the first time to before the second.
+        columns: mapping from str, default empty. All else that is known about the video; it travels with the clips.
+        times: str, default ``"start"``. The zero of all seconds of the row, of modes' times and of clips' timestamps:
+            ``"start"``, the file's start as in players, or ``"pts"``, that of the container's own timestamps; see
+            ``Video``.
 
     Raises:
         ConfigurationError: an argument has the wrong type, an end is given twice, or the part is empty.

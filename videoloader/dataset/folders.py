@@ -40,10 +40,10 @@ def file_endings(extensions: Collection[str]) -> tuple[str, ...]:
 def entries_of_files(
     root: str, endings: tuple[str, ...], class_names: Sequence[str] | None
 ) -> tuple[EntryTable, Sequence[str], list[tuple[str, str]]]:
-    """Entries for the files with one of these endings in a folder, the class names, and an account of other files.
+    """Entries for the files in a folder with one of these endings, the class names, and an account of other files.
 
-    Where the endings are those of ``VIDEO_EXTENSIONS``, a warning tells how many other files there are, but for those
-    that lie beside videos everywhere (``_BESIDE_VIDEOS``). Where other endings are given, nobody asked for the rest.
+    Where the endings are those of ``VIDEO_EXTENSIONS``, a warning tells how many other files there are, without those
+    that lie beside videos everywhere (``_BESIDE_VIDEOS``). With other endings, nobody asked for the rest.
 
     Raises:
         SourceError: a folder cannot be read.
@@ -61,13 +61,13 @@ def entries_of_files(
             hint += ", from_frame_folders makes a video of each folder of images"
         raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}{hint}", root)
     if flat and len(found[0]) > 2 * len(flat):
-        none = "so its folders are no classes, and no video has a label: move it into a folder if they are"
-        warn_user(f"{root}: {flat[0]} lies beside the folders of {len(found[0]) - len(flat)} videos, {none}")
+        none = "so its folders are not read as classes, and there are no labels: if they are, move it into one"
+        warn_user(f"{root}: {flat[0]} is not in a folder as {len(found[0]) - len(flat)} other videos are, {none}")
     if endings != file_endings(VIDEO_EXTENSIONS):
         unknown = []
     total = len(found[0]) + len(unknown)
     tell_left_out(root, map(_ending, unknown), total, "files", ", extensions=… takes them")
-    return *found, [(path, "it does not end as a video does") for path in unknown]
+    return *found, [(path, "its name does not end like a video's") for path in unknown]
 
 
 def _ending(path: str) -> str:
@@ -93,7 +93,7 @@ def entries_of_frame_folders(root: str, class_names: Sequence[str] | None, times
 def _labelled(
     root: str, flat: bool, find: Callable[[str], Iterable[str]], class_names: Sequence[str] | None
 ) -> Labelled | None:
-    """Entries for what is found in a folder, one class for each folder in it unless flat; None where nothing is."""
+    """Entries for the videos in a folder, one class for each folder in it unless flat; None where there are none."""
     if flat:
         if class_names:
             raise ConfigurationError("class_names are given, but videos lie outside class folders", root)
@@ -105,7 +105,7 @@ def _labelled(
     names = folders if class_names is None else class_names
     number = {name: i for i, name in enumerate(names)}
     if unknown := [name for name in folders if name not in number]:
-        raise ConfigurationError(f"folder {unknown[0]!r} is none of the class_names", root)
+        raise ConfigurationError(f"folder {unknown[0]!r} is not in class_names", root)
     paths = [PackedStrings(find(os.path.join(root, name))) for name in folders]
     counts = np.array([len(some) for some in paths], np.int64)
     labels = np.repeat(np.array([number[name] for name in folders], np.int64), counts)

@@ -1,4 +1,4 @@
-"""Which column of a table is what, and what its values mean."""
+"""The meaning of a table's columns and of their values."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def entries_of(
         table: the rows.
         given: names of columns that are known to be the path, the label or an end.
         root: folder that relative paths start from; the table's own where None.
-        class_names: as for ``VideoDataset.from_paths``.
+        class_names: as in ``VideoDataset.from_paths``.
         headless: whether the file has no header, so that a first row of a header's words is one after all.
-        sources: which of them rows may name, as for ``check_sources``.
+        sources: sources that rows may name, as in ``check_sources``.
 
-    A warning names the columns that look like a label or an end, and are not used, where no other column is.
+    A warning names the columns that look like a label or an end and are not used, if no other column gives it.
 
     Raises:
         ConfigurationError: a column is missing, or a value makes no sense, with its line.
@@ -77,7 +77,7 @@ def entries_of(
 
     paths = plain(table.columns[name_of["path"]])
     if headless and paths[0].strip().lower() in _GUESSES["path"]:
-        raise ConfigurationError(f"{where(0)}: {paths[0]!r} is no path but of a header: leave header=… out")
+        raise ConfigurationError(f"{where(0)}: {paths[0]!r} is a header's word, not a path: leave header=… out")
     labels, known = _labels(table, name_of.get("label"), class_names, where)
     fields = {"label": array_of("label", labels)} if labels else {}
     for end in ENDS:
@@ -108,7 +108,7 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
         raise ConfigurationError(f"give columns={{'path': …}}: no column for it in header {header}{hint}", source)
     for pair in ({"start", "stop_seconds"}, {"start_seconds", "stop"}):
         if pair <= found.keys() and not pair <= given.keys():
-            raise ConfigurationError(f"give columns=…: frames or seconds, in the header {header}?", source)
+            raise ConfigurationError(f"the header {header} mixes frames and seconds: give columns=…", source)
     return found
 
 
@@ -131,12 +131,12 @@ def _tell_unused(header: list[str], name_of: Mapping[str, str], source: str) -> 
         told = [f"if they are, give columns={known}"] * bool(known)
         if thousandths:
             told.append(f"{', '.join(thousandths)} in milliseconds: write columns start and end in seconds")
-        warn_user(f"{source}: not taken for a label or a time: {names}; {'; '.join(told)}")
+        warn_user(f"{source}: not read as a label or a time: {names}; {'; '.join(told)}")
     found = {*name_of, *unused}
     lengths = [name for name, small in small_names.items() if _LENGTH.search(small) and name not in name_of.values()]
     if lengths and found & {"start", "start_seconds"} and not found & {"stop", "stop_seconds"}:
-        wanted = "rows go to their videos' end, unless a column has the stop, which is the start plus the length"
-        warn_user(f"{source}: not taken for a length: {lengths[0]}; {wanted}: give columns={{'stop_seconds': …}}")
+        wanted = "rows last to the end of their video, unless a column has the stop: the start plus the length"
+        warn_user(f"{source}: not read as a length: {lengths[0]}; {wanted}: give columns={{'stop_seconds': …}}")
 
 
 def _small(name: str) -> str:
@@ -196,7 +196,7 @@ def _number(end: str, value: Any, row: int, where: Where) -> int | float | None:
     except (ValueError, TypeError, OverflowError):
         text = repr(given) if len(str(given)) < _LONGEST_SHOWN else f"{str(given)[:_LONGEST_SHOWN]}…"
         kind = "number of seconds, as 61.5" if in_seconds else "whole number of 64 bits"
-        raise ConfigurationError(f"{where(row)}: {end} {text} is no {kind}") from None
+        raise ConfigurationError(f"{where(row)}: {end} {text} is not a {kind}") from None
     if number != number:  # which would stand for no number at all
         raise ConfigurationError(f"{where(row)}: {end} must be a number, got {number}")
     return number

@@ -60,7 +60,7 @@ def number_labels(
         number: dict[SupportsIndex | str, int] = {name.strip(): i for i, name in enumerate(names)}
         for i, label in enumerate(labels):
             if label not in number:
-                raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
+                raise ConfigurationError(f"{where(i)}: label {label!r} is not in class_names")
         return [number[label] for label in labels], names
     numbers: list[Any] = [label if isinstance(label, str) else plain_integer(label) for label in labels]
     for i, label in enumerate(numbers):
@@ -69,7 +69,7 @@ def number_labels(
         if abs(label) >= 2**63:
             raise ConfigurationError(f"{where(i)}: label {label!r} does not fit into 64 bits")
         if class_names is not None and not -1 <= label < len(class_names):
-            raise ConfigurationError(f"{where(i)}: label {label!r} is none of the class_names")
+            raise ConfigurationError(f"{where(i)}: label {label!r} is not in class_names")
     return [NONE if label == -1 else int(label) for label in numbers], class_names or ()
 
 
@@ -108,7 +108,7 @@ def numbers_in(
     if numbers.keys() < different:
         row = next(row for row, text in enumerate(texts) if text not in numbers)
         hint = "labels are whole numbers, or names, which class_names=[…] may list"
-        raise ConfigurationError(f"{where(row)}: label {texts[row]!r} is no whole number: {hint}")
+        raise ConfigurationError(f"{where(row)}: label {texts[row]!r} is not a whole number: {hint}")
     return [numbers[text] for text in texts]
 
 

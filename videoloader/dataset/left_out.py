@@ -12,17 +12,17 @@ _TOLD = 5
 
 def none_left(total: int, hint: str = "") -> ConfigurationError:
     """The error for conditions that none of ``total`` rows fulfils."""
-    none = "the only row is not" if total == 1 else f"none of the {total} rows is"
+    none = "no row is" if total == 1 else f"none of the {total} rows is"
     return ConfigurationError(f"{none} left, and a data set has at least one: ask for less{hint}")
 
 
 def tell_left_out(
     source: str, kinds: Iterable[str], total: int, what: str = "rows", hint: str = "", listed_in: str = "left_out"
 ) -> None:
-    """Warn, unless nothing was left out, of how much was left out and why.
+    """Warn, unless nothing was left out, of the number of rows left out and the reasons.
 
     Args:
-        source: what the rows came from.
+        source: origin of the rows.
         kinds: one short reason for each row left out.
         total: number of all rows.
         what: plural noun in the message.

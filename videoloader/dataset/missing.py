@@ -27,7 +27,7 @@ def without_missing(table: EntryTable, missing: Missing | Literal["unchecked"], 
     Args:
         table: the rows. What is behind a URL or in an archive counts as there.
         missing: ``"unchecked"``, ``"raise"`` or ``"skip"``.
-        source: of the rows, for messages.
+        source: name of the rows' origin, for messages.
 
     Raises:
         SourceError: files are missing and ``"raise"``, or all are.
@@ -42,7 +42,7 @@ def without_missing(table: EntryTable, missing: Missing | Literal["unchecked"], 
 
 
 def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: Missing, source: str) -> Rows:
-    """As ``without_missing``, where it is known which videos are there.
+    """The same as ``without_missing``, where it is known which videos are there.
 
     Args:
         there: bool[N].
@@ -55,7 +55,7 @@ def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: Missing,
     if missing == "raise" or len(gone) == len(table):
         first = table.path[int(gone[0])]
         hint = "" if len(gone) == len(table) else "; missing='skip' leaves them out"
-        raise SourceError(f"there is no such video, nor {len(gone) - 1} more of {len(table)} in {source}{hint}", first)
+        raise SourceError(f"this video and {len(gone) - 1} more of {len(table)} in {source} do not exist{hint}", first)
     tell_left_out(source, ["not there"] * len(gone), len(table))
     return table.take(np.flatnonzero(there)), [(table.path[row], "there is no such file") for row in gone.tolist()]
 

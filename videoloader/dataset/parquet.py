@@ -26,7 +26,7 @@ def read_parquet(source: str) -> RawTable:
         with open(source, "rb", opener=open_regular) as opened, pyarrow.parquet.ParquetFile(opened) as file:
             header = file.schema_arrow.names
             if len(set(header)) < len(header):
-                raise ConfigurationError(f"the table has a column twice: {header}", source)
+                raise ConfigurationError(f"the table has two columns of one name: {header}", source)
             parts = [list(map(arrow_column, batch.columns)) for batch in file.iter_batches(ROWS_AT_ONCE)]
     # Arrow's errors are among these; what is wrong inside a file is an OSError without a number.
     except (OSError, ValueError, pyarrow.ArrowException) as error:
@@ -34,7 +34,7 @@ def read_parquet(source: str) -> RawTable:
             raise
         if isinstance(error, OSError) and error.errno is not None:
             raise SourceError(f"the table cannot be read ({error})", source) from error
-        raise ConfigurationError(f"is no Parquet table that can be read ({error})", source) from None
+        raise ConfigurationError(f"cannot be read as a Parquet table ({error})", source) from None
     if not any(parts):
         raise ConfigurationError("the table has no rows", source)
     columns = {name: join(part) for name, part in zip(header, zip(*parts, strict=True), strict=True)}

@@ -34,7 +34,7 @@ def entries_of_paths(
     labels: Iterable[SupportsIndex | str | None] | None,
     class_names: Sequence[str] | None,
 ) -> tuple[EntryTable, Sequence[str]]:
-    """An entry for each path, and the class names; arguments and errors as of ``VideoDataset.from_paths``."""
+    """An entry for each path, and the class names; ``VideoDataset.from_paths`` explains arguments and errors."""
     if isinstance(paths, str | bytes | os.PathLike | Mapping | set | frozenset) or not isinstance(paths, Iterable):
         hint = ": a set has no order, sorted(paths) has one" if isinstance(paths, set | frozenset) else ""
         raise ConfigurationError(f"paths must be a list of paths, got {paths!r}{hint}")

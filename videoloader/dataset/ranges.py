@@ -1,4 +1,4 @@
-"""Which frames of its video an entry means."""
+"""The frames of its video that an entry means."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def entry_ranges(
     errors: Mapping[int, VideoLoaderError],
     rules: TimeRules | None = None,
 ) -> tuple[Integers, Integers, dict[int, VideoLoaderError]]:
-    """As ``entry_range``, for all rows of a table.
+    """The same as ``entry_range``, for all rows of a table.
 
     Indexes are asked for only where rows give seconds of videos whose times follow no rule, or mean no frames.
     A warning tells of rows that end long after their videos.
@@ -78,9 +78,9 @@ def entry_ranges(
     Args:
         table: the rows.
         frames: int64[N], number of frames of each row's video.
-        indexes: those of the videos.
+        indexes: indexes of the videos.
         errors: number of a row -> why its video cannot be used.
-        rules: of the times of each row's video. Default: None, they are not known.
+        rules: rules for the times of each row's video; None where they are not known.
 
     Returns:
         first and stop, int64[N], and the errors of rows, with those of rows that mean no frames; 0 and 0 there.

@@ -1,4 +1,4 @@
-"""What every kind of table file is read into, before it is known which column means what."""
+"""The common form of all table files, before the columns have a meaning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RawTable(NamedTuple):
     Attributes:
         source: path of the file.
         columns: each column by its name, in the file's order; all of one length, which is not 0.
-        where: says where a row stands in the file.
+        where: tells the place of a row in the file.
     """
 
     source: str
@@ -33,7 +33,7 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
 
     Raises:
         SourceError: the file cannot be read; the message calls it ``what``.
-        ConfigurationError: it is no text, or none of a table.
+        ConfigurationError: the file is no text, or none of a table.
     """
     number = 0
     try:
@@ -42,7 +42,7 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
                 number += 1
                 if len(line) == _LONGEST_LINE:
                     raise ConfigurationError(
-                        f"line {number} is longer than {_LONGEST_LINE} characters: no table", source
+                        f"line {number} is longer than {_LONGEST_LINE} characters, so this is not a table", source
                     )
                 yield line
     except OSError as error:
@@ -50,8 +50,8 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
     except UnicodeDecodeError as error:
         if b"\0" in error.object:
             takes = "; VideoDataset.from_paths takes videos" if what == "table" else ""
-            raise ConfigurationError(f"is no text, and so no {what}{takes}", source) from None
+            raise ConfigurationError(f"is not text, so it cannot be a {what}{takes}", source) from None
         byte = error.object[error.start]
         raise ConfigurationError(
-            f"byte 0x{byte:02x} somewhere after line {number} is no UTF-8: save the {what} as UTF-8", source
+            f"byte 0x{byte:02x} somewhere after line {number} is not UTF-8: save the {what} as UTF-8", source
         ) from None

@@ -1,4 +1,4 @@
-"""Where a data set comes from: paths, folders, lists, archives."""
+"""The origins of a data set: paths, folders, lists, archives."""
 
 from __future__ import annotations
 
@@ -51,20 +51,21 @@ class DatasetReaders(metaclass=TellsOfReaders):
         """One entry for each path, in their order.
 
         Args:
-            paths: of the videos, in any form that ``Video`` takes. They are not opened here.
-            labels: one for each path: all integers from 0 (a list, an array, a tensor), or all names; None or
-                -1 for a video without a label. Texts that all are whole numbers ("2", "2.0") are these numbers,
-                unless all are among ``class_names``; where most are, another one is an error.
-            class_names: the name of each number, as a list or as a dict of names and numbers (``class_to_idx``); for
-                names, unless given, those that occur in natural order. Give it where several splits of one data set
+            paths: iterable of str or path. The videos, in any form that ``Video`` takes. They are not opened here.
+            labels: iterable of int or str, default None. One label for each path: all integers from 0 (a list, an
+                array, a tensor), or all names; None or -1 for a video without a label. Texts that are all whole numbers
+                ("2", "2.0") are these numbers, unless all are among ``class_names``; where most are, another one is an
+                error.
+            class_names: list or dict, default the names that occur, in natural order. The name of each number, as a
+                list or as a dict of names and numbers (``class_to_idx``). Give it where several splits of one data set
                 must agree.
-            sources: what the paths may name: ``"any"``, ``"local"`` or ``"inside root"``, as for ``from_csv``.
-                Default: ``"any"``.
-            root: folder of ``"inside root"``. Default: the working directory.
+            sources: str, default ``"any"``. The sources that the paths may name: ``"any"``, ``"local"`` or
+                ``"inside root"``, as in ``from_csv``.
+            root: str or path, default the working directory. The folder of ``"inside root"``.
 
         Raises:
-            ConfigurationError: there are no paths, not as many labels as paths, a label has no class name, or paths
-                name what ``sources`` does not allow.
+            ConfigurationError: there are no paths, the number of labels differs, a label has no class name, or paths
+                name a source that is not allowed.
 
         Examples:
             ``VideoDataset.from_paths(sorted(Path("clips").glob("*.mp4")))``
@@ -83,20 +84,21 @@ class DatasetReaders(metaclass=TellsOfReaders):
     ) -> Self:
         """All videos in a folder and the folders in it, in natural order ("clip2" before "clip10").
 
-        With no video directly in ``folder``, each folder in it is a class, with or without videos, so that
-        splits with the same folders agree on the labels; a warning tells of folders that look like the splits
-        themselves. Otherwise there are no labels, and a warning says so where most videos lie in folders. Hidden
-        files and folders (with a leading dot) are skipped, links are followed; one that ends as a video does is taken
-        for a file. Unless ``extensions`` are given, a warning tells of files of other endings, and ``left_out`` lists
-        them; lists, notes and subtitles do not count.
+        With no video directly in ``folder``, each folder in it is a class, with or without videos, so that splits with
+        the same folders agree on the labels; a warning tells of folders that look like the splits themselves. Otherwise
+        there are no labels, and a warning says so where most videos lie in folders. Hidden files and folders (with a
+        leading dot) are skipped, and links are followed; a link that ends as a video does is taken for a file. Without
+        ``extensions``, a warning tells of files of other endings, and ``left_out`` lists them; lists, notes and
+        subtitles do not count.
 
         Args:
-            folder: the root.
-            extensions: of the files that are videos, in any case, with or without the dot. ``IMAGE_EXTENSIONS``
-                makes a video of one frame of each image file (ImageNet's ``class/image.jpg``).
-            class_names: unless given, the folders' names in natural order, upper and lower case alike. Another folder
-                is an error. torchvision's ``ImageFolder`` sorts by characters' codes ("Z" before "a", "c10" before
-                "c2"): ``class_names=sorted(os.listdir(folder))`` gives its labels.
+            folder: str or path. The root.
+            extensions: collection of str, default ``VIDEO_EXTENSIONS``. The endings of the files that are videos, in
+                any case, with or without the dot. ``IMAGE_EXTENSIONS`` makes a video of one frame of each image file
+                (ImageNet's ``class/image.jpg``).
+            class_names: list or dict, default the folders' names in natural order, upper and lower case alike. The name
+                of each class; another folder is an error. torchvision's ``ImageFolder`` sorts by characters' codes ("Z"
+                before "a", "c10" before "c2"): ``class_names=sorted(os.listdir(folder))`` gives its labels.
 
         Raises:
             SourceError: a folder cannot be read.
@@ -120,19 +122,20 @@ class DatasetReaders(metaclass=TellsOfReaders):
         """All folders in a folder that hold image files, each a video with one frame a file, in natural order.
 
         With such a folder (or an image) directly in ``folder``, there are no labels: ``davis/480p/bear/00000.jpg``.
-        Otherwise each folder in it is a class: ``ucf101/Archery/clip1/1.jpg``. Where these only group the videos, as
-        in Vimeo-90K's ``sequences/00001/0001/im1.png``, the labels are the groups' numbers. Hidden folders are
-        skipped, links are followed. The image files are not opened here.
+        Otherwise each folder in it is a class: ``ucf101/Archery/clip1/1.jpg``. Where these only group the videos, as in
+        Vimeo-90K's ``sequences/00001/0001/im1.png``, the labels are the groups' numbers. Hidden folders are skipped,
+        and links are followed. The image files are not opened here.
 
-        Frames are shown when the numbers in their files' names say; see ``FolderSource``. With ``fps`` or
-        ``timestamps`` the paths of the entries end with them: ``davis/480p/bear::fps=24``.
+        The numbers in the files' names say when frames are shown; see ``FolderSource``. With ``fps`` or ``timestamps``
+        the paths of the entries end with them: ``davis/480p/bear::fps=24``.
 
         Args:
-            folder: the root.
-            class_names: unless given, the folders' names in natural order. Another folder is an error.
-            fps: file numbers a second. Default: 1.
-            timestamps: path of a list of times, relative to each of the folders, as ``FolderSource`` takes it.
-                Default: none.
+            folder: str or path. The root.
+            class_names: list or dict, default the folders' names in natural order. The name of each class; another
+                folder is an error.
+            fps: float or ``Fraction``, default 1 a second. The file numbers a second.
+            timestamps: str or path, default none. The path of a list of times, relative to each of the folders, as
+                ``FolderSource`` takes it.
 
         Raises:
             SourceError: a folder cannot be read.
@@ -163,8 +166,8 @@ class DatasetReaders(metaclass=TellsOfReaders):
         """One entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
 
         Files whose names end with ``.jsonl``, ``.ndjson`` or ``.json`` (an object in each line), and ``.parquet`` or
-        ``.pq``, are read as such, all others as CSV; its separator is the comma, tab, semicolon or bar, whichever is
-        most in the header. Columns are found by name, in any case, the first that is there:
+        ``.pq``, are read as such, all others as CSV. Its separator is the most frequent one of comma, tab, semicolon
+        and bar in the header. Columns are found by name, in any case, the first that is there:
 
             path            path, video, filename, file, video_path, file_path, filepath, file_name
             label           label, class, label_name, class_name         numbers in every row, or names
@@ -174,32 +177,36 @@ class DatasetReaders(metaclass=TellsOfReaders):
             stop_seconds    end, stop, end_time, stop_time, end_seconds, stop_seconds, time_end     seconds
 
         So ``start``, ``end`` and ``stop`` of a file are seconds, unlike ``start`` and ``stop`` of ``VideoEntry``;
-        ``columns={"start": "start", "stop": "stop"}`` takes them for frames. Seconds count from the file's start, as
-        in players; see ``with_times``. They are looked at where there are no
-        frame columns. An empty start or stop is that of the video. Other columns travel in ``VideoEntry.columns``: as
-        text from CSV (``"0"`` is true: compare with ``== "1"``), else with the types that they have in the file.
-        A warning names those of them that look like a label or an end (``class_id``, ``t_start``) where the table has
-        no column above for it, and a length (``duration``) beside a start without a stop, which it is not taken for.
+        ``columns={"start": "start", "stop": "stop"}`` takes them for frames. Seconds count from the file's start, as in
+        players; see ``with_times``. Columns of seconds count only where there are no frame columns. An empty start or
+        stop is that of the video. Other columns travel in ``VideoEntry.columns``: as text from CSV (``"0"`` is true:
+        compare with ``== "1"``), else with the types that they have in the file. A warning names those that look like a
+        label or an end (``class_id``, ``t_start``) where the table has no column above for it, and a length
+        (``duration``) beside a start without a stop, which is not read as one.
 
         Args:
-            path: of the table.
-            columns: the file's names for columns above, e.g. ``{"path": "clip", "start_seconds": "t0"}``.
-            root: folder that relative paths start from; the table's own unless given.
-            class_names: as for ``from_paths``. Names are numbered as they occur in this table, so that a second one,
-                which may lack a class, is read with those of the first: ``class_names=train.class_names``.
-            missing: ``"raise"`` or ``"skip"`` (into ``left_out``) where local files are not there; ``"unchecked"``
-                does not look, and indexing finds out.
-            header: names of the columns of a text table without a header: its first line then is a row.
-            separator: between the values of a text table, one character. A space is any number of spaces and tabs,
-                as in lists for DALI and MMAction2, where the last values of a line may be missing.
-            sources: what the rows may name. ``"any"`` is whatever ``Video`` takes, URLs and absolute paths, too, so
-                that the table must be trusted; ``"local"`` is what lies on this machine; ``"inside root"`` what lies
-                in ``root`` after links are followed, of members their archives. Default: ``"any"``.
+            path: str or path. The path of the table.
+            columns: mapping, default None. The file's names for columns above, e.g.
+                ``{"path": "clip", "start_seconds": "t0"}``.
+            root: str or path, default the table's own folder. The folder that relative paths start from.
+            class_names: list or dict, default None. See ``from_paths``. Names are numbered as they occur in this table,
+                so read a second table, which may lack a class, with those of the first:
+                ``class_names=train.class_names``.
+            missing: str, default ``"unchecked"``. The treatment of local files that are not there: ``"raise"`` raises,
+                ``"skip"`` puts the rows into ``left_out``, ``"unchecked"`` does not look, and indexing finds out.
+            header: sequence of str, default None. The names of the columns of a text table without a header: its first
+                line then is a row.
+            separator: str, default None. The character between the values of a text table. A space is any number of
+                spaces and tabs, as in lists for DALI and MMAction2, where the last values of a line may be missing.
+            sources: str, default ``"any"``. The sources that the rows may name. ``"any"`` allows whatever ``Video``
+                takes, including URLs and absolute paths, so the table must be trusted; ``"local"`` allows what lies on
+                this machine; ``"inside root"`` what lies in ``root`` after links are followed, and for members their
+                archives.
 
         Raises:
             SourceError: the table cannot be read, or a file is not there.
-            ConfigurationError: the table or a value makes no sense, with the line; rows name what ``sources`` does
-                not allow; a column is missing; or pyarrow is (``pip install 'videoloader[parquet]'``).
+            ConfigurationError: the table or a value makes no sense (the message has the line), rows name a source that
+                is not allowed, a column is missing, or pyarrow is (``pip install 'videoloader[parquet]'``).
 
         Examples:
             ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``, or for lines ``clips/a.mp4 3 1.5 4.0``:
@@ -222,20 +229,20 @@ class DatasetReaders(metaclass=TellsOfReaders):
     ) -> Self:
         """All videos in tar archives, in their order there; in the layout of WebDataset or any other.
 
-        Nothing is unpacked: videos are read where they lie. A file with the same path as a video up to the first
-        dot of its name belongs to it: ``key.cls`` is its label, a number or a name, and others of at most 64 KiB
-        are ``VideoEntry.columns`` by extension: ``json`` parsed, ``txt`` as text, else bytes. ``"__key__"`` is
-        the key.
+        Nothing is unpacked: videos are read where they lie. A file belongs to a video if both have the same path up to
+        the first dot of the name: ``key.cls`` is its label, a number or a name, and others of at most 64 KiB are
+        ``VideoEntry.columns`` by extension: ``json`` parsed, ``txt`` as text, else bytes. ``"__key__"`` is the key.
 
         Args:
-            shards: paths or URLs of the archives, or one of them.
-            extensions: of the files that are videos, in any case, with or without the dot.
-            class_names: as for ``from_paths``.
+            shards: str, path, or several of them. The paths or URLs of the archives.
+            extensions: collection of str, default ``VIDEO_EXTENSIONS``. The endings of the files that are videos, in
+                any case, with or without the dot.
+            class_names: list or dict, default None. See ``from_paths``.
 
         Raises:
             SourceError, IndexingError: an archive cannot be read, or is damaged.
-            UnsupportedError: it is compressed.
-            ConfigurationError: there is no video, or a file beside one is not what its name says.
+            UnsupportedError: an archive is compressed.
+            ConfigurationError: there is no video, or the content of a file beside one does not match its name.
 
         Examples:
             ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
@@ -247,11 +254,11 @@ class DatasetReaders(metaclass=TellsOfReaders):
         """The data set that ``save`` wrote, mapped into memory: opened at once, and shared by all processes.
 
         Args:
-            path: str or path. Of the file; it must not be written to while the data set is in use.
+            path: str or path. The path of the file; it must not be written to while the data set is in use.
 
         Raises:
-            SourceError: it cannot be read.
-            ConfigurationError: it is no saved data set, or pyarrow is not installed
+            SourceError: the file cannot be read.
+            ConfigurationError: the file is no saved data set, or pyarrow is not installed
                 (``pip install 'videoloader[parquet]'``).
 
         Examples:
@@ -261,15 +268,15 @@ class DatasetReaders(metaclass=TellsOfReaders):
 
     @classmethod
     def from_store(cls, store: Store, *, where: str = "") -> Self:
-        """One entry for each video of an index store that could be indexed, in the order in which they were.
+        """One entry for each video of an index store that could be indexed, in the order of indexing.
 
         Args:
-            store: ``IndexStore``, or its path.
-            where: str. Condition of SQL over the facts that ``IndexStore.query`` lists. Default: none.
+            store: ``IndexStore`` or its path. The store.
+            where: str, default none. A condition in SQL over the facts that ``IndexStore.query`` lists.
 
         Raises:
             SourceError, IndexingError: the store cannot be read.
-            ConfigurationError: the condition is no SQL, or no video fulfils it.
+            ConfigurationError: the condition is not SQL, or no video fulfils it.
 
         Examples:
             ``VideoDataset.from_store("train.db", where="duration_s > 10 AND NOT is_vfr")``

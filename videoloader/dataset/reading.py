@@ -18,7 +18,7 @@ def read_table(source: str, header: Sequence[str] | None = None, separator: str 
 
     Args:
         source: path of the file.
-        header, separator: as for ``read_delimited``.
+        header, separator: as in ``read_delimited``.
 
     Raises:
         SourceError: it cannot be read.

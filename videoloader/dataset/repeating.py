@@ -1,4 +1,4 @@
-"""How often each row comes, where classes are balanced, rows weighted or data sets mixed.
+"""The number of times that each row comes, where classes are balanced, rows weighted or data sets mixed.
 
 Rows are repeated whole numbers of times, settled once from a seed. So a data set stays a plain table: the loader's
 keyed permutation, exact resume and sharding need to know nothing of it.
@@ -21,9 +21,9 @@ def repeat_to(rows: int, size: int, seed: int, stream: int = 0) -> Integers:
     """int64[size]: row numbers in their order, each ``size // rows`` times, and a random choice once more.
 
     Args:
-        rows: how many there are, at least 1.
-        size: how many there shall be.
-        seed, stream: of the choice, each in ``[0, 2**64)``.
+        rows: number of rows, at least 1.
+        size: number of rows in the result.
+        seed, stream: seed of the choice, each in ``[0, 2**64)``.
     """
     times = np.full(rows, size // rows, np.int64)
     times[permute(np.arange(size % rows), rows, seed, stream)] += 1
@@ -31,7 +31,7 @@ def repeat_to(rows: int, size: int, seed: int, stream: int = 0) -> Integers:
 
 
 def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Integers:
-    """Row numbers, rising, with as many of each class that occurs; arguments as of ``VideoDataset.balanced``."""
+    """Row numbers, rising, with as many of each class that occurs; ``VideoDataset.balanced`` explains the arguments."""
     if (table.label == NONE).any():
         row = int(np.argmax(table.label == NONE))
         raise ConfigurationError("has no label, so classes cannot be balanced", table.path[row])
@@ -46,7 +46,7 @@ def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Integer
 
 
 def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: int, seed: int) -> Integers:
-    """Row numbers, rising, in proportion to weights; arguments as of ``VideoDataset.weighted``."""
+    """Row numbers, rising, in proportion to weights; ``VideoDataset.weighted`` explains the arguments."""
     check_positive(rows=rows)
     given = table.column(weights) if isinstance(weights, str) else weights
     if len(given) != len(table):
@@ -65,12 +65,12 @@ def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: in
 
 
 def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None) -> list[int]:
-    """How many rows each data set gets: shares by ratio, rounded by largest remainder (Hamilton's method).
+    """The number of rows that each data set gets: shares by ratio, rounded by largest remainder (Hamilton's method).
 
     Args:
-        ratios: of the data sets; decimals as they are written, not as floats hold them.
+        ratios: shares of the data sets; decimals as they are written, not as floats hold them.
         lengths: rows of each now.
-        rows: of all together; the fewest that give none less than it has now unless given.
+        rows: number of rows together; the fewest that give none less than it has now unless given.
 
     Raises:
         ConfigurationError: a ratio is not positive, or a data set gets no row.
@@ -91,7 +91,9 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
     for i in by_remainder[: rows - sum(sizes)]:
         sizes[i] += 1
     if not min(sizes):
-        raise ConfigurationError(f"rows={rows} leave none for a share of {ratios[sizes.index(0)]} of {float(whole)}")
+        raise ConfigurationError(
+            f"rows={rows} are too few: they leave none for a share of {ratios[sizes.index(0)]} of {float(whole)}"
+        )
     return sizes
 
 

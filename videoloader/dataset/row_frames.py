@@ -1,4 +1,4 @@
-"""Which frames of their videos all rows of a data set mean, as an index store tells: worked out once, and kept."""
+"""The frames of their videos that all rows of a data set mean, as an index store tells: worked out once, and kept."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ OF_MODES: tuple[Number, ...] = ("is_even", "first_key_frame", "frames_without_ke
 
 @dataclass(frozen=True, eq=False)
 class RowFrames:
-    """What a store tells of all rows of a table.
+    """The facts that a store tells of all rows of a table.
 
     Attributes:
-        content: of the store, as it was then; see ``IndexStore.content``.
+        content: state of the store at that time; see ``IndexStore.content``.
         columns: int64[N] each: ``first``, ``stop``, the number of ``frames`` of the video, those of ``OF_MODES`` that
             were asked for.
         errors: number of a row -> why it cannot be used; its numbers are 0.
@@ -52,9 +52,9 @@ def look_up_rows(table: EntryTable, store: IndexStore, indexes: IndexCache, name
 
     Args:
         table: the rows.
-        store: that holds their videos.
-        indexes: of the store; asked for only where its columns do not tell.
-        names: what else to look up.
+        store: store that holds their videos.
+        indexes: indexes of the store; asked for only where its columns do not tell.
+        names: further numbers to look up.
 
     Raises:
         IndexingError: the store is damaged.

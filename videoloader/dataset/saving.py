@@ -24,7 +24,7 @@ _NEEDS = "saved data sets need pyarrow: pip install 'videoloader[parquet]'"
 
 
 class Saved(NamedTuple):
-    """What a file holds: the rows, and ``VideoDataset``'s other fields."""
+    """The contents of a file: the rows, and ``VideoDataset``'s other fields."""
 
     table: EntryTable
     class_names: Sequence[str]
@@ -32,7 +32,7 @@ class Saved(NamedTuple):
 
 
 def write_rows(path: str, rows: Saved) -> None:
-    """Write a file in the place of what is there, all at once.
+    """Write a file in place of an existing one, all at once.
 
     Raises:
         SourceError: it cannot be written.
@@ -71,7 +71,7 @@ def write_rows(path: str, rows: Saved) -> None:
 
 
 def map_rows(path: str) -> Saved:
-    """What a file holds, which is mapped into memory.
+    """The contents of a file, which is mapped into memory.
 
     Raises:
         SourceError: it cannot be read.
@@ -93,12 +93,12 @@ def map_rows(path: str) -> Saved:
         return _read(columns, about)
     except OSError as error:
         if error.errno is None:
-            raise ConfigurationError(f"is no saved data set ({error})", path) from None
+            raise ConfigurationError(f"is not a saved data set ({error})", path) from None
         raise SourceError(f"the data set cannot be read ({error.strerror})", path) from None
     except (pyarrow.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ConfigurationError):
             raise
-        raise ConfigurationError(f"is no saved data set, or a damaged one ({error})", path) from None
+        raise ConfigurationError(f"is not a saved data set, or is damaged ({error})", path) from None
 
 
 def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:

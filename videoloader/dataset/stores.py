@@ -40,10 +40,10 @@ def opened_store(paths: Sequence[str], store: Store | None) -> Iterator[IndexSto
 def facts_of_rows(
     store: IndexStore, paths: Sequence[str], expressions: Sequence[str], parameters: Sequence[object] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """What expressions over the columns of ``videos`` give for each path, in their order, repeats and all.
+    """The values of expressions over the columns of ``videos`` for each path, in their order, repeats and all.
 
     Raises:
-        ConfigurationError: an expression is no SQL.
+        ConfigurationError: an expression is not SQL.
         NotIndexedError: the store does not know a video.
     """
     select = f"SELECT source, {', '.join(expressions)} FROM videos WHERE source IN"

@@ -1,4 +1,4 @@
-"""What a data set holds, in figures."""
+"""The contents of a data set in figures."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _TOLD = 5
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """What a data set holds; ``str`` of it is a table for people.
+    """The contents of a data set; ``str`` of it is a table for people.
 
     Attributes:
-        rows: of the data set.
-        videos: different ones, the readable ones.
-        classes: different labels.
-        unreadable: videos that cannot be indexed.
-        left_out: rows that a reader or a filter left out.
-        frames, hours: of the videos, whole ones, whatever part of them the rows mean.
-        codecs: number of videos of each.
-        sizes: number of videos of each (height, width) as displayed, pixels.
-        fps: number of videos of each average rate, rounded to hundredths.
-        variable_rate: number of videos whose frames do not come at equal times.
-        frames_per_keyframe: packets over keyframes, of all videos together.
-        longest_gop: packets between keyframes at most: of the median video, of nine in ten, of all.
-        cost: of decoding clips, and how much of them is padding; where a mode was given and the data set has clips of
-            it.
+        rows: int. The rows of the data set.
+        videos: int. The different videos that can be read.
+        classes: int. The different labels.
+        unreadable: int. The videos that cannot be indexed.
+        left_out: int. The rows that a reader or a filter left out.
+        frames, hours: int and float. The sums over whole videos, whatever part of them the rows mean.
+        codecs: mapping. The number of videos of each codec.
+        sizes: mapping. The number of videos of each (height, width) as displayed, pixels.
+        fps: mapping. The number of videos of each average rate, rounded to hundredths.
+        variable_rate: int. The number of videos whose frames do not come at equal times.
+        frames_per_keyframe: float. The packets over the keyframes of all videos together.
+        longest_gop: (int, int, int). The most packets between keyframes: of the median video, of nine in ten, of all.
+        cost: ``ClipCost`` or None. The cost of decoding clips, and the share of padding in them, where a mode was given
+            and the data set has clips of it.
     """
 
     rows: int
@@ -91,7 +91,7 @@ class DatasetSummary:
 def summarize(
     table: EntryTable, left_out: int, mode: FrameMode | FrameNumbers | None, store: Store | None, videos: int
 ) -> DatasetSummary:
-    """The figures of a data set; arguments and errors as of ``VideoDataset.describe``."""
+    """The figures of a data set; ``VideoDataset.describe`` explains arguments and errors."""
     measured = None if mode is None else mode_of(mode)
     check_positive(videos=videos)
     columns = ["codec", DISPLAYED_HEIGHT, DISPLAYED_WIDTH, "fps", "duration_s", "frames", "packets", "keyframes"]
@@ -125,7 +125,7 @@ def summarize(
 
 
 def _counts(values: Iterable[Fact]) -> dict[Fact, int]:
-    """How often each value occurs, the most frequent first."""
+    """The frequency of each value, the most frequent first."""
     return dict(Counter(values).most_common())
 
 

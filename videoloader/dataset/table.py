@@ -49,13 +49,13 @@ class EntryTable(Sequence[VideoEntry]):
     """The fields of all entries. Arrays may be one value seen many times, so they cannot be written to.
 
     Attributes:
-        path: of each video.
+        path: path of each video.
         label: int64[N], ``NONE`` where there is none.
         start, stop: int64[N], ``NONE`` where there is none.
         start_seconds, stop_seconds: float64[N], NaN where there is none.
         in_pts: bool[N], whether seconds are the container's own timestamps.
-        columns: of the rows that have them; ``ABSENT`` in the others.
-        frames: what a store told of all rows, where that was saved with them. They are equal without it.
+        columns: columns of the rows that have them; ``ABSENT`` in the others.
+        frames: answers of a store for all rows, where they were saved with them. Tables are equal without it.
     """
 
     path: PackedStrings
@@ -206,13 +206,13 @@ def make_table(
     """A table of columns, each row of which makes sense.
 
     Args:
-        path: of each video.
-        fields: arrays of other fields, as ``EntryTable`` has them; those not given no row has.
+        path: path of each video.
+        fields: arrays of other fields, as ``EntryTable`` has them; a field that is not given is missing in all rows.
         columns: the other columns.
-        where: says in messages where a row was read.
+        where: tells for messages where a row was read.
 
     Raises:
-        ConfigurationError: as for ``VideoEntry``, of the first row that makes no sense.
+        ConfigurationError: the first row that makes no sense, as in ``VideoEntry``.
     """
     rest = {name: constant(none, len(path)) for name, none in _NONE.items() if name not in fields}
     known: dict[str, Any] = {**fields, **rest}

@@ -26,10 +26,10 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
 
     Args:
         source: path of the file.
-        given: names of the columns, of a file without a header.
-        separator: between values; the one of comma, tab, semicolon and bar that is most in the first line unless
-            given. A space stands for any number of spaces and tabs, quotes are part of values, and values at the end
-            of a line may be missing.
+        given: names of the columns, for a file without a header.
+        separator: character between values; unless given, the most frequent one of comma, tab, semicolon and bar in the
+            first line. A space stands for any number of spaces and tabs, quotes are part of values, and values at the
+            end of a line may be missing.
 
     Raises:
         SourceError: the file cannot be read.
@@ -53,7 +53,7 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
             csv.field_size_limit(limit)
         header = [name.strip() for name in (next(filter(None, reader), []) if given is None else given)]
         if len(set(header)) < len(header):
-            raise ConfigurationError(f"the header has a name twice: {header}", source)
+            raise ConfigurationError(f"the header has two columns of one name: {header}", source)
         rows, parts = _rows(reader, line_of, len(header), source), list[list[Column]]()
         while chunk := list(islice(rows, ROWS_AT_ONCE)):
             parts.append([PackedStrings(values) for values in zip(*chunk, strict=True)])
@@ -131,6 +131,8 @@ def _objects(texts: Iterator[str], line_of: array[int], source: str) -> Iterator
         except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"line {number} is not JSON ({error}): {_ONE_A_LINE}", source) from None
         if not isinstance(row, dict):
-            raise ConfigurationError(f"line {number} is no JSON object but {type(row).__name__}: {_ONE_A_LINE}", source)
+            raise ConfigurationError(
+                f"line {number} is a {type(row).__name__}, not a JSON object: {_ONE_A_LINE}", source
+            )
         line_of.append(number)
         yield row

@@ -42,8 +42,8 @@ def shard_entries(
 
     Args:
         shards: paths or URLs of uncompressed tar archives.
-        endings: what names of videos end with, with the dot, in small letters.
-        class_names: as for ``VideoDataset.from_paths``.
+        endings: endings of the names of videos, with the dot, in small letters.
+        class_names: as in ``VideoDataset.from_paths``.
 
     Raises:
         SourceError, IndexingError: a shard cannot be read, or is damaged.
@@ -59,7 +59,7 @@ def shard_entries(
         raise ConfigurationError(f"no video in {len(given)} archives: no file ends with {', '.join(endings)}")
     texts = [row.columns.pop("cls", "") for row in rows]
     if "" in texts and any(texts):
-        raise ConfigurationError("the label is missing: no .cls file beside it", rows[texts.index("")].path)
+        raise ConfigurationError("the label is missing: there is no .cls file beside it", rows[texts.index("")].path)
     labels, known = parse_labels(texts, class_names, lambda i: rows[i].path)
     entries = [VideoEntry(row.path, label, columns=row.columns) for row, label in zip(rows, labels, strict=True)]
     return entries, known
@@ -100,4 +100,4 @@ def _parse(extension: str, content: bytes, name: str) -> Any:
             return json.loads(content)
         return content.decode().strip() if extension in _TEXT else content
     except ValueError as error:
-        raise ConfigurationError(f"is not what its name says ({error})", name) from None
+        raise ConfigurationError(f"does not hold what its name says ({error})", name) from None

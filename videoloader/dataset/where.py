@@ -1,4 +1,4 @@
-"""Rows by what the indexes of their videos tell."""
+"""Rows chosen by facts in the indexes of their videos."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def rows_where(
     A warning tells how many these are.
 
     Args:
-        table, store, min_frames: as of ``VideoDataset.where``.
-        sql, parameters: what ``conditions_in_sql`` gives.
+        table, store, min_frames: as in ``VideoDataset.where``.
+        sql, parameters: result of ``conditions_in_sql``.
     """
     check_positive_or_none(min_frames=min_frames)
     kept, left_out, kinds = [], [], []
@@ -68,7 +68,7 @@ def rows_where(
 
 
 def entries_of_store(store: Store, where: str) -> tuple[EntryTable, tuple[str, ...], list[tuple[str, str]]]:
-    """Entries for the videos of a store, no class names, and what was left out; as of ``VideoDataset.from_store``."""
+    """Entries for the videos of a store, no class names, and what was left out; see ``VideoDataset.from_store``."""
     condition, parameters = conditions_in_sql(where, None, None, None)
     with opened_store((), store) as opened:
         _check_sql(opened, condition, parameters)
@@ -89,7 +89,7 @@ def conditions_in_sql(
     """The conditions of ``VideoDataset.where`` on facts of a video, and the parameters of them.
 
     Raises:
-        ConfigurationError: an argument has no value that can be meant.
+        ConfigurationError: an argument has a value that can mean nothing.
     """
     _check(condition, min_height, codec, fps)
     conditions, parameters = [f"({condition}\n)" if condition.strip() else "1"], list[object]()
@@ -123,7 +123,7 @@ def _check(condition: object, min_height: object, codec: object, fps: object) ->
 
 
 def _what_there_is(store: IndexStore, paths: Sequence[str]) -> str:
-    """What the conditions may ask for, so that a slip in them is seen."""
+    """The values that conditions may ask for, so that a slip in them is seen."""
     facts = facts_of_rows(store, paths, ["codec", "frames", "fps", DISPLAYED_HEIGHT], ())
     readable = [row for row in facts if row[0] is not None]
     if not readable:
@@ -139,6 +139,6 @@ def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> Non
         store.query(f"SELECT ({sql}\n) FROM videos LIMIT 0", parameters)
     except ConfigurationError as error:
         text = sql.partition("\n)")[0].removeprefix("(")
-        wrong = f"condition {text!r} is no SQL over the facts of videos ({error.__context__})"
+        wrong = f"condition {text!r} is not SQL over the facts of videos ({error.__context__})"
         facts = ", ".join(("id", *COLUMNS))
         raise ConfigurationError(f"{wrong}; these are {facts}") from None

@@ -26,7 +26,7 @@ def annex_b_headers(codec: str, config: bytes) -> bytes:
 
 
 def sequence_parameter_sets(codec: str, config: bytes) -> list[bytes]:
-    """Those of the base layer in a configuration record of H.264 or HEVC, header bytes included."""
+    """The sets of the base layer in a configuration record of H.264 or HEVC, header bytes included."""
     kinds = _SEQUENCE_PARAMETER_SETS[codec]
     return [
         each
@@ -47,7 +47,7 @@ def add_annex_b(
         pieces: added to.
         payload: one packet.
         codec: ``"h264"`` or ``"hevc"``.
-        length_size: from ``nal_length_size``; 0 for packets with start codes, which are added as they are.
+        length_size: result of ``nal_length_size``; 0 for packets with start codes, which are added as they are.
 
     Returns:
         The sequence parameter sets in the packet, header bytes included.

@@ -1,4 +1,4 @@
-"""What a GPU's NVDEC can decode, and how many engines it has."""
+"""The capabilities of a GPU's NVDEC, and the number of its engines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> Capabili
 
 
 def default_workers(gpu: int) -> int:
-    """How many threads keep a GPU's NVDEC busy: five for two engines.
+    """The number of threads that keep a GPU's NVDEC busy: five for two engines.
 
     One of an engine's decodes while another's Python runs. With two for each, engines wait at times for a thread
     between two clips: every frame of 360p videos came at 18.4 to 19.5 thousand a second from 14 threads, at 20.0 to
@@ -63,7 +63,7 @@ def section_format(stream: StreamInfo, config: int) -> PictureFormat | None:
 
 
 def setup_of(picture: PictureFormat) -> tuple[object, ...]:
-    """What of a picture format a session must be set up for; colours are none of its business."""
+    """The part of a picture format that a session must be set up for; colours are none of its business."""
     return (
         picture.width, picture.height, picture.coded_size, picture.cut_off, picture.chroma, picture.bit_depth,
         picture.buffering, picture.frames_only,
@@ -76,10 +76,10 @@ def blocks_of(picture: PictureFormat) -> tuple[int, int]:
 
 
 def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
-    """Why this GPU's NVDEC cannot decode a video; empty if it can.
+    """The reason why this GPU's NVDEC cannot decode a video; empty if it can.
 
     Args:
-        index: of the video.
+        index: index of the video.
         gpu: CUDA device number.
     """
     stream = index.stream
@@ -120,7 +120,7 @@ def _why_not_stream(stream: StreamInfo, gpu: int) -> str:
 
 
 def why_not_picture(codec: str, picture: PictureFormat, gpu: int) -> str:
-    """Why this GPU's NVDEC cannot decode pictures of a format, or does it wrongly; empty if it can."""
+    """The reason why this GPU's NVDEC cannot decode pictures of a format, or does it wrongly; empty if it can."""
     if picture.chroma not in ("420", "444") or not picture.bit_depth:
         return f"{codec} with {picture.chroma} chroma is not for NVDEC"
     caps = _capabilities(gpu, codec, picture.chroma, picture.bit_depth)

@@ -34,12 +34,12 @@ _ContextKey = tuple[Hashable, ...]
 
 @dataclass(eq=False)
 class RunOutcome:
-    """How the decoding of a run went.
+    """The outcome of decoding a run.
 
     Attributes:
         fed: packets given to the decoder.
         concealed: packets whose pictures came out damaged, wanted or not.
-        refused: why, for packets that do not decode.
+        refused: reason for each packet that does not decode.
         missing: wanted packets whose pictures did not come out.
         guessed: packets whose pictures depend on missing ones that libavcodec invents; see ``FrameNumbers``.
     """
@@ -62,7 +62,7 @@ class _Open:
 
     Attributes:
         context: libavcodec's.
-        key: what it was opened for; None where it serves one run only.
+        key: key that it was opened for; None where it serves one run only.
         headers: the sequence headers that it has, MPEG-1, 2 and 4; the tables of JPEG, where it was given any.
         alone: whether it begins with an image file that ``decodes_alone``.
     """
@@ -99,14 +99,15 @@ class CpuDecoder:
         its packet, whatever order or number of frames the decoder gives out.
 
         Args:
-            index: of the video.
-            packets: of the run, in decode order; all are read, also behind one that ends the run.
-            sink: called as ``sink(packet number, frame)`` for each wanted packet, in display order. The
-                frame is the sink's to keep.
+            index: index of the video.
+            packets: packets of the run, in decode order; all are read, also behind one that ends the run.
+            sink: function that gets ``sink(packet number, frame)`` for each wanted packet, in display order. The frame
+                is the sink's to keep.
             strict: refuse packets of which libavcodec else makes something, though not the same each time; see
                 ``open_decoder``.
-            fresh: by a decoder that has seen nothing before, and past packets that it refuses. What conceals damage
-                depends on all that a decoder has in its memory. Else the first refused packet ends the run.
+            fresh: whether to decode by a decoder that has seen nothing before, and past packets that it refuses. The
+                concealment of damage depends on all that a decoder has in its memory. Else the first refused packet
+                ends the run.
             holds_back: decode into other memory; see ``open_decoder``. Only for a decoder that is ``fresh``.
 
         Raises:
@@ -217,7 +218,7 @@ class CpuDecoder:
 
 
 def _headers(codec: str, data: bytes | memoryview) -> bytes:
-    """What stays in force in a context behind a packet or a record, where that is not a configuration of its own."""
+    """The headers that stay in force in a context behind a packet or a record that is no configuration of its own."""
     if codec == "mjpeg":
         return b"Huffman tables" if HUFFMAN in segments_before_scan(data)[0] else b""
     if codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS:
@@ -244,7 +245,7 @@ def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryvie
 
 
 def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview, *, alone: bool) -> _ContextKey | None:
-    """What a context depends on that starts with this packet; None where it must not serve another run.
+    """The facts that a context depends on that starts with this packet; None where it must not serve another run.
 
     H.264 and HEVC videos of one making share a context, and with it the memory of its frames; JPEG files, too, that
     decode ``alone``. But not those of H.264 4:4:4, which are decoded as their encoder's version demands: a context

@@ -44,12 +44,12 @@ def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sin
     damaged.
 
     Args:
-        decoder: of this thread.
-        index: of the video.
-        run: from a plan made with this index.
+        decoder: decoder of this thread.
+        index: index of the video.
+        run: run of a plan made with this index.
         read: gives the packets of a run.
-        sink: called as ``sink(packet number, frame)`` for each wanted packet; the last call for a packet is the one
-            that counts.
+        sink: function that gets ``sink(packet number, frame)`` for each wanted packet; the last call for a packet is
+            the one that counts.
 
     Returns:
         How many packets were decoded, those that were decoded again each time; the wanted packets whose pictures are

@@ -1,4 +1,4 @@
-"""Which engine decodes a video."""
+"""The engine that decodes a video."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _left_to_cpu: set[str] = set()
 
 
 def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> Engine:
-    """Which engine is to decode a video.
+    """Choose the engine that decodes a video.
 
     With ``"auto"`` the GPU's JPEG engines decode image files of JPEG, and NVDEC what it can. What a GPU cannot decode
     is told in a warning, once for each video.
 
     Args:
         index: the video's index.
-        device: where its frames are wanted.
+        device: device on which its frames are wanted.
         decode: ``"nvdec"`` or ``"cpu"`` for that engine and no other.
 
     Raises:

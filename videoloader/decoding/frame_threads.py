@@ -46,8 +46,8 @@ def suits_threads(index: VideoIndex, *runs: Run) -> bool:
     """Whether some runs of a video had better be decoded by several threads, which are made for each anew.
 
     Args:
-        index: of the video.
-        runs: from a plan made with this index.
+        index: index of the video.
+        runs: runs of a plan made with this index.
     """
     packets = sum(len(run.packets) for run in runs)
     # With its log callback set, threads of libavcodec wait for Python's lock, which is held while they are waited for.
@@ -65,9 +65,9 @@ def decode_in_threads(
     gives up, at the latest when the damaged frame itself would come.
 
     Args:
-        index: of the video.
-        packets: of the run, in decode order; all of one configuration record.
-        threads: how many, at most.
+        index: index of the video.
+        packets: packets of the run, in decode order; all of one configuration record.
+        threads: most threads.
 
     Yields:
         (packet number, frame) for each wanted packet, in display order.

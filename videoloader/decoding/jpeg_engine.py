@@ -24,7 +24,7 @@ _SUBSAMPLING = {"444": (0, 0), "422": (1, 0), "420": (1, 1)}
 
 @cache
 def why_not_jpeg_engine(gpu: int) -> str:
-    """Why this GPU's engines cannot decode JPEG files; empty if they can.
+    """The reason why this GPU's engines cannot decode JPEG files; empty if they can.
 
     Args:
         gpu: CUDA device number.
@@ -56,14 +56,14 @@ def _tiny_picture() -> bytes:
 
 
 def engine_layout(picture: bytes, stream: StreamInfo) -> SurfaceLayout | None:
-    """Where the samples lie in what the engines make of a JPEG file; None if it is of a kind that is not for them.
+    """The places of samples in the engines' output of a JPEG file; None if it is of a kind that is not for them.
 
     They get sequential files of 8 bits, in Y'CbCr with 4:4:4, 4:2:2 or 4:2:0 chroma. So the file alone tells who
     decodes it: engines round otherwise than libavcodec, and pictures must not depend on chance.
 
     Args:
         picture: the file.
-        stream: of the index that it belongs to.
+        stream: facts of the index that it belongs to.
     """
     frame = read_jpeg_frame(picture)
     if frame is None or not frame.usual or (frame.width, frame.height) != (stream.width, stream.height):
@@ -128,7 +128,7 @@ class JpegDecoder:
 
         Args:
             pictures: the files, each with its layout by ``engine_layout``.
-            stream: as for ``decode``.
+            stream: as in ``decode``.
 
         Returns:
             Of each file its surface; or an error where nvImageCodec refuses it, or gives out something else than the

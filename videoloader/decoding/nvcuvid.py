@@ -1,4 +1,4 @@
-"""What NVDEC can do, asked of the driver itself.
+"""The capabilities of NVDEC, asked of the driver itself.
 
 PyNvVideoCodec's ``GetDecoderCaps`` makes a CUDA context for each question, which takes 0.15 s and memory of a GPU that
 may have none left, and loads and unloads the driver's library around it. One of some thousand questions crashed.
@@ -22,13 +22,13 @@ class Capabilities(ctypes.Structure):
     """``CUVIDDECODECAPS`` of ``cuviddec.h``, NVIDIA Video Codec SDK 13: of one codec, chroma format and bit depth.
 
     Attributes:
-        codec, chroma, bit_depth_minus8: what is asked for; ``cudaVideoCodec`` and ``cudaVideoChromaFormat`` numbers.
+        codec, chroma, bit_depth_minus8: the question; ``cudaVideoCodec`` and ``cudaVideoChromaFormat`` numbers.
         supported: not 0 where NVDEC decodes it.
-        num_engines: of the GPU for that codec.
+        num_engines: engines of the GPU for that codec.
         output_formats: a bit for each ``cudaVideoSurfaceFormat``.
-        max_width, max_height, min_width, min_height: of coded pictures, in pixels.
-        max_blocks: of 16×16 pixels in a picture.
-        histogram, histogram_bits, max_histogram_bins: of luma histograms.
+        max_width, max_height, min_width, min_height: bounds of coded pictures, in pixels.
+        max_blocks: most blocks of 16×16 pixels in a picture.
+        histogram, histogram_bits, max_histogram_bins: facts about luma histograms.
     """
 
     _fields_ = (
@@ -52,7 +52,7 @@ class Capabilities(ctypes.Structure):
 
 
 def ask_capabilities(gpu: int, codec: int, chroma: int, bit_depth: int) -> Capabilities:
-    """What a GPU's NVDEC can do with one kind of stream.
+    """The capabilities of a GPU's NVDEC for one kind of stream.
 
     Args:
         gpu: CUDA device number.

@@ -60,11 +60,12 @@ class NvdecDecoder:
         for the frames it had; what it was given before is not to be trusted.
 
         Args:
-            index: of the video.
+            index: index of the video.
             read: gives the run's packets in decode order, with their places.
-            sink: called as ``sink(packet number, surface, stream)`` for each wanted packet, in display order. The
-                surface is valid for work put on that stream until ``finish`` has been called.
-            finish: called after each few pictures, so that work on all of them can be put on the stream at once.
+            sink: function that gets ``sink(packet number, surface, stream)`` for each wanted packet, in display order.
+                The surface is valid for work put on that stream until ``finish`` has been called.
+            finish: function that is called after each few pictures, so that work on all of them can be put on the
+                stream at once.
 
         Returns:
             Packets fed to the decoder.
@@ -119,13 +120,13 @@ class NvdecDecoder:
 
 
 def _check_start(index: VideoIndex, packet: PacketBytes) -> None:
-    """What is missing where decoding starts in the middle of things, each decoder makes up in its own way."""
+    """Refuse a start that is no keyframe: each decoder makes up in its own way what is missing then."""
     codec = index.stream.codec
     config = index.stream.codec_configs[index.packet_config[packet.number]]
     if index.packet_key[packet.number] or is_random_access(codec, config, packet.data):
         return
     if codec != "h264" or refers_back(config, packet.data):
-        raise DecodeError(f"packet {packet.number}, where decoding starts, is no keyframe")
+        raise DecodeError(f"packet {packet.number}, where decoding starts, is not a keyframe")
 
 
 def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
@@ -180,7 +181,7 @@ class _Sequence:
 
         Args:
             first: the first of the packets.
-            packets: those after it.
+            packets: packets after it.
             leaves_out: whether pictures that nobody looks at may be left unconverted and uncopied, by their times.
                 Copies take from the GPU what a network could use: 3 % of a training from 1080p videos, 1.5 % without
                 them (H200). Of small pictures those before the first wanted one are left out, of large ones those in
@@ -202,7 +203,7 @@ class _Sequence:
         # Always: it makes the session ready for the next video, and the last pictures come out only now.
         self._feed()
         if self._outstanding:
-            raise SessionError(f"NVDEC gave {len(self._outstanding)} pictures less than it should")
+            raise SessionError(f"NVDEC gave {len(self._outstanding)} fewer pictures than it should")
         return following
 
     def _add(self, packet: PacketBytes) -> bool:
@@ -213,7 +214,7 @@ class _Sequence:
         if place is None:
             place = self._ranks[number]
         if place < 0:
-            raise DecodeError(f"the order of its pictures cannot be told from packet {number} on")
+            raise DecodeError(f"the order of its pictures is unknown from packet {number} on")
         if self._leaving and (wanted or place > _LATEST):
             self._leave_less(place)
         if self._with_sets:
@@ -292,7 +293,7 @@ class _Sequence:
 
 
 def _layout(picture: PictureFormat) -> tuple[SurfaceLayout, int]:
-    """Where the samples of a picture are, and its size as PyNvVideoCodec tells it, bytes.
+    """The places of a picture's samples, and its size as PyNvVideoCodec tells it, bytes.
 
     Planes are contiguous; rows of subsampled formats are as long as an even width.
     """

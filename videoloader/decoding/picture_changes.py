@@ -16,7 +16,7 @@ _AV1_HEAD = 256
 
 
 def contradiction(codec: str, payload: bytes | memoryview, picture: PictureFormat) -> str:
-    """What in a packet of VP8, VP9, AV1, MPEG-1, 2 or 4 says another size than the session's; empty if nothing does."""
+    """The part of a packet of VP8, VP9, AV1 or MPEG-1, 2, 4 that contradicts the session's size; empty if none does."""
     for what, (width, height) in _stated_sizes(codec, payload):
         if (width, height) != (picture.width, picture.height):
             return f"{what} says {width}×{height}"

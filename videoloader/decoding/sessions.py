@@ -31,7 +31,7 @@ _NOTHING = bytearray(1)  # an end has an address, too
 
 
 class SessionError(DecodeError):
-    """A session failed; a new one may not."""
+    """A session failed; a new one may work."""
 
     @property
     def short_of_resources(self) -> bool:
@@ -40,7 +40,7 @@ class SessionError(DecodeError):
 
 
 class SessionKey(NamedTuple):
-    """What a session cannot change: NVDEC refuses to reconfigure any of it."""
+    """The properties that a session cannot change: NVDEC refuses to reconfigure any of them."""
 
     codec: str
     chroma: str
@@ -59,7 +59,7 @@ def session_key(codec: str, picture: PictureFormat) -> SessionKey:
 
 
 def packets_a_call(picture: PictureFormat) -> int:
-    """How many packets to give NVDEC at once.
+    """The number of packets to give NVDEC at once.
 
     A call lets go of Python's lock and must queue for it again behind the other decoding threads. Small pictures
     decode so fast that one call for each would leave NVDEC idle. PyNvVideoCodec keeps a buffer for each picture
@@ -69,7 +69,7 @@ def packets_a_call(picture: PictureFormat) -> int:
 
 
 def session_bytes(key: SessionKey, picture: PictureFormat) -> int:
-    """What a session takes of GPU memory, about: fitted to 240p to 4K on an H200, 11 % off at most.
+    """The GPU memory of a session, about: fitted to 240p to 4K on an H200, 11 % off at most.
 
     Surfaces are as large as the key allows, and as many as the stream may make the decoder hold and some. To
     these come working memory, which grows less and less with the size, and the pictures given out.
@@ -92,9 +92,9 @@ class Session:
     """A PyNvVideoCodec decoder, the CUDA stream that it works on, and the video it was last set up for.
 
     Attributes:
-        stream: whatever reads a surface must run on it: the next call reuses the surface's memory.
-        picture: of the last video; None for a new session.
-        bytes: of GPU memory, by ``session_bytes``.
+        stream: a reader of a surface must run on it: the next call reuses the surface's memory.
+        picture: picture of the last video; None for a new session.
+        bytes: GPU memory, by ``session_bytes``.
         last_run: the pool's number of the run that used it last.
     """
 
@@ -180,10 +180,10 @@ class Session:
 
         Args:
             payload: the packets.
-            time: of the first picture in them, where pictures are to be left out; times rise in the order in which
+            time: time of the first picture in them, where pictures are to be left out; times rise in the order in which
                 pictures are shown. Each other picture gets the time of the one shown before it and some more.
-            seen_from: surfaces of pictures with an earlier time, other than 0, are empty: they are neither converted
-                nor copied, and what no other picture refers to is not decoded.
+            seen_from: time before which, if it is not 0, surfaces of pictures are empty: they are neither converted nor
+                copied, and a picture that no other one refers to is not decoded.
         """
         self._decoder.SetSeekPTS(seen_from)
         packet = self._packet()
@@ -233,7 +233,7 @@ class SessionPool:
         _close(closing)
 
     def used_bytes(self) -> int:
-        """What all sessions take, by ``session_bytes``."""
+        """The GPU memory of all sessions, by ``session_bytes``."""
         with self._changed:
             return self._used()
 
@@ -250,8 +250,8 @@ class SessionPool:
         Waits while all the memory is lent. A thread that has a session must not ask for another.
 
         Args:
-            key: from ``session_key``.
-            picture: of the video.
+            key: result of ``session_key``.
+            picture: picture of the video.
             new: whether it must be one that has decoded nothing yet.
         """
         size = session_bytes(key, picture)
@@ -370,16 +370,16 @@ after_fork(_leave_to_parent)
 
 @tells_of_arguments
 def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
-    """How much GPU memory NVDEC sessions may take together, over all threads of the process.
+    """Set the GPU memory that NVDEC sessions may take together, over all threads of the process.
 
-    Sessions stay open for the next video, since opening one costs about 50 ms; those used longest ago are closed
-    when a new one would go over the limit, and threads wait for one another where even that does not make room. A
-    session takes about 10 MB for 360p, 66 MB for 1080p H.264, 130 MB for 1080p HEVC of 10 bits.
+    Sessions stay open for the next video, since opening one costs about 50 ms. Those used longest ago are closed when a
+    new one would go over the limit, and threads wait for one another where even that does not make room. A session
+    takes about 10 MB for 360p, 66 MB for 1080p H.264, 130 MB for 1080p HEVC of 10 bits.
 
     Args:
-        limit: bytes. Without this call they are 4 GiB, or an eighth of the GPU's memory if that is less. A single
-            session may be larger.
-        device: ``"cuda"`` or ``"cuda:N"``. Default: ``"cuda"``.
+        limit: int. The number of bytes. Without this call they are 4 GiB, or an eighth of the GPU's memory if that is
+            less. A single session may be larger.
+        device: str or torch.device, default ``"cuda"``. ``"cuda"`` or ``"cuda:N"``.
 
     Raises:
         ConfigurationError: there is no such device, or the limit is not positive.

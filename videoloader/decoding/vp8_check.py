@@ -34,7 +34,7 @@ class Vp8Check:
     """Compares the pictures of a run with libvpx's, from the first packet on whose picture may be unfinished.
 
     Args:
-        index: of the video.
+        index: index of the video.
     """
 
     def __init__(self, index: VideoIndex) -> None:
@@ -47,9 +47,9 @@ class Vp8Check:
         """Take in the run's next packet; whether its picture is another than libvpx's.
 
         Args:
-            number: of the packet.
+            number: number of the packet.
             data: its bytes.
-            frames: what libavcodec's own decoder made of it.
+            frames: frames that libavcodec's own decoder made of it.
         """
         if self._libvpx is None:
             self._kept += len(data)

@@ -17,7 +17,7 @@ class EpochLoop:
     so without asking for another batch. Its length is that of the whole epoch, also after a resume.
 
     Args:
-        loader: whose batches these are.
+        loader: loader of the batches.
     """
 
     def __init__(self, loader: VideoLoader) -> None:
@@ -58,7 +58,7 @@ class EpochLoop:
         self._under_way, self._before = None, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is, which epoch is under way, and how many batches of it were given out."""
+        """The position of the loader, the epoch under way, and the number of its batches given out."""
         return {"loader": self._loader.state_dict(), "under_way": self._under_way, "batches": self._batches}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:

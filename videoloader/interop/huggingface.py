@@ -39,20 +39,21 @@ def from_huggingface(
 ) -> VideoDataset:
     """One entry for each row of a ``datasets.Dataset``; its other columns are kept.
 
-    Nothing is decoded, and audio and images in other columns are kept as they are stored. Leave out those that are
-    not needed with ``rows.remove_columns``.
+    Nothing is decoded, and audio and images in other columns are kept as they are stored. Leave out those that are not
+    needed with ``rows.remove_columns``.
 
     Args:
-        rows: the data set.
-        video: name of the column with the videos: paths or URLs, bytes, or what the ``Video`` feature stores, which
-            is either in ``{"path": …, "bytes": …}``.
-        columns: which other columns are the label and the ends of a part of the video, as for
+        rows: ``datasets.Dataset``. The data set.
+        video: str, default ``"video"``. The name of the column with the videos: paths or URLs, bytes, or values of the
+            ``Video`` feature, which hold either as ``{"path": …, "bytes": …}``.
+        columns: mapping, default None. The other columns that are the label and the ends of a part of the video, as in
             ``VideoDataset.from_csv``. The names of a ``ClassLabel`` are the class names; its -1 is no label.
-        folder: where videos that the rows hold as bytes are written to, each once, under a name made of its content;
-            videos that are there already are not written again. Other processes then open them by path.
-        sources: what the rows may name, ``"any"``, ``"local"`` or ``"inside root"``, as for ``VideoDataset.from_csv``.
-            Videos that were written to ``folder`` are among them. Default: ``"any"``.
-        root: folder of ``"inside root"``. Default: the working directory.
+        folder: str or path, default None. The folder that receives videos which the rows hold as bytes, each once,
+            under a name made of its content; videos that are there already are not written again. Other processes then
+            open them by path.
+        sources: str, default ``"any"``. The sources that the rows may name, ``"any"``, ``"local"`` or
+            ``"inside root"``, as in ``VideoDataset.from_csv``. Videos that were written to ``folder`` are among them.
+        root: str or path, default the working directory. The folder of ``"inside root"``.
 
     Raises:
         ConfigurationError: there are no rows or no such column, a row has no video, a value makes no sense, or videos
@@ -65,7 +66,7 @@ def from_huggingface(
     """
     names, source = list(rows.column_names), f"data set {rows.builder_name or ''}".strip()
     if video not in names:
-        raise ConfigurationError(f"video is {video!r}, which is no column of {names}", source)
+        raise ConfigurationError(f"video is {video!r}, which is not a column of {names}", source)
     if not len(rows):
         raise ConfigurationError("the data set has no rows", source)
     paths: list[str] = []
@@ -100,7 +101,7 @@ def _values(rows: Any, name: str, table: Any) -> Column:
 
 
 def _path(value: Any, where: str, folder: str | os.PathLike[str] | None) -> str:
-    """The path of a video; of one that comes as bytes, where it is written to."""
+    """The path of a video; for one that comes as bytes, the path that it is written to."""
     content = value.get("bytes") if isinstance(value, dict) else value if isinstance(value, bytes) else None
     path = value.get("path") if isinstance(value, dict) else value if isinstance(value, str) else None
     if content is None:
@@ -108,7 +109,9 @@ def _path(value: Any, where: str, folder: str | os.PathLike[str] | None) -> str:
             raise ConfigurationError(f"{where}: there is neither a path nor the bytes of a video, but {value!r}")
         return str(path)
     if folder is None:
-        raise ConfigurationError(f"{where}: the video is {len(content)} bytes: say in which folder it may be written")
+        raise ConfigurationError(
+            f"{where}: the video is stored as {len(content)} bytes: give folder=…, where it may be written"
+        )
     name = blake2b(content, digest_size=16).hexdigest() + PurePath(path or "").suffix
     return _written(Path(folder).absolute() / name, content)
 

@@ -50,8 +50,9 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
     batches anew. Evaluations see the same clips, with the same random frames, every time.
 
     Args:
-        train, val, test, predict: each makes a loader, called as ``train(device=…, shard_id=…, num_shards=…)`` with
-            what the Trainer says; mostly a ``functools.partial`` of ``VideoLoader``.
+        train, val, test, predict: functions, default None. Each makes a loader, called as
+            ``train(device=…, shard_id=…, num_shards=…)`` with the Trainer's values; mostly a ``functools.partial`` of
+            ``VideoLoader``.
 
     Raises:
         ConfigurationError: Lightning is not installed, or fits without ``train``.
@@ -108,7 +109,7 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
         return [make(device=device, shard_id=trainer.global_rank, num_shards=trainer.world_size)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training is; it goes into checkpoints by itself."""
+        """The position of training; it goes into checkpoints by itself."""
         return {} if self._train is None else {"train": self._train.state_dict()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

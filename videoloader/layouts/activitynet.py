@@ -33,12 +33,12 @@ def activitynet(
         videos/v_sJQn6o5fHKw.mp4      or without the v_, with any ending
 
     Args:
-        annotations: the JSON file.
-        videos: folder of the videos.
-        subset: ``"training"``, ``"validation"`` or ``"testing"``, in small or capital letters. Where a subset has no
-            annotations, its rows are whole videos without labels. Default: ``"training"``.
-        missing: what to do where a video is not there, or a segment is empty: ``"raise"``, or ``"skip"`` into
-            ``left_out``. Default: ``"raise"``.
+        annotations: str or path. The JSON file.
+        videos: str or path. The folder of the videos.
+        subset: str, default ``"training"``. ``"training"``, ``"validation"`` or ``"testing"``, in small or capital
+            letters. Where a subset has no annotations, its rows are whole videos without labels.
+        missing: str, default ``"raise"``. The treatment of missing videos and empty segments: ``"raise"``, or
+            ``"skip"`` into ``left_out``.
 
     Returns:
         Rows with the columns ``youtube_id``, ``duration`` (of the whole video, seconds; as the file has it) and
@@ -66,7 +66,7 @@ def activitynet(
                 (empty if segment.is_empty else listed).append(segment)
     if not listed:
         subsets = ", ".join(sorted({str(video.get("subset")) for video in database.values()}))
-        raise ConfigurationError(f"no video is of the subset {subset!r}: {subsets or 'there are none'}", source)
+        raise ConfigurationError(f"there is no subset {subset!r}: {subsets or 'videos name none'}", source)
     if empty and missing != "skip":
         raise ConfigurationError(
             f"{empty[0].place} and {len(empty) - 1} more are empty; missing='skip' leaves them out", source
@@ -74,7 +74,7 @@ def activitynet(
     labelled = any(segment.label for segment in listed)
     for segment in listed:
         if labelled and segment.label is None:
-            raise ConfigurationError(f"{segment.name} has no annotations, other than others of {subset!r}", source)
+            raise ConfigurationError(f"{segment.name} has no annotations, unlike other videos of {subset!r}", source)
     folder = videos_in(videos)
     data = dataset_of_list(
         source,

@@ -36,16 +36,16 @@ def hmdb51(
     natural order. Videos may have any ending, and lie in class folders or not.
 
     Args:
-        splits: folder of the split files.
-        videos: folder of the videos.
-        split: number of the split, 1 to 3. Default: 1.
-        part: ``"train"``, ``"test"`` or ``"unused"``. Default: ``"train"``.
-        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
-            ``"raise"``.
+        splits: str or path. The folder of the split files.
+        videos: str or path. The folder of the videos.
+        split: int, default 1. The number of the split, 1 to 3.
+        part: str, default ``"train"``. ``"train"``, ``"test"`` or ``"unused"``.
+        missing: str, default ``"raise"``. The treatment of missing videos: ``"raise"``, or ``"skip"`` into
+            ``left_out``.
 
     Raises:
         SourceError: a file or a folder cannot be read, or a video is not there.
-        ConfigurationError: a line is not such a line, or there is no file of this split.
+        ConfigurationError: a line has another form, or there is no file of this split.
 
     Examples:
         ``hmdb51("testTrainMulti_7030_splits", "hmdb51", split=1, part="test")``
@@ -62,7 +62,7 @@ def hmdb51(
         for number, line in read_lines(file):
             video, _, mark = line.rpartition(" ")
             if mark not in _PARTS.values() or not video.strip():
-                raise ConfigurationError(f"line {number}: {line!r} is not a video and 0, 1 or 2", file)
+                raise ConfigurationError(f"line {number}: {line!r} is not a file name followed by 0, 1 or 2", file)
             if mark != _PARTS[part]:
                 continue
             stem, _ = os.path.splitext(video.strip())

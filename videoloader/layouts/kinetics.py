@@ -35,19 +35,19 @@ def kinetics(
         videos/-3B32lodo2M.mp4                               a whole video: the row is what lies between the times
 
     Args:
-        annotations: the list.
-        videos: folder of the videos.
-        class_names: of the labels; unless given, those in the list in natural order. Another label is an error.
-            Default: None.
-        missing: what to do where YouTube has lost a video: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
-            ``"raise"``.
+        annotations: str or path. The list.
+        videos: str or path. The folder of the videos.
+        class_names: list or dict, default those in the list, in natural order. The name of each label; another label is
+            an error.
+        missing: str, default ``"raise"``. The treatment of videos that YouTube has lost: ``"raise"``, or ``"skip"``
+            into ``left_out``.
 
     Returns:
         Rows with ``youtube_id``, ``time_start``, ``time_end`` and the list's other columns.
 
     Raises:
         SourceError: the list or the folder cannot be read, or a video is not there.
-        ConfigurationError: the list is not such a list, with the line.
+        ConfigurationError: the list has another form; the message has the line.
 
     Examples:
         >>> train = kinetics("k400/train.csv", "k400/train", missing="skip")
@@ -67,7 +67,7 @@ def _from_json(source: str) -> RawTable:
             begin, end = facts["segment"]
             rows.append((name, begin, end, facts.get("label"), video.get("subset")))
         except (AttributeError, TypeError, KeyError, ValueError):
-            raise ConfigurationError(f"{name}: no annotations with a segment of two times", source) from None
+            raise ConfigurationError(f"{name} has no annotations with a segment of two times", source) from None
     names = ("youtube_id", "time_start", "time_end", "label", "split")
     columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
     labels = columns.pop("label")
@@ -114,5 +114,5 @@ def _seconds(value: Any, where: str) -> float:
     except (TypeError, ValueError):
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise ConfigurationError(f"{where}: {value!r} is no time in seconds")
+        raise ConfigurationError(f"{where}: {value!r} is not a time in seconds")
     return seconds

@@ -35,10 +35,10 @@ def read_json(path: str, kind: type) -> Any:
     """
     try:
         if os.path.getsize(path) > _LONGEST_JSON:
-            raise ConfigurationError(f"is longer than {_LONGEST_JSON} bytes: no list of videos", path)
+            raise ConfigurationError(f"is longer than {_LONGEST_JSON} bytes, so it is not a list of videos", path)
         with open(path, encoding="utf-8-sig", opener=open_regular) as file:
             if file.read(64).lstrip()[:1] != _OPENING[kind]:
-                raise ConfigurationError(f"is no JSON file that holds a {kind.__name__}", path)
+                raise ConfigurationError(f"is not a JSON file that holds a {kind.__name__}", path)
             file.seek(0)
             value = json.load(file)
     except OSError as error:

@@ -35,12 +35,12 @@ def dataset_of_list(
     Args:
         source: path of the list.
         videos: one for each row, as ``VideoFolder.find`` gives them.
-        where: says where a row stands in the list.
+        where: tells the place of a row in the list.
         classes: names, or None for all rows of a list without labels.
-        class_names: as for ``VideoDataset.from_paths``.
+        class_names: as in ``VideoDataset.from_paths``.
         missing: ``"raise"`` or ``"skip"``, where videos are not there.
-        ends: by ``VideoEntry``'s name of it; None where a row has none.
-        columns: all others.
+        ends: ends by ``VideoEntry``'s names of them; None where a row has none.
+        columns: all other columns.
 
     Raises:
         SourceError: a video is not there and ``missing="raise"``, or none is.
@@ -68,7 +68,7 @@ class VideoFolder:
 
     Attributes:
         folder: the root.
-        paths: of the videos of each name.
+        paths: paths of the videos of each name.
     """
 
     folder: str
@@ -78,10 +78,10 @@ class VideoFolder:
         """The path of a video, and whether it is there.
 
         Args:
-            names: file names to look for, without an ending, which may be any; the first one that is there counts.
+            names: file names to look for, without their ending, which may be any; the first one that is there counts.
             class_name: name of a class, whose folder decides among several videos of one name. Spaces and underscores
                 count as the same, as do capital and small letters.
-            otherwise: path below the folder that is given where there is no such video.
+            otherwise: path below the folder that is returned where there is no such video.
         """
         wanted = _plain(class_name)
         for name in names:

@@ -35,12 +35,12 @@ def something_something(
     to the template without its brackets.
 
     Args:
-        annotations: the list of a split.
-        videos: folder of the videos, with any ending.
-        labels: ``labels.json``; unless given, the file beside the list that has its name with ``labels`` in place of
-            ``train``, ``validation`` or ``test``. Default: None.
-        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
-            ``"raise"``.
+        annotations: str or path. The list of a split.
+        videos: str or path. The folder of the videos, with any ending.
+        labels: str or path, default the file beside the list that has its name with ``labels`` in place of ``train``,
+            ``validation`` or ``test``. The path of ``labels.json``.
+        missing: str, default ``"raise"``. The treatment of missing videos: ``"raise"``, or ``"skip"`` into
+            ``left_out``.
 
     Returns:
         Rows with the columns ``id`` and, except in the test split, ``caption`` and ``placeholders``.
@@ -59,12 +59,12 @@ def something_something(
     ids, classes = [], []
     for row, video in enumerate(listed):
         if not isinstance(video, dict) or not isinstance(video.get("id"), str | int):
-            raise ConfigurationError(f"video {row + 1}: no object with an id", source)
+            raise ConfigurationError(f"video {row + 1} is not an object with an id", source)
         ids.append(str(video["id"]))
         template = video.get("template", "")
         classes.append(template.replace("[", "").replace("]", "") if isinstance(template, str) else None)
         if classes[-1] not in known and (template or any(classes)):
-            raise ConfigurationError(f"video {row + 1}: its template {template!r} is none of the labels", source)
+            raise ConfigurationError(f"video {row + 1}: its template {template!r} is not among the labels", source)
     columns: dict[str, list[Any]] = {"id": ids}
     labelled = any(classes)
     if labelled:
@@ -98,5 +98,5 @@ def _class_names(path: str) -> list[str]:
     except (TypeError, ValueError):
         numbers = []
     if numbers != list(range(len(labels))):
-        raise ConfigurationError(f"must give the numbers 0 to {len(labels) - 1} to {len(labels)} templates", path)
+        raise ConfigurationError(f"must number its {len(labels)} templates from 0 to {len(labels) - 1}", path)
     return names

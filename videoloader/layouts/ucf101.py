@@ -32,18 +32,18 @@ def ucf101(
     Labels count from 0, in the order of ``classInd.txt``. Videos may have any ending, and lie in class folders or not.
 
     Args:
-        split: a ``trainlist`` or ``testlist`` file.
-        videos: folder of the videos.
-        classes: ``classInd.txt``. Default: the one beside the split file.
-        missing: what to do where a video is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
-            ``"raise"``.
+        split: str or path. A ``trainlist`` or ``testlist`` file.
+        videos: str or path. The folder of the videos.
+        classes: str or path, default the one beside the split file. The path of ``classInd.txt``.
+        missing: str, default ``"raise"``. The treatment of missing videos: ``"raise"``, or ``"skip"`` into
+            ``left_out``.
 
     Returns:
         Rows with the columns ``group`` (clips of one group show the same scene) and ``split_path``.
 
     Raises:
         SourceError: a file or the folder cannot be read, or a video is not there.
-        ConfigurationError: a line is not such a line.
+        ConfigurationError: a line has another form.
 
     Examples:
         ``ucf101("ucfTrainTestlist/trainlist01.txt", "UCF-101")``
@@ -57,7 +57,7 @@ def ucf101(
         name, _, label = line.partition(" ")
         class_name, _, file = name.partition("/")
         if class_name not in known or not file:
-            raise ConfigurationError(f"line {number}: {name!r} is not class/video of a known class", source)
+            raise ConfigurationError(f"line {number}: {name!r} is not class/video with a known class", source)
         if label and (not label.strip().isascii() or label.strip() != str(names.index(class_name) + 1)):
             raise ConfigurationError(f"line {number}: {label!r} is not the number of {class_name}", source)
         stem = os.path.splitext(os.path.basename(file))[0]
@@ -76,6 +76,6 @@ def _class_names(path: str) -> list[str]:
     for number, line in read_lines(path):
         count, _, name = line.partition(" ")
         if count != str(len(names) + 1) or not name.strip():
-            raise ConfigurationError(f"line {number}: {line!r} is not {len(names) + 1} and a name", path)
+            raise ConfigurationError(f"line {number}: {line!r} is not {len(names) + 1} followed by a name", path)
         names.append(name.strip())
     return names

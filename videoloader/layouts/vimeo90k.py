@@ -26,17 +26,17 @@ def vimeo90k(
         vimeo_septuplet/sequences/00001/0001/im1.png … im7.png
 
     Args:
-        split: the list.
-        sequences: folder of the sequences. Default: the one beside the list.
-        missing: what to do where a folder is not there: ``"raise"``, or ``"skip"`` into ``left_out``. Default:
-            ``"raise"``.
+        split: str or path. The list.
+        sequences: str or path, default the one beside the list. The folder of the sequences.
+        missing: str, default ``"raise"``. The treatment of missing folders: ``"raise"``, or ``"skip"`` into
+            ``left_out``.
 
     Returns:
         Rows with the column ``sequence``, as the list has it.
 
     Raises:
         SourceError: the list or the folder cannot be read, or a sequence is not there.
-        ConfigurationError: a line is not such a line.
+        ConfigurationError: a line has another form.
 
     Examples:
         ``vimeo90k("vimeo_triplet/tri_trainlist.txt")``
@@ -59,7 +59,7 @@ def vimeo90k(
 
 
 def _names_in(folder: str) -> set[str]:
-    """What is in a folder; nothing where it is not there."""
+    """The contents of a folder; nothing where it is not there."""
     try:
         return set(os.listdir(folder))
     except FileNotFoundError:

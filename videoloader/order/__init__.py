@@ -1,1 +1,1 @@
-"""Which clip comes when, and on which rank: numbers only, no pixels."""
+"""The order of clips, and the rank of each: numbers only, no pixels."""

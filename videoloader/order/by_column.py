@@ -24,13 +24,13 @@ class ByColumn:
 
     All ranks have the whole table, whoever has the files, and so know how many batches every other one has. They read
     it, and the numbers of frames, where all can: rows from a CSV, JSON lines or Parquet table, frames from an index
-    that was built once. Files are looked at only where a rank takes clips of them. Clips are shuffled within a group.
+    that was built once. A rank looks at files only where it takes clips of them. Clips are shuffled within a group.
     Groups should be about equally large: with ``last_batch="partial"`` a rank with fewer clips gets smaller batches,
     with ``"fill"`` it repeats some, with ``"uneven"`` it ends earlier, with ``"drop"`` all stop with the first that
     runs out.
 
     Args:
-        column: its name.
+        column: str. The name of the column.
 
     Examples:
         Tars were copied to ``/nvme`` of 64 nodes, and the table says which to which, in a column "node":
@@ -50,8 +50,8 @@ class ClipGroups:
     Attributes:
         bounds: int64[G + 1], where groups begin and end.
         last: int64[V], number of clips in each video and all before it, group by group.
-        shift: int64[V], what to add to these numbers for those of the table.
-        group: int64[V], that each video of the table belongs to.
+        shift: int64[V], the offset from these numbers to those of the table.
+        group: int64[V], the group of each video of the table.
         file_ends: gives the part of ``last`` after which another file begins.
     """
 
@@ -65,7 +65,7 @@ class ClipGroups:
         return int(self.bounds[-1])
 
     def table_numbers(self, clips: Integers) -> Integers:
-        """What the table calls these clips."""
+        """The table's numbers of these clips."""
         numbers: Integers = clips + self.shift[np.searchsorted(self.last, clips, "right")]
         return numbers
 

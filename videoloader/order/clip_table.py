@@ -111,7 +111,7 @@ class EntryFrames:
     Attributes:
         entry: the row of the data set.
         first, stop: the frames it means.
-        indexes: where its index is kept.
+        indexes: cache of its index.
         row: its number in the data set; -1 where it is of none.
         source: its bytes; None where the entry's path leads to them.
     """
@@ -130,7 +130,7 @@ class EntryFrames:
 
     @property
     def index(self) -> VideoIndex:
-        """Of the whole video. May be replaced by one that is known better; the frames it tells of stay the same."""
+        """The index of the whole video. A better one may replace it; the frames it tells of stay the same."""
         return self.indexes[self.entry.path].with_times(self.entry.times)
 
     @index.setter
@@ -139,7 +139,7 @@ class EntryFrames:
 
     @property
     def state(self) -> SourceState | None:
-        """Of the video when it was indexed; None where that is not known."""
+        """The state of the video when it was indexed; None where that is not known."""
         return self.indexes.state(self.entry.path)
 
 
@@ -151,7 +151,7 @@ class FrameRanges:
         rows: int64[V], those that can be used.
         first, stop: int64[V], the frames each means.
         frames: int64[V], of the whole video.
-        indexes: of the videos.
+        indexes: indexes of the videos.
         unreadable: (path, error) of the rows that cannot be used.
         unopened: bool[V], which of them are image files that were not looked at. Whether they can be read is not known.
     """
@@ -234,9 +234,9 @@ def build_clip_table(
         mode: says how many clips each has.
         store: the index store that holds the videos, or its path.
         workers: threads that index without a store; 0 for none but the caller's.
-        skip_unreadable: leave out what cannot be indexed instead of raising, with a warning.
-        on_indexed: called after each video.
-        listed_in: what tells the user of that, for the warning.
+        skip_unreadable: whether to leave out videos that cannot be indexed, with a warning, instead of raising.
+        on_indexed: function that is called after each video.
+        listed_in: name of the account that the warning points to.
         open_images: index image files, too. Without it, and without a store, a row whose name ends as an image's is
             taken for one frame, unless it tells of a part of its video, or ``mode`` counts by more than frames.
 
@@ -297,7 +297,7 @@ def _count(mode: FrameMode, video: EntryFrames) -> int:
 
 
 def entry_frames(dataset: VideoDataset, ranges: FrameRanges, video: int) -> EntryFrames:
-    """What a frame mode sees of one of the usable rows."""
+    """One of the usable rows as a frame mode sees it."""
     row, first, stop = (int(each[video]) for each in (ranges.rows, ranges.first, ranges.stop))
     indexes = UNOPENED if ranges.unopened[video] else ranges.indexes
     return EntryFrames(dataset.table[row], first, stop, indexes, row)
@@ -371,7 +371,9 @@ def _look_up_all(
     indexes = IndexCache(store.unverified(), compare=store.verify)
     found = dataset.table.frames
     if found is not None and found.content != store.content:
-        warn_user(f"{store.path} is not as it was when the data set was saved: it is looked up again; save it again")
+        warn_user(
+            f"{store.path} has changed since the data set was saved: rows are looked up again; save the data set again"
+        )
         found = None
     if found is None:
         found = look_up_rows(dataset.table, store, indexes, OF_MODES if isinstance(mode, CountsByFrames) else ())
@@ -392,7 +394,7 @@ def _look_up_all(
 
 
 def _reason(error: VideoLoaderError) -> str:
-    """Why a row is left out, in few words."""
+    """The reason why a row is left out, in few words."""
     return next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), "unreadable")
 
 

@@ -27,19 +27,19 @@ _ONE_BY_ONE = Deal(1, 1, 1, "drop")
 
 @dataclass(frozen=True, eq=False)
 class Epochs:
-    """What all epochs of a loader have in common.
+    """The common facts of all epochs of a loader.
 
     Attributes:
         table: the clips.
         order: they come in.
-        seed: of the order.
+        seed: seed of the order.
         rank, ranks: this process's number, and how many take part.
         batch_size, last_batch: see ``num_batches``.
-        sharding: how an epoch is dealt. ``"strided"``: ranks take turns, clip by clip. ``"contiguous"``: each has a
-            range of the epoch's order. ``"stick_to_shard"``: each has a range of the data set, the same in every
-            epoch, and the order is within it. ``ByColumn``: each has the rows of its node, and the order is within
-            those.
-        settings: what else belongs to a state's fingerprint.
+        sharding: way of dealing an epoch. With ``"strided"`` ranks take turns, clip by clip; with ``"contiguous"`` each
+            has a range of the epoch's order. With ``"stick_to_shard"`` each has a range of the data set, the same in
+            every epoch, and the order is within it. With ``ByColumn`` each has the rows of its node, and the order is
+            within those.
+        settings: further contents of a state's fingerprint.
 
     Raises:
         ConfigurationError: a setting is outside its range, or they cannot go together.
@@ -108,11 +108,11 @@ class Epochs:
         return Deal(self.lanes, self.ranks // self.lanes, self.batch_size, self.last_batch)
 
     def resume(self, state: Mapping[str, Any]) -> EpochPlan:
-        """What is left of an epoch.
+        """The rest of an epoch.
 
         Args:
-            state: of ``EpochPlan.state``, also from other numbers of ranks, batch sizes or kinds of ``sharding``, as
-                long as the order is the same.
+            state: result of ``EpochPlan.state``, also from other numbers of ranks, batch sizes or kinds of
+                ``sharding``, as long as the order is the same.
 
         Raises:
             ConfigurationError: the state is of another data set, frame mode, order or seed, or is damaged.
@@ -158,13 +158,13 @@ class EpochPlan:
     """The batches of one rank in one epoch, or in what is left of it.
 
     Args:
-        epochs: what it has in common with others.
-        number: of the epoch.
-        parts: of the data set that ranks stick to; their number when the epoch began.
-        deals: how it was dealt so far; the last is the one that goes on.
+        epochs: the facts that it has in common with others.
+        number: number of the epoch.
+        parts: parts of the data set that ranks stick to; their number when the epoch began.
+        deals: the deals so far; the last is the one that goes on.
 
     Attributes:
-        number: of the epoch.
+        number: number of the epoch.
         rounds: batches that are left for all ranks together to go through. A rank has as many, but with ``"uneven"``,
             where the last ones of some ranks are empty.
 
@@ -186,7 +186,7 @@ class EpochPlan:
         self._orders: dict[int, OrderOfEpoch] = {}
 
     def _lanes_of(self, deal: Deal, left: Left) -> tuple[Integers, Integers, int]:
-        """Where lanes begin and end in what is left, their sizes, and the number of batches of each rank."""
+        """The bounds of lanes in what is left, their sizes, and the number of batches of each rank."""
         if isinstance(self._epochs.sharding, ByColumn) and deal.lanes > 1:
             bounds = left.below(self._home(deal.lanes))
         else:
@@ -232,7 +232,7 @@ class EpochPlan:
         return repeated
 
     def _wanted(self, batch: int) -> Integers:
-        """Which clips of its lane are in a batch, int64[B]; those beyond the lane's end fill it up."""
+        """The clips of its lane that are in a batch, int64[B]; those beyond the lane's end fill it up."""
         deal = self._deals[-1]
         number = deal.batches + batch
         if deal.last_batch == "fill":
@@ -258,7 +258,7 @@ class EpochPlan:
 
     @cached_property
     def _part_bounds(self) -> Integers:
-        """Where the parts begin and end that are put in order by themselves."""
+        """The bounds of the parts that are put in order by themselves."""
         if isinstance(self._epochs.sharding, ByColumn):
             return self._epochs.groups.bounds
         return even_bounds(self._epochs.positions, self._parts)

@@ -1,4 +1,4 @@
-"""Which of how many processes this is, as launchers and frameworks say it."""
+"""The number of this process and of all processes, as launchers and frameworks say it."""
 
 from __future__ import annotations
 

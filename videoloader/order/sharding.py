@@ -1,4 +1,4 @@
-"""Which part of an epoch each rank takes, in arithmetic that needs no communication.
+"""Each rank's part of an epoch, in arithmetic that needs no communication.
 
 What is left of an epoch is a sequence of clips, cut into *lanes*: one that all ranks take turns in, one for each rank,
 or one for each node. All ranks go through the same number of batches, some of which may be empty where it is uneven, so
@@ -22,20 +22,19 @@ MOST_LANES = 1 << 20
 
 
 def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> int:
-    """How many batches each rank goes through: the same for all, so that no rank waits for another for ever.
+    """The number of batches of each rank: the same for all, so that no rank waits for another for ever.
 
     Args:
         sizes: int64[S], clips in each lane.
-        ranks: that take turns in a lane.
+        ranks: number of ranks that take turns in a lane.
         batch_size: clips in a batch of one rank, at most.
-        last_batch: what becomes of clips that do not fill a batch of all ranks of their lane.
-            ``"partial"``: they are dealt as evenly as possible, every clip exactly once; should they be fewer than
-            the ranks, they share the last two batches with those of the batch before. A lane that is shorter than
-            others by more than that spreads its clips evenly over as many batches as the longest has.
-            ``"drop"``: they are left out, as is what longer lanes have more than the shortest.
-            ``"fill"``: batches are filled up from the start of the lane.
-            ``"uneven"``: every clip exactly once, in full batches but for a rank's last; the last batches of a lane are
-            empty for ranks that no clip is left for.
+        last_batch: treatment of clips that do not fill a batch of all ranks of their lane. ``"partial"`` deals them as
+            evenly as possible, every clip exactly once; if they are fewer than the ranks, they share the last two
+            batches with those of the batch before. A lane that is shorter than others by more than that spreads its
+            clips evenly over as many batches as the longest has. ``"drop"`` leaves them out, and what longer lanes have
+            more than the shortest. ``"fill"`` fills batches up from the start of the lane. ``"uneven"`` deals every
+            clip exactly once, in batches that are full except for a rank's last; the last batches of a lane are empty
+            for ranks that no clip is left for.
 
     Returns:
         Number of batches; 0 where nothing is left, and with ``"drop"`` where less than a batch is.
@@ -65,12 +64,12 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBa
 
 
 def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> Integers:
-    """How many clips of each lane some batches take.
+    """The number of clips of each lane that some batches take.
 
     Args:
-        batches: so many, from 0 to ``of``.
+        batches: number of batches, from 0 to ``of``.
         of: ``num_batches``.
-        sizes, ranks, batch_size, last_batch: as for ``num_batches``.
+        sizes, ranks, batch_size, last_batch: as in ``num_batches``.
 
     Returns:
         int64[S], the shape of ``sizes``. With ``"fill"`` the clips that fill a batch up are not counted.
@@ -95,13 +94,13 @@ def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, l
 
 @dataclass(frozen=True)
 class Deal:
-    """How what was left of an epoch was dealt, and how far: with the deals before, what is left now.
+    """The way in which the rest of an epoch was dealt, and how far: with the deals before, the present rest.
 
     Attributes:
         lanes: number of them.
-        ranks: that take turns in a lane.
-        batch_size, last_batch: as for ``num_batches``.
-        batches: of each rank that were taken.
+        ranks: number of ranks that take turns in a lane.
+        batch_size, last_batch: as in ``num_batches``.
+        batches: batches of each rank that were taken.
     """
 
     lanes: int
@@ -126,9 +125,9 @@ class Deal:
             lanes, ranks, batch_size = map(int, shape.split("x"))
             deal = Deal(lanes, ranks, batch_size, last_batch, int(batches))
         except ValueError:
-            raise ConfigurationError(f"the state is damaged: {text!r} is no part of an epoch") from None
+            raise ConfigurationError(f"the state is damaged: {text!r} is not a part of an epoch") from None
         if not 1 <= lanes <= MOST_LANES or min(ranks, batch_size) < 1 or deal.batches < 0:
-            raise ConfigurationError(f"the state is damaged: {text!r} is no part of an epoch")
+            raise ConfigurationError(f"the state is damaged: {text!r} is not a part of an epoch")
         return deal
 
 
@@ -159,14 +158,14 @@ class Left:
         return positions
 
     def below(self, positions: Integers) -> Integers:
-        """How many of those left are smaller than each of these positions."""
+        """The number of those left that are smaller than each of these positions."""
         run = np.maximum(np.searchsorted(self.start, positions, "right") - 1, 0)
         inside = np.clip(positions - self.start[run], 0, np.diff(self.before)[run])
         counts: Integers = self.before[run] + inside
         return counts
 
     def after(self, bounds: Integers, taken: Integers) -> Left:
-        """What is left when so many are taken from the front of each lane.
+        """The rest when so many are taken from the front of each lane.
 
         Args:
             bounds: int64[S + 1], where lanes begin and end, in numbers of those left.

@@ -27,7 +27,7 @@ OrderOfEpoch = Callable[[Integers], Integers]
 
 @runtime_checkable
 class Order(Protocol):
-    """How the clips of an epoch follow one another."""
+    """An order of the clips of an epoch."""
 
     def positions(self, clips: int) -> int:
         """Number of positions in an epoch over so many clips."""
@@ -37,7 +37,7 @@ class Order(Protocol):
         """The order of one epoch: a function from positions to clip numbers, int64[N] both.
 
         Args:
-            clips: number of them, at least one.
+            clips: number of clips, at least one.
             videos: gives int64[V], the number of clips in each video and all before it.
             seed, epoch: integers in ``[0, 2**64)``.
         """
@@ -49,7 +49,7 @@ class Order(Protocol):
 
 
 class _Computed:
-    """What orders have in common that hold every clip once and are told by their parameters."""
+    """The common parts of orders that hold every clip once and are told by their parameters."""
 
     def positions(self, clips: int) -> int:
         return clips
@@ -80,12 +80,13 @@ class ShuffleClips(_Computed):
 class ShuffleBlocks(_Computed):
     """Blocks of clips that are neighbours in the data set in random order, then shuffled inside a window.
 
-    As local as the blocks, for data that is read best in order (network file systems, archives, caches), and random
-    enough where a window holds many blocks. Nothing is buffered. Blocks begin elsewhere in every epoch.
+    The order is as local as the blocks, for data that is read best in order (network file systems, archives, caches),
+    and random enough where a window holds many blocks. Nothing is buffered. Blocks begin elsewhere in every epoch.
 
     Args:
-        block: clips in a block. Default: 64.
-        window: clips that are shuffled together: those at positions 0 … window − 1, and so on. Default: 4096.
+        block: int, default 64. The number of clips in a block.
+        window: int, default 4096. The number of clips that are shuffled together: those at positions 0 … window − 1,
+            and so on.
 
     Raises:
         ConfigurationError: one of them is not positive.
@@ -127,15 +128,15 @@ class ShuffleBlocks(_Computed):
 class ShuffleVideos(_Computed):
     """Videos in random order, the clips of a video together, so that they share decoding, caches and open files.
 
-    Rows that follow one another in the data set and are parts of the same file are one video here. For a million
-    videos an epoch's order takes 16 MB and a tenth of a second; to see once which rows are one file takes a second.
+    Successive rows of the data set that are parts of the same file are one video here. For a million videos an epoch's
+    order takes 16 MB and a tenth of a second; finding once which rows are one file takes a second.
 
     Args:
-        together: videos whose clips are shuffled together, so that a batch shows several. With 1, a video's clips
-            come in order. Default: 1.
+        together: int, default 1. The number of videos whose clips are shuffled together, so that a batch shows several.
+            With 1, a video's clips come in order.
 
     Raises:
-        ConfigurationError: it is not positive.
+        ConfigurationError: ``together`` is not positive.
 
     Examples:
         >>> order = ShuffleVideos().of_epoch(6, lambda: np.array([2, 4, 6]), seed=0, epoch=0)
@@ -188,17 +189,17 @@ class Sampler(Protocol):
 class SampledClips:
     """The order that a sampler gives, which is then dealt to the ranks like any other.
 
-    The sampler is asked once an epoch, in every process. All must get the same numbers, for a resumed epoch again: so
-    ``set_epoch`` is called where the sampler has it, and what PyTorch's own samplers draw from (its global generator,
-    or the sampler's ``generator``) is seeded with (seed, epoch) meanwhile. An epoch resumed with other numbers is
-    refused.
+    The sampler is asked once an epoch, in every process. All processes must get the same numbers, and a resumed epoch
+    must get them again: so ``set_epoch`` is called where the sampler has it, and the source of PyTorch's own samplers
+    (its global generator, or the sampler's ``generator``) is seeded with (seed, epoch) meanwhile. An epoch resumed with
+    other numbers is refused.
 
     Args:
         sampler: gives clip numbers, not batches of them; some clips may be missing, others come several times (with
             the same random frames and transforms, which go by clip and epoch).
 
     Raises:
-        ConfigurationError: the sampler deals to ranks by itself: give one for a single process. Or it is one of
+        ConfigurationError: the sampler deals to ranks by itself (give one for a single process), or it is one of
             PyTorch's own over another number than that of the clips, such as that of the rows of a data set.
     """
 
@@ -284,7 +285,7 @@ def order_of(shuffle: bool | Order | Sampler) -> Order:
     """The order that the loader's argument ``shuffle`` means.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: ``shuffle`` means no order.
     """
     if isinstance(shuffle, bool):
         return ShuffleClips() if shuffle else InOrder()

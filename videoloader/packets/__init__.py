@@ -1,1 +1,1 @@
-"""Which packets are read for wanted frames, and what the packets themselves say."""
+"""The packets to read for wanted frames, and what the packets themselves say."""

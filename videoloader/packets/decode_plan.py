@@ -63,11 +63,11 @@ packet_bytes: Callable[[tuple[int, bytes | memoryview, bool, bool, int | None, b
 
 @dataclass(frozen=True, eq=False)
 class DecodePlan:
-    """How to get some frames of one video.
+    """The packets to decode for some frames of one video.
 
     Attributes:
-        runs: in decode order; a decoder is reset between two.
-        frames_wanted: how many different frames come out.
+        runs: tuple of ``Run``. The runs in decode order; a decoder is reset between two.
+        frames_wanted: int. The number of different frames that come out.
     """
 
     runs: tuple[Run, ...]
@@ -78,20 +78,20 @@ class DecodePlan:
 
     @property
     def packets(self) -> int:
-        """Packets to read, and at most to decode: the cost. More may turn out disposable when read."""
+        """The number of packets to read, and at most to decode: the cost. More may turn out disposable when read."""
         return sum(len(run.packets) for run in self.runs)
 
 
 @tells_of_arguments
 def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
-    """The runs that decode the given frames.
+    """Plan the runs that decode the given frames.
 
     A new run begins only where it skips more packets than the decoder holds back for reordering, since a reset throws
     those away. Otherwise the run goes on.
 
     Args:
-        index: of the video.
-        frames: frame numbers, any order, repeats allowed.
+        index: VideoIndex. The index of the video.
+        frames: sequence of int. Frame numbers, in any order, repeats allowed.
 
     Raises:
         FrameRangeError: a frame number lies outside the video.
@@ -129,12 +129,12 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
 
 
 def split_at_keyframes(index: VideoIndex, frames: npt.ArrayLike) -> list[npt.NDArray[np.int64]]:
-    """The frames in parts that can be decoded side by side.
+    """Divide the frames into parts that can be decoded side by side.
 
-    No part decodes what another one does, but for the packets between a keyframe and the leading frames after it.
+    No part decodes what another one does, except for the packets between a keyframe and the leading frames after it.
 
     Args:
-        index: of the video.
+        index: index of the video.
         frames: frame numbers, any order, repeats allowed.
 
     Returns:
@@ -158,11 +158,11 @@ def split_at_keyframes(index: VideoIndex, frames: npt.ArrayLike) -> list[npt.NDA
 
 
 def gops_in_common(index: VideoIndex, clips: Sequence[npt.NDArray[np.int64]]) -> list[list[int]]:
-    """Clips of one video in groups: those that need a GOP in common are in one.
+    """Group the clips of one video: those that need a GOP in common are in one group.
 
     Args:
-        index: of the video.
-        clips: int64 frame numbers of each.
+        index: index of the video.
+        clips: int64 frame numbers of each clip.
 
     Returns:
         Numbers of clips, each in one group.

@@ -1,4 +1,4 @@
-"""Where pictures come in display order: by their packets' headers, until an index's ranks are seen to say the same."""
+"""The places of pictures in display order: by their packets' headers, until an index's ranks prove to agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_places(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
     at once, that takes 0.5 µs for each; one by one some microseconds.
 
     Args:
-        index: of the video.
+        index: index of the video.
         run: its packets are these.
         packets: the run's packets in decode order.
     """

@@ -50,9 +50,9 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     Only what the packets themselves say decides what is left out, and whether decoding can start where the index says.
 
     Args:
-        source: of the video.
-        index: of the same video.
-        run: from a plan made with this index.
+        source: source of the video.
+        index: index of the same video.
+        run: run of a plan made with this index.
         places: whether packets of codecs that reorder pictures must have a ``place``; UNKNOWN_PLACE where their headers
             do not tell. Packets have none where ``VideoIndex.packet_rank`` was seen to give the same order before.
 
@@ -124,7 +124,7 @@ def _with_sets_told(
     leads up to it.
 
     Args:
-        source, index, run: as for ``read_packets``.
+        source, index, run: as in ``read_packets``.
         packets: the run's packets in decode order.
         leaves_out: whether packets of H.264 that nobody wants, and no other refers to, are left out.
         sees_gaps: whether numbers of pictures are looked at, of H.264.
@@ -323,4 +323,4 @@ def _demux(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes]:
                 position += 1
                 if position == len(needed):
                     return
-    raise SourceError(f"has only {number + 1} packets where its index says more", source.name)
+    raise SourceError(f"has only {number + 1} packets, fewer than its index says", source.name)

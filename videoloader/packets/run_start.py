@@ -1,4 +1,4 @@
-"""Where a run starts: whether decoding can start there for all that is wanted, and what is left out after it."""
+"""The start of a run: whether decoding can start there for all that is wanted, and what is left out after it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Correction = Callable[[VideoIndex], VideoIndex]
 
 
 class WrongIndexError(Exception):
-    """What was read shows that an index is wrong. What was planned with it is to be planned again.
+    """A read shows that an index is wrong. Everything planned with it is to be planned again.
 
     Args:
         index: the index.

@@ -1,4 +1,4 @@
-"""A clip: what reading frames of one video gives."""
+"""A clip: the frames that a read of one video gives."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Clip(FramesByRole):
     """Frames of one video.
 
     Attributes:
-        frames: uint8[T, 3, H, W], RGB, turned where the file says so, but with the pixels that are coded: players
-            stretch those that are not square. Unless other layouts, types or transforms were asked for.
+        frames: uint8[T, 3, H, W], RGB, turned where the file says so, but with the coded pixels: players stretch those
+            that are not square. Other layouts, types and transforms give what was asked for.
         frame_numbers: int64[T]; -1 for a frame of constant padding.
         timestamps: float64[T], presentation times in seconds from the file's start (``times`` of ``Video``); NaN for
             a frame of constant padding.
@@ -31,7 +31,7 @@ class Clip(FramesByRole):
         corrupt: bool[T], True where the decoder found the frame damaged, or what it refers to. NVDEC does not tell
             of all damage: decode with the CPU, or ``verify`` the file, where that matters.
         layout: the order of the dimensions of ``frames``.
-        roles: which of the T frames are inputs, and which targets; None where the frame mode names none.
+        roles: the frames that are inputs, and those that are targets; None where the frame mode names none.
     """
 
     frames: torch.Tensor
@@ -46,7 +46,7 @@ class Clip(FramesByRole):
     if not TYPE_CHECKING:  # type checkers tell of it by themselves
 
         def __getitem__(self, frame: object) -> NoReturn:
-            raise ArgumentError("a clip is no list of frames: write clip.frames[0], or for frame in clip.frames")
+            raise ArgumentError("a clip is not a list of frames: write clip.frames[0], or for frame in clip.frames")
 
     def __repr__(self) -> str:
         told = [f"frames={tensor_summary(self.frames)}"]

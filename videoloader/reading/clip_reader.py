@@ -41,7 +41,7 @@ from videoloader.reading.read_progress import ReadProgress
 
 @dataclass(frozen=True, eq=False)
 class ClipsReport:
-    """What it took to make some clips of one video.
+    """The cost of making some clips of one video.
 
     Attributes:
         packets: packets decoded.
@@ -49,9 +49,9 @@ class ClipsReport:
         corrupt_frames: number of different frames wanted that are corrupt; see ``ClipSlots.corrupt``.
         index: the video's index, by which all frames were decoded: better known now where the container called a
             packet a keyframe wrongly, or parameter sets were found.
-        corrections: what was learned of the index, in this order.
+        corrections: corrections of the index, in this order.
         ready: CUDA events; the slots are complete when all have come. None on the CPU.
-        seconds: that the thread took.
+        seconds: time that the thread took.
         by_gpu: whether NVDEC or the JPEG engines decoded it, not the CPU.
     """
 
@@ -85,7 +85,7 @@ class ClipReader:
     """Makes clips in one thread, with decoders that stay open from clip to clip.
 
     Args:
-        device: where the clips are wanted.
+        device: device on which the clips are wanted.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -114,17 +114,18 @@ class ClipReader:
         """Decode the frames of some clips of one video, each once, and write them into their slots.
 
         Args:
-            source: of the video, or the path that leads to it.
-            index: of the video.
+            source: source of the video, or the path that leads to it.
+            index: index of the video.
             clips: the frames wanted. On a CUDA device nothing else may be under way in their slots' memory.
             output: the pixel values wanted.
-            decode: which engine may decode. Default: "auto". See ``choose_engine``.
-            cache: where decoded frames are kept on the GPU for later clips.
-            token: cancels the read. It is checked before each packet on the CPU, and before each run on NVDEC, since a
-                session that is left in the middle of a run cannot be used again. Default: never cancelled.
-            threads: how many may decode and convert on the CPU. More than one pays only where few clips are read.
-            state: the source's state when it was indexed. Default: its state when it was opened.
-            plan: the decode plan of these frames by this index. Default: it is made here.
+            decode: engines that may decode; see ``choose_engine``.
+            cache: memory for decoded frames on the GPU, for later clips.
+            token: token that cancels the read. It is checked before each packet on the CPU, and before each run on
+                NVDEC, since a session that is left in the middle of a run cannot be used again. Without it nothing is
+                cancelled.
+            threads: most threads that decode and convert on the CPU. More than one pays only where few clips are read.
+            state: the source's state when it was indexed; without it, its state when it was opened.
+            plan: decode plan of these frames by this index; without it, it is made here.
 
         Raises:
             ReadCancelled: ``token`` was cancelled.
@@ -182,7 +183,7 @@ class ClipReader:
     def read_images(
         self, images: Sequence[ImageRead], output: OutputSpec, token: CancelToken
     ) -> list[ClipsReport | VideoLoaderError]:
-        """As ``read`` for each of several image files, on the CPU: all are decoded before the first is converted.
+        """The same as ``read`` for several image files, on the CPU: all are decoded before the first is converted.
 
         Returns:
             The report of each image, or the error of one that cannot be made.

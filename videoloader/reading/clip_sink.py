@@ -1,4 +1,4 @@
-"""Where decoded pictures go: each into the slots of the clips that want it, once it is there."""
+"""The way of decoded pictures: each into the slots of the clips that want it, once it is there."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ClipSink:
     """Takes the pictures of one video from a decoder and converts each into all slots that want it.
 
     Args:
-        index: of the video.
-        clips: of that video.
+        index: index of the video.
+        clips: clips of that video.
         output: the pixel values wanted.
         stream: the CUDA stream for borders, padding and pictures that NVDEC does not decode; None on the CPU.
 

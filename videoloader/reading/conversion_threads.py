@@ -27,9 +27,9 @@ def convert_in_threads(frames: Iterable[tuple[int, av.VideoFrame]], sink: ClipSi
     """Put frames into a sink for the CPU. When this returns or raises, nothing is written any more.
 
     Args:
-        frames: with the numbers of their packets.
-        sink: for the CPU.
-        ahead: how many frames may wait.
+        frames: frames with the numbers of their packets.
+        sink: sink for the CPU.
+        ahead: most frames that may wait.
     """
     waiting: deque[Future[None]] = deque()
     try:

@@ -1,4 +1,4 @@
-"""What is done about damaged frames besides marking them: a warning a file, or an error."""
+"""The treatment of damaged frames besides marking them: a warning a file, or an error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_on_corrupt(value: object, allowed: Iterable[str]) -> None:
 
 
 def tell_of_corrupt(source: str, frames: npt.NDArray[np.int64], on_corrupt: OnCorrupt) -> None:
-    """Do what is asked for where frames are damaged.
+    """Do what ``on_corrupt`` says where frames are damaged.
 
     Args:
         source: name of the video.

@@ -1,4 +1,4 @@
-"""What one decoder does in one go: which packets, and where the pictures of each clip go."""
+"""The work of one decoder in one go: which packets, and where the pictures of each clip go."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ClipSlots:
 
     Attributes:
         frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME gives one of the fill value.
-        geometry: which part of the frames, and how large.
+        geometry: part of the frames, and its size.
         slots: [N, 3, H, W], what the whole clip is written to, with its border, of any strides.
         corrupt: bool[N], which frames of the whole clip are damaged or refer to damage: told when they are made.
             Always False where NVDEC decoded it: PyNvVideoCodec does not tell which pictures the driver concealed. What
@@ -66,7 +66,7 @@ class DecodeJob:
         frames: int64[N], the numbers of these frames, without constant padding.
         plan: the packets to decode for them.
         parts: the parts of clips that want them.
-        clips: for each part the number of its clip.
+        clips: number of the clip of each part.
     """
 
     index: VideoIndex

@@ -34,7 +34,7 @@ class EngineFile(NamedTuple):
 
     Attributes:
         content: the bytes of the file.
-        layout: where the engines put its samples.
+        layout: places where the engines put its samples.
         plans: the conversion of its picture for each of the views that are wanted.
     """
 
@@ -44,7 +44,7 @@ class EngineFile(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What came of some files.
+    """The outcome of some files.
 
     Attributes:
         errors: the error of each file that the engines refuse, else None.

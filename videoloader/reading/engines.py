@@ -81,7 +81,7 @@ class CpuEngine(DecodingEngine):
     def take_packets(
         self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
     ) -> tuple[int, set[int]]:
-        """As ``decode_packets``, but the sink still holds what it has not converted; see ``decode_run``."""
+        """The same as ``decode_packets``, but the sink still holds what it has not converted; see ``decode_run``."""
         return decode_run(self._decoder, index, run, read, sink.take_frame)
 
     def _decode_in_threads(self, progress: ReadProgress, packets: Iterator[PacketBytes]) -> int:

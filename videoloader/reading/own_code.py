@@ -1,4 +1,4 @@
-"""What another process of this library can be told: what is made of its own classes alone, not of a program's."""
+"""Objects that another process of this library can be told: of its own classes alone, not of a program's."""
 
 from __future__ import annotations
 

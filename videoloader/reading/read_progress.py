@@ -1,4 +1,4 @@
-"""How far a read has come, and what it has learned of the video's index on the way."""
+"""The progress of a read, and what it has learned of the video's index on the way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from videoloader.reading.clip_sink import ClipSink
 
 @dataclass(eq=False)
 class ReadProgress:
-    """How far the frames of one read have come.
+    """The progress of the frames of one read.
 
     Attributes:
         source: the video's source.
@@ -27,10 +27,10 @@ class ReadProgress:
         plan: the decode plan of what is left, by this index; None where it is not made yet.
         sink: takes the pictures.
         token: cancels the read.
-        threads: how many may decode and convert on the CPU.
-        cache: where decoded frames are kept on the GPU; None for nowhere.
+        threads: most threads that decode and convert on the CPU.
+        cache: memory for decoded frames on the GPU; None for nowhere.
         packets: number of packets decoded.
-        corrections: what was learned of the index, in this order.
+        corrections: corrections of the index, in this order.
         settled: the packets wanted from runs that have ended.
     """
 
@@ -47,7 +47,7 @@ class ReadProgress:
     settled: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def runs(self) -> tuple[Run, ...]:
-        """What is left to decode."""
+        """The runs that are left to decode."""
         if self.plan is None:
             has_come = np.isin(self.index.frame_packet[self.frames], self.settled)
             self.plan = plan_frames(self.index, self.frames[~has_come])

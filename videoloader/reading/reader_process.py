@@ -30,7 +30,7 @@ class WantedClip(NamedTuple):
     """A ``ClipSlots`` in memory that two processes share, without the slots.
 
     Attributes:
-        frame_numbers, geometry, positions: as there.
+        frame_numbers, geometry, positions: as in ``ClipSlots``.
         length: the length of ``corrupt``.
     """
 
@@ -46,15 +46,15 @@ Work: TypeAlias = Callable[[ClipReader, Any, Sequence[torch.Tensor], CancelToken
 
 
 class Order(NamedTuple):
-    """What a process is told to do.
+    """An order to a process.
 
     Attributes:
         forget, forget_blocks: numbers of what it need not know any more, and of memory.
         folder: the working directory, from which relative paths lead.
         number: the number of what it is to know.
-        told: that itself; None where it was told before.
+        told: the object itself; None where it was told before.
         new_blocks: numbers of the memory whose descriptors follow.
-        places: of the tensors, each with the number of its memory.
+        places: places of the tensors, each with the number of its memory.
         work: the work.
     """
 
@@ -78,12 +78,12 @@ class Told(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of an order.
+    """The answer to an order.
 
     Attributes:
-        result: of the work.
+        result: result of the work.
         error: the error that ended it.
-        warnings: those that were given.
+        warnings: warnings that were given.
     """
 
     result: Any

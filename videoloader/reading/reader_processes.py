@@ -237,7 +237,7 @@ class ProcessReader:
         state: SourceState | None = None,
         plan: DecodePlan | None = None,
     ) -> ClipsReport:
-        """As ``ClipReader.read``; processes decode in one thread each.
+        """The same as ``ClipReader.read``; processes decode in one thread each.
 
         Raises:
             DecodeError: also where processes died over it.
@@ -268,9 +268,9 @@ class ProcessReader:
 
         Args:
             work: the work. It and its result are pickled.
-            known: what the work needs beside its arguments, told a process once. Anything that can be referred to
-                weakly, and is equal to itself alone.
-            tensors: that it writes to.
+            known: objects that the work needs beside its arguments, told a process once. Anything that can be referred
+                to weakly, and is equal to itself alone.
+            tensors: tensors that it writes to.
             token: cancels it.
 
         Returns:

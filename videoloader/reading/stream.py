@@ -38,13 +38,13 @@ def stream_in_threads(
     """Frames in order, each [3, H, W] on the CPU. No packet is decoded twice.
 
     Args:
-        source: of the video.
-        index: of the video.
+        source: source of the video.
+        index: index of the video.
         frames: frame numbers, rising.
-        runs: of their plan.
+        runs: runs of their plan.
         output: the pixel values wanted.
-        threads: that decode.
-        ahead: how many frames may be there or in the making.
+        threads: number of decoding threads.
+        ahead: most frames that may be there or in the making.
         token: cancels the reading of packets.
 
     Raises:

@@ -32,9 +32,9 @@ class VideoReader:
     """Reads one video, and corrects its index by what decoding shows.
 
     Args:
-        source, index: of the video.
-        device, decode, on_corrupt: as of ``Video``.
-        output: of the frames that are given out as they are.
+        source, index: source and index of the video.
+        device, decode, on_corrupt: as in ``Video``.
+        output: format of the frames that are given out as they are.
 
     Attributes:
         index: the index, as far as it is known.
@@ -89,11 +89,11 @@ class VideoReader:
         """Make clips; several decoders take part where that pays.
 
         Args:
-            clips: of this video. The caller's CUDA stream waits for their slots.
+            clips: clips of this video. The caller's CUDA stream waits for their slots.
             output: the pixel values wanted.
 
         Raises:
-            FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as ``ClipReader.read``.
+            FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as in ``ClipReader.read``.
         """
         rest = clips
         while rest and (jobs := list(split_clips(self.index, rest))):
@@ -124,7 +124,7 @@ class VideoReader:
             wait([future for future in futures if not future.cancel()])
 
     def _to_be_made_again(self, job: DecodeJob, outcome: ClipsReport | DecodeError) -> npt.NDArray[np.bool_]:
-        """Which frames of a job would come otherwise, now that more is known of the index; all if it has failed.
+        """The frames of a job that would come otherwise, now that more is known of the index; all if it has failed.
 
         Raises:
             DecodeError: it has failed by what is known now.
@@ -163,8 +163,8 @@ class VideoReader:
         """Frames in order, each uint8[3, H, W]; see ``Video.stream``.
 
         Args:
-            numbers: of the frames, rising or falling.
-            most: how many frames may be ready or in the making.
+            numbers: numbers of the frames, rising or falling.
+            most: most frames that may be ready or in the making.
         """
         # So that a frame is not given out before those that it may refer to have come undamaged.
         least = self.index.stream.reorder_depth + 2
@@ -236,7 +236,7 @@ class VideoReader:
 
 
 def _outcome(decoding: Future[ClipsReport]) -> ClipsReport | DecodeError:
-    """What became of a job. That its frames do not decode may be due to what its index does not know yet."""
+    """The outcome of a job. Frames may fail to decode because of what the index does not know yet."""
     try:
         return decoding.result()
     except DecodeError as error:

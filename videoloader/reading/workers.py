@@ -70,19 +70,19 @@ class DecodeWorkers:
     batches in store says so, and then fewer threads decode, and no CPU thread for NVDEC.
 
     Args:
-        device: where frames are wanted.
-        decode: which engines may decode; see ``choose_engine``.
-        num_workers: threads that feed NVDEC, or decode where there is no NVDEC. Default: five for two NVDEC
-            engines, or one for each core, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). With 0 a
-            job is done when it is submitted, by the thread that does.
-        cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``. Default: half of the cores that this
-            process may use, divided likewise. None beside 0 others.
+        device: device on which frames are wanted.
+        decode: engines that may decode; see ``choose_engine``.
+        num_workers: threads that feed NVDEC, or decode where there is no NVDEC; without a number five for two NVDEC
+            engines, or one for each core, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). With 0 a job
+            is done when it is submitted, by the thread that does.
+        cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``; without a number half of the cores that
+            this process may use, divided likewise. None beside 0 others.
         num_processes: processes that decode on the CPU for these threads, or, where the device is a GPU, read image
-            files for its engines; see ``ReaderProcesses``. Default: one for each of more than four threads, and on a
-            GPU not more than there are cores.
+            files for its engines; see ``ReaderProcesses``. Without a number one for each of more than four threads, and
+            on a GPU not more than there are cores.
 
     Attributes:
-        num_workers, cpu_workers, num_processes: as they came out.
+        num_workers, cpu_workers, num_processes: numbers in use.
 
     Raises:
         ConfigurationError: a number below 0, or an engine that the device does not have.
@@ -161,9 +161,9 @@ class DecodeWorkers:
         """Have a job done.
 
         Args:
-            make: called with a thread's reader and the engine to use.
-            index: of the video to decode.
-            packets: that will be decoded, about.
+            make: function of a thread's reader and the engine to use.
+            index: index of the video to decode.
+            packets: number of packets that will be decoded, about.
             in_process: whether a process does most of it, where there are processes.
         """
         if not self.num_workers:
@@ -266,7 +266,7 @@ class DecodeWorkers:
             return None
 
     def _may_work(self) -> int:
-        """How many threads may work on the oldest job and those after it."""
+        """The number of threads that may work on the oldest job and those after it."""
         queue = self._waiting or self._waiting_for_cpu
         return min(self._allowed, queue[0].threads) if queue else 0
 
@@ -306,7 +306,7 @@ class DecodeWorkers:
 
 
 def _local_processes() -> int:
-    """How many processes of a training run share this machine, as torchrun and others tell."""
+    """The number of a training run's processes that share this machine, as torchrun and others tell."""
     return max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
 
 
@@ -340,7 +340,7 @@ after_fork(partial(torch.set_num_threads, 1))
 
 @contextmanager
 def share_of_cores() -> Iterator[int]:
-    """How many threads one read may use: those that PyTorch's operations may, shared by all reads under way."""
+    """The threads that one read may use: those that PyTorch's operations may, shared by all reads under way."""
     read = object()
     _reads.append(read)
     try:

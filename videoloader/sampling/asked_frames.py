@@ -1,4 +1,4 @@
-"""What a user asks one video for, by frame numbers or times: which values stand for frames, and which do not."""
+"""A user's question to one video, by frame numbers or times: which values stand for frames, and which do not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from videoloader.sampling.screen_time import screen_time, told_span
 
 
 def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.int64], bool]:
-    """The frames that ``video[asked]`` means.
+    """Return the frames that ``video[asked]`` means.
 
     Args:
         asked: an integer, a slice, or a list, array or tensor of integers or of a bool for each frame; negative
@@ -31,7 +31,7 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
         source: name of the video, for messages.
 
     Returns:
-        int64[T], and whether one frame was asked for by an integer.
+        int64[T], and whether an integer asked for one frame.
 
     Raises:
         TypeError: it is anything else.
@@ -104,7 +104,7 @@ def _units_on_screen(
 ) -> Fraction:
     """A time in units of the clock, which may be ``earliest`` or when a frame is on screen.
 
-    Of an end also the very end of the video, or what a float makes of that.
+    Units of a time; an end may also be the very end of the video, or what a float makes of that.
     """
     units = on_clock(index, as_times(name, [seconds])[0])
     first, stop = screen_time(AllFrames(index))

@@ -23,35 +23,36 @@ from videoloader.sampling.screen_time import screen_time
 
 @dataclass(frozen=True, repr=False)
 class AtRate(SavedRepr):
-    """Clips of ``length`` frames at a constant rate: for each output time the frame that is on screen then.
+    """Clips of ``length`` frames at a constant rate: each output time shows the frame that is on screen then.
 
-    Output time k is the clip's start and k / fps seconds. A source that is slower shows frames several times, one that
-    is faster loses some; clips of all videos span the same time. Times are compared as fractions. One that is at most
-    half a millisecond from a whole unit of the file's time base means that unit, since containers round the times of
-    frames to their units: Matroska and WebM to milliseconds. So each frame comes once at a source's own rate.
+    Output time k is the clip's start plus k / fps seconds. A slower source shows frames several times, a faster one
+    loses some, and clips of all videos span the same time. Times are compared as fractions. A time that is at most half
+    a millisecond from a whole unit of the file's time base means that unit, since containers round the times of frames
+    to their units: Matroska and WebM to milliseconds. So each frame comes once at a source's own rate.
 
-    A frame is on screen from its time (``VideoIndex.clock``) to that of the next; the video's last one as long as its
-    frames are on average. Output times beyond the end are padded, as if frames went on at the average rate of the
+    A frame is on screen from its time (``VideoIndex.clock``) to that of the next; the video's last one stays as long as
+    its frames do on average. Output times beyond the end are padded, as if frames went on at the average rate of the
     range.
 
     Args:
-        fps: int, float or ``Fraction``. Output frames a second. A float is the decimal it prints as, but 23.976, 29.97,
-            59.94 and their like mean NTSC's rates (29.97 is 30000/1001): where the float is one of these rates rounded
-            to two decimals or more.
-        length: int. Frames in a clip.
-        start: ``"random"``, ``"even"`` or seconds. Default: ``"random"``: each clip's start is drawn uniformly, in
-            units of the video's timestamps, from those with which it fits. ``"even"`` spreads the clips evenly, as
+        fps: int, float or ``Fraction``. The output frames a second. A float is the decimal that it prints as, but
+            NTSC's rates, rounded to two decimals or more, mean the exact rates: 29.97 is 30000/1001, and 23.976, 59.94
+            and their like are read the same way.
+        length: int. The number of frames in a clip.
+        start: str or seconds, default ``"random"``. ``"random"`` draws each clip's start uniformly, in units of the
+            video's timestamps, from those with which the clip fits. ``"even"`` spreads the clips evenly, as
             ``EvenWindows`` does: the first begins with the range, the last ends with it, and a single one lies in the
             middle. Seconds are a distance from the range's first frame (not a time of the video). A video that is too
             short is padded at its end; with ``pad="none"`` it gives no clip.
-        pad: str or ``PadColumn``. Padding mode. Default: ``"edge"``.
-        clips: int. Clips of each video, with ``start="random"`` (independent draws) or ``"even"``. Default: one clip.
-        step: seconds. Distance between the starts of neighbouring clips, from a ``start`` in seconds to the end of the
-            range. With padding, clips at the end may reach beyond it; without, only those that fit count. Default: one
-            clip.
+        pad: str or ``PadColumn``, default ``"edge"``. The padding mode.
+        clips: int, default one clip. The number of clips of each video, with ``start="random"`` (independent draws) or
+            ``"even"``.
+        step: seconds, default one clip. The distance between the starts of neighbouring clips, from a ``start`` in
+            seconds to the end of the range. With padding, clips at the end may reach beyond it; without, only those
+            that fit count.
 
     Raises:
-        ConfigurationError: an argument has no such value.
+        ConfigurationError: an argument has a value that is not listed here.
 
     Examples:
         A source with a hole, ``AtRate(10, 6, start=0)``; frame 2 is on screen from 0.20 to 0.45 s:
@@ -96,7 +97,7 @@ class AtRate(SavedRepr):
         check_pad(self.pad)
 
     def num_clips(self, video: SampledVideo) -> int:
-        """As many as asked for; none where nothing fits and nothing may be padded."""
+        """The number of clips asked for; none where nothing fits and nothing may be padded."""
         if video.stop == video.first:
             return 0
         padded = pad_of(self.pad, video) != "none"
@@ -147,7 +148,7 @@ class AtRate(SavedRepr):
         return in_units(self.start, base) + (clip * in_units(self.step, base) if self.step is not None else 0)
 
     def _span(self, video: SampledVideo) -> Fraction:
-        """From the first output time to the last, in units of the video's timestamps."""
+        """Units of the video's timestamps from the first output time to the last."""
         return (self.length - 1) / exact_rate(self.fps) / video.index.stream.time_base
 
 

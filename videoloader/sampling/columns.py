@@ -1,4 +1,4 @@
-"""What a frame mode takes from the columns of a data set's row."""
+"""The columns of a data set's row that frame modes read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from videoloader.sampling.sampled_video import SampledVideo
 
 @dataclass(frozen=True)
 class PadColumn:
-    """The padding mode of each video stands in a column of the data set.
+    """A padding mode for each video, from a column of the data set.
 
     Args:
-        column: its name. Each row holds one of ``videoloader.padding.MODES`` or an alias, which means the same:
-            ``repeat`` is ``edge``, ``reflect`` is ``reflect_101``, ``symmetric`` is ``reflect_1001``, and ``loop`` is
-            ``wrap``.
+        column: str. The column's name. Each row holds one of ``videoloader.padding.MODES`` or an alias, which means the
+            same: ``repeat`` is ``edge``, ``reflect`` is ``reflect_101``, ``symmetric`` is ``reflect_1001``, and
+            ``loop`` is ``wrap``.
 
     Examples:
         ``RandomWindow(16, stride=4, pad=PadColumn("padding"))`` with the table:
@@ -69,7 +69,7 @@ def pad_of(pad: str | PadColumn, video: SampledVideo) -> str:
 
 
 def column_of(video: SampledVideo, column: str) -> Any:
-    """What the video's row has in a column.
+    """The value of a column in the video's row.
 
     Raises:
         ConfigurationError: there is no such column.
@@ -96,9 +96,9 @@ def integers_of(video: SampledVideo, column: str, *, least: int = 1) -> tuple[in
     """The integers that a video's row lists in a column: a list, or text such as ``[0, 4, 8]`` or ``0 4 8``.
 
     Args:
-        video: with that column.
-        column: its name.
-        least: how many integers there must be, 0 or 1.
+        video: the video with that column.
+        column: the column's name.
+        least: least number of integers, 0 or 1.
 
     Raises:
         ConfigurationError: there is no such column, or something else in it.

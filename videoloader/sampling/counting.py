@@ -18,7 +18,7 @@ class CountedByLength(ABC):
     pad: Pad
 
     def num_clips(self, video: SampledVideo) -> int:
-        """How many clips the video gives."""
+        """The number of clips that the video gives."""
         return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:

@@ -62,7 +62,7 @@ def in_units(time: Time, base: Fraction) -> Fraction:
 
 
 def on_clock(index: VideoIndex, time: Time) -> Fraction:
-    """Where ``VideoIndex.clock`` is at a time that counts as the index counts seconds; see ``in_units``.
+    """The value of ``VideoIndex.clock`` at a time that counts as the index counts seconds; see ``in_units``.
 
     Containers round the times of frames to their units, and floats are rounded, too: 2 / 30 s is 66.67 units of a
     millisecond, and its frame has 67. So a time means the nearest whole unit, if that is half a millisecond away at
@@ -100,5 +100,5 @@ def _clipped(units: Iterable[int]) -> npt.NDArray[np.int64]:
 
 
 def _seconds(units: int, base: Fraction) -> float:
-    """As ``VideoIndex.timestamps`` has them: the float next to the exact value."""
+    """Seconds as in ``VideoIndex.timestamps``: the float next to the exact value."""
     return units * base.numerator / base.denominator

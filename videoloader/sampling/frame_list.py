@@ -1,4 +1,4 @@
-"""The frame mode that is told the frames."""
+"""The frame mode that lists its frames."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class FrameList:
     """One clip with exactly these frames, in any order, repeats allowed.
 
     Args:
-        frames: numbers counted from the start of the video's range; negative ones from its end. Or the name of a column
-            of the data set where each row lists its own, as a list or as text: ``0 4 8`` or ``[0, 4, 8]``.
-        pad: padding mode for numbers outside the range, or a ``PadColumn``. Default: ``"none"``.
+        frames: sequence of int or str. Frame numbers from the start of the video's range; negative ones count from its
+            end. Or the name of a column of the data set where each row lists its own, as a list or as text: ``0 4 8``
+            or ``[0, 4, 8]``.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode for numbers outside the range.
 
     Raises:
         ConfigurationError: there are no frames, one is not an integer, or the padding mode is unknown.

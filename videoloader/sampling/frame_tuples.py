@@ -1,4 +1,4 @@
-"""Frame modes of frame interpolation: some frames to look at, others to make."""
+"""Frame modes of frame interpolation: a network sees some frames and makes others."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from videoloader.sampling.roles import Roles
 
 @dataclass(frozen=True, repr=False)
 class Triplets(Placed):
-    """Three frames at equal distances, in the order of the video: before, between, after. All of them, or random ones.
+    """Three frames at equal distances, in the order of the video: before, between, after.
 
     The inputs are the first and the last, the target the middle one: ``batch.inputs`` and ``batch.targets``.
-    ``batch.target_times`` is 0.5 where the frames come evenly. ``Reverse`` gives them backwards.
+    ``batch.target_times`` is 0.5 where the frames come evenly. ``Reverse`` gives them backwards. A video gives all its
+    triplets, or with ``clips`` random ones.
 
     Args:
-        gap: distance between neighbours, frames; or, with ``clips``, the least and the largest, between which each clip
-            draws its own, from those with which a triplet fits that is not left out. Default: 1.
-        step: distance between the first frames of neighbouring triplets, frames. Random ones, too, begin at a
-            multiple of it. Default: 1.
-        even: leave out triplets whose frames do not come evenly, so that the middle one is not in the middle: where
-            the times from frame to frame, those between included, differ by more than rounding explains. That is a
-            millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the shortest. Default:
-            False.
-        cuts: column of the data set that lists the first frame of each new scene, as numbers in the whole video, in a
-            list or as text ``240 381``. Triplets across a cut are left out. It may be empty. Default: None.
-        pad: padding mode, or a ``PadColumn``. With padding also the triplets at the end that begin in the range; of
-            random ones only the first, in a video that is too short for one. Default: ``"none"``.
-        clips: triplets drawn from each video, independently of each other, each at a start drawn uniformly from those
-            that are not left out. A video without one gives no clip. Default: all triplets, one clip each.
+        gap: int or (int, int), default 1. The distance between neighbours, frames. With ``clips`` it may be the least
+            and the largest: each clip draws its own from those with which a triplet fits that is not left out.
+        step: int, default 1. The distance between the first frames of neighbouring triplets, frames. Random ones, too,
+            begin at a multiple of it.
+        even: bool, default False. Whether to leave out triplets whose middle frame is not in the middle: the times from
+            frame to frame, those between included, differ by more than rounding explains. Rounding explains a
+            millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the shortest.
+        cuts: str, default None. The column of the data set that lists the first frame of each new scene, as numbers in
+            the whole video, in a list or as text ``240 381``. It may be empty. Triplets across a cut are left out.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode. With padding, triplets at the end that begin in
+            the range count, too; of random ones only the first, in a video that is too short for one.
+        clips: int, default all triplets, one clip each. The number of triplets drawn from each video, independently of
+            each other, each at a start drawn uniformly from those that are not left out. A video without one gives no
+            clip.
 
     Raises:
-        ConfigurationError: an argument has no such value.
+        ConfigurationError: an argument has a value that is not listed here.
 
     Examples:
         A video of 8 frames with a cut before frame 4, ``Triplets(cuts="cuts")``:
@@ -72,24 +73,27 @@ class Triplets(Placed):
 
 @dataclass(frozen=True, repr=False)
 class FrameTuples(Placed):
-    """A pattern of input and target frames, in every place of the video or in random ones: first inputs, then targets.
+    """A pattern of input and target frames, at every place of the video or at random ones: first inputs, then targets.
 
-    ``batch.inputs`` and ``batch.targets`` are these frames, ``batch.target_times`` when targets come between the
+    ``batch.inputs`` and ``batch.targets`` are these frames; ``batch.target_times`` says when targets come between the
     inputs. ``Reverse`` mirrors the pattern.
 
     Args:
-        inputs: places of the frames to look at, in units of ``gap``.
-        targets: places of the frames to make, or one place. None of them is an input's.
-        gap: frames in a unit; or, with ``clips``, the least and the largest number; see ``Triplets``. Default: 1.
-        step: distance between neighbouring placements, frames. Random ones, too, begin at a multiple of it. Default: 1.
-        even, cuts: which placements are left out; see ``Triplets``. Default: False and None.
-        pad: padding mode, or a ``PadColumn``. With padding also the placements at the end that begin in the range; of
-            random ones only the first, in a video that is too short for one. Default: ``"none"``.
-        clips: placements drawn from each video; see ``Triplets``. Default: all placements, one clip each.
-        random_targets: so many of the targets are drawn for each clip, all different, in the order given. Default: all.
+        inputs: sequence of int. The places of the input frames, in units of ``gap``.
+        targets: int or sequence of int. The places of the frames to make, or one place. None of them is an input's.
+        gap: int or (int, int), default 1. The number of frames in a unit. With ``clips`` it may be the least and the
+            largest number; see ``Triplets``.
+        step: int, default 1. The distance between neighbouring placements, frames. Random ones, too, begin at a
+            multiple of it.
+        even, cuts: default False and None. The placements that are left out; see ``Triplets``.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode. With padding, placements at the end that begin
+            in the range count, too; of random ones only the first, in a video that is too short for one.
+        clips: int, default all placements, one clip each. The number of placements drawn from each video; see
+            ``Triplets``.
+        random_targets: int, default all. The number of targets drawn for each clip, all different, in the order given.
 
     Raises:
-        ConfigurationError: an argument has no such value.
+        ConfigurationError: an argument has a value that is not listed here.
 
     Examples:
         Vimeo-90K's septuplets are ``FrameTuples((0, 2, 4, 6), (1, 3, 5), step=7)``. A frame at any time between the

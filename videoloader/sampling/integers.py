@@ -54,7 +54,7 @@ def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDAr
         asked: an integer, a slice, several integers, or a mask of ``count`` bools. Negative integers count from the
             end.
         count: length of the sequence.
-        one, whole: what it consists of, and its name, for messages.
+        one, whole: name of an element and of the sequence, for messages.
 
     Returns:
         int64[K], and whether one was asked for by an integer; None where ``asked`` is anything else.

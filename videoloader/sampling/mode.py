@@ -1,4 +1,4 @@
-"""What a frame mode is, and the clip that it makes of a video."""
+"""The protocol of frame modes, and the clip that a mode makes of a video."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ IN_MODE = "in the frame mode {}"
 
 @runtime_checkable
 class FrameMode(Protocol):
-    """A way to choose frames. Any object with these three members is one; nothing need be derived or registered.
+    """A way to choose frames. Any object with these three members is one; nothing needs to be derived or registered.
 
-    Best a frozen dataclass: loaders name a mode by its ``repr`` when they save their state.
+    A frozen dataclass is best: loaders name a mode by its ``repr`` when they save their state.
 
     Attributes:
-        pad: what stands where a clip reaches outside its video: one of ``videoloader.padding.MODES``, or a
-            ``PadColumn`` that says so row by row.
+        pad: str or ``PadColumn``. The frames shown where a clip reaches outside its video: one of
+            ``videoloader.padding.MODES``, or a column that names one for each row.
 
     A mode may also have ``roles``, the ``Roles`` of the frames in its clips.
 
@@ -57,7 +57,7 @@ class FrameMode(Protocol):
     def pad(self) -> str | PadColumn: ...
 
     def num_clips(self, video: SampledVideo) -> int:
-        """How many clips the video gives, from its range, its index and its columns alone."""
+        """The number of clips that the video gives, from its range, its index and its columns alone."""
         raise no_method(self, "num_clips(self, video), which gives an integer")
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -94,8 +94,8 @@ def mode_of(given: Any) -> FrameMode:
 class CountsByLength(Protocol):
     """A frame mode whose number of clips may follow from the number of frames alone.
 
-    With this member the clips of a million videos are counted at once, without looking at their indexes. A mode may
-    do without: then ``num_clips`` is asked for each video.
+    This member counts the clips of a million videos at once, without looking at their indexes. A mode may lack it: then
+    ``num_clips`` is asked for each video.
     """
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
@@ -104,14 +104,14 @@ class CountsByLength(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class KnownFrames:
-    """What is known of the frames of many rows without their indexes.
+    """The facts about the frames of many rows that are known without their indexes.
 
     Attributes:
-        first, stop: int64[V], the frames that each row means.
-        is_even: bool[V], whether all frames of its video come evenly, by what ``Triplets`` calls so.
-        first_key_frame: int64[V], of its video; the number of its frames where there is none, -1 where that is not
-            known.
-        frames_without_key: int64[V], the most frames in a row of its video none of which is a keyframe.
+        first, stop: int64[V], the range of frames of each row.
+        is_even: bool[V], whether all frames of its video come evenly, in the sense of ``Triplets``.
+        first_key_frame: int64[V], the first keyframe of its video; the number of its frames where there is none, -1
+            where that is not known.
+        frames_without_key: int64[V], the longest run of frames of its video without a keyframe.
     """
 
     first: npt.NDArray[np.int64]
@@ -144,7 +144,7 @@ def clip_frames(
         mode: the frame mode.
         video: the frames to choose from.
         clip: number of the clip, in ``[0, mode.num_clips(video))``.
-        rng: from ``clip_rng``.
+        rng: generator, from ``clip_rng``.
 
     Returns:
         frame numbers, int64[T], and mask, bool[T]: False where padding made the frame up.
@@ -161,7 +161,7 @@ def clip_frames(
 
 
 def chosen_frames(mode: FrameMode, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """int64[T]: what the mode chooses, before padding. For arguments and errors see ``clip_frames``."""
+    """int64[T]: the frames that the mode chooses, before padding. ``clip_frames`` explains arguments and errors."""
     clips = count_clips(mode, video)
     if not 0 <= clip < clips:
         raise FrameRangeError(

@@ -1,4 +1,4 @@
-"""A frame mode around another: random clips where they cost little to decode."""
+"""A frame mode around another one: random clips at places that are cheap to decode."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class DecodeCost(NamedTuple):
     """Packets decoded for each frame of a clip, on average.
 
     Attributes:
-        plain: with the frame mode itself.
-        near: with the same mode near keyframes.
+        plain: float. The number with the frame mode itself.
+        near: float. The number with the same mode near keyframes.
     """
 
     plain: float
@@ -39,7 +39,7 @@ class DecodeCost(NamedTuple):
 
     @property
     def saved(self) -> float:
-        """The part of the packets that need not be decoded, 0 to 1."""
+        """The share of the packets that is saved, 0 to 1."""
         return 1 - self.near / self.plain if self.plain else 0.0
 
 
@@ -48,19 +48,19 @@ class NearKeyframes:
     """Clips of a random mode, redrawn until one begins soon after a keyframe.
 
     A clip in the middle of a GOP costs all packets from the keyframe before it. So a clip is drawn, up to 64 times,
-    until at most ``within`` packets are decoded before its first frame; if none is, the draw with the fewest counts.
+    until at most ``within`` packets are decoded before its first frame; if none is, the cheapest draw counts.
 
-    The bias: frames early in a GOP are seen more often, and those late in a long one hardly ever as the first of a
-    clip (they are seen as later frames of clips that reach so far). Videos with long GOPs are sampled near their few
-    keyframes, so their clips vary less from epoch to epoch. How often each video is sampled does not change, nor do
-    videos with GOPs of at most ``within`` packets. ``decode_cost`` tells what it brings.
+    The bias: frames early in a GOP are seen more often, and those late in a long one hardly ever as the first of a clip
+    (they are seen as later frames of clips that reach so far). Videos with long GOPs are sampled near their few
+    keyframes, so their clips vary less from epoch to epoch. Each video is sampled as often as before, and videos with
+    GOPs of at most ``within`` packets are sampled the same. ``decode_cost`` tells the saving.
 
     Args:
-        mode: a mode whose draws differ; of one where nothing is random all draws are the same.
-        within: most packets before the clip's first frame.
+        mode: frame mode. A mode whose draws differ; without randomness all draws are the same.
+        within: int. The most packets that may precede the clip's first frame.
 
     Raises:
-        ConfigurationError: ``within`` is negative or ``mode`` no frame mode.
+        ConfigurationError: ``within`` is negative or ``mode`` is no frame mode.
 
     Examples:
         GOPs of 8 frames, ``NearKeyframes(RandomWindow(3), within=2)``; ^ marks where clips begin:
@@ -80,16 +80,16 @@ class NearKeyframes:
 
     @property
     def pad(self) -> str | PadColumn:
-        """That of the mode."""
+        """The padding mode of ``mode``."""
         return self.mode.pad
 
     @property
     def roles(self) -> Roles | None:
-        """Those of the mode."""
+        """The roles of ``mode``."""
         return roles_of(self.mode)
 
     def num_clips(self, video: SampledVideo) -> int:
-        """As many as the mode gives."""
+        """The number of clips that the mode gives."""
         return self.mode.num_clips(video)
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
@@ -114,12 +114,12 @@ class NearKeyframes:
         return best
 
     def decode_cost(self, index: VideoIndex, *, draws: int = 100, seed: int = 0) -> DecodeCost:
-        """What clips of a video cost with and without this, from its index alone.
+        """Tell what clips of a video cost with and without this mode, from the video's index alone.
 
         Args:
-            index: of the video.
-            draws: clips that the average is taken over. Default: 100.
-            seed: of these clips. Default: 0.
+            index: VideoIndex. The index of the video.
+            draws: int, default 100. The number of clips in the average.
+            seed: int, default 0. The seed of these clips.
 
         Raises:
             FrameRangeError: the mode makes no clip of the video.

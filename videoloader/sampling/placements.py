@@ -24,7 +24,7 @@ _CHUNK = 64
 
 
 class Placed(SavedRepr, CountedByLength):
-    """A mode whose clips are placements of one pattern of frames: all of them, or so many drawn at random."""
+    """A mode whose clips are placements of one pattern of frames: all of them, or a number of random ones."""
 
     gap: int | tuple[int, int]
     step: int
@@ -164,13 +164,13 @@ def even_start(clip: int, clips: int, last: int) -> int:
 
 @dataclass(frozen=True)
 class _Conditions:
-    """What placements are left out by.
+    """The rules by which placements are left out.
 
     Attributes:
-        index: of the video.
-        stop: the end of the range.
+        index: index of the video.
+        stop: end of the range.
         extent: frames from the first of the pattern to the last.
-        even: whether all between come at equal distances in time.
+        even: whether all frames between must come at equal distances in time.
         cuts: the first frames of scenes.
     """
 

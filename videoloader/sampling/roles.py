@@ -1,4 +1,4 @@
-"""What the frames of a clip are for: some are inputs of a network, others the targets that it is to make."""
+"""The purpose of a clip's frames: some are inputs of a network, others the targets that it makes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from videoloader.padding import CONSTANT_FRAME
 
 
 class Roles(NamedTuple):
-    """Which places of a clip hold inputs, and which targets.
+    """The places of a clip that hold inputs, and those that hold targets.
 
-    A frame mode that has an attribute ``roles`` with them gives its batches ``inputs``, ``targets`` and
-    ``target_times``. Transforms of time keep them, or are refused.
+    A frame mode with these in its attribute ``roles`` gives its batches ``inputs``, ``targets`` and ``target_times``.
+    Transforms of time keep the roles, or are refused.
 
     Attributes:
-        inputs: places in the clip, 0 … T − 1, of the frames that a network looks at.
-        targets: places of the frames that it is to make.
+        inputs: tuple of int. The places in the clip, 0 … T − 1, of the network's input frames.
+        targets: tuple of int. The places of the frames that it makes.
 
     Examples:
         >>> FrameTuples((0, 4), (1, 2, 3)).roles
@@ -32,7 +32,7 @@ class Roles(NamedTuple):
 
 
 def roles_of(mode: object) -> Roles | None:
-    """The roles that a frame mode names, None where it names none.
+    """The roles that a frame mode names; None where it names none.
 
     Raises:
         ConfigurationError: its attribute ``roles`` is something else.
@@ -44,12 +44,12 @@ def roles_of(mode: object) -> Roles | None:
 
 
 def target_times(index: VideoIndex, frame_numbers: npt.NDArray[np.int64], roles: Roles) -> npt.NDArray[np.float32]:
-    """When the targets of a clip come, where 0 is the time of its first input and 1 that of its last.
+    """The times of a clip's targets, where 0 is the time of its first input and 1 that of its last.
 
     Args:
-        index: of the video.
-        frame_numbers: int64[T], of the clip.
-        roles: of its places.
+        index: index of the video.
+        frame_numbers: int64[T], frames of the clip.
+        roles: roles of its places.
 
     Returns:
         float32[targets], ``(t - first) / (last - first)`` by ``index.clock``; NaN for a frame of constant padding and

@@ -1,4 +1,4 @@
-"""What a frame mode sees of a video."""
+"""The video as a frame mode sees it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from videoloader.indexing.index import VideoIndex
 
 
 class SampledVideo(Protocol):
-    """The frames ``[first, stop)`` of a video that a mode may choose from, their times, and what is known of them.
+    """The frames ``[first, stop)`` of a video that a mode may choose from, with their times and the facts about them.
 
     Attributes:
-        first, stop: frame numbers; 0 and ``len(index)`` for a whole video.
-        index: the table of the whole video.
-        columns: the other columns of the data set's row, by name; empty for a video without one.
+        first, stop: int. The frame numbers; 0 and ``len(index)`` for a whole video.
+        index: VideoIndex. The index of the whole video.
+        columns: mapping. The other columns of the data set's row, by name; empty for a video without one.
     """
 
     @property
@@ -39,7 +39,7 @@ class VideoPart:
 
 
 class AllFrames(VideoPart):
-    """All frames of a video that stands in no table."""
+    """All frames of a video that is in no data set."""
 
     def __init__(self, index: VideoIndex) -> None:
         super().__init__(0, len(index), index)

@@ -1,4 +1,4 @@
-"""How modes name themselves in saved loader states."""
+"""The names of modes in saved loader states."""
 
 from __future__ import annotations
 

@@ -17,18 +17,19 @@ from videoloader.sampling.sampled_video import SampledVideo
 class Segments(CountedByLength):
     """One clip of ``segments * frames_per_segment`` frames: some consecutive ones from each equal part of the video.
 
-    The sampling of temporal segment networks (Wang et al., "Temporal Segment Networks", ECCV 2016). The N frames are
-    cut into equal parts, not rounded: part k is the time from ``k * N / segments`` to ``(k + 1) * N / segments``, frame
-    n that from n to n + 1. Without jitter the frames of a part lie around its centre: a single one is the frame at the
-    centre. With jitter they lie anywhere in the part, all places equally likely. Where parts are too short for their
-    frames, these lie around the centre in both cases and reach over the border, but not over that of the video. Only a
-    video with fewer than ``frames_per_segment`` frames is padded, or gives no clip with ``pad="none"``.
+    This is the sampling of temporal segment networks (Wang et al., "Temporal Segment Networks", ECCV 2016). The N
+    frames are cut into equal parts, not rounded: part k is the time from ``k * N / segments`` to
+    ``(k + 1) * N / segments``, frame n that from n to n + 1. Without jitter the frames of a part lie around its centre:
+    a single one is the frame at the centre. With jitter they lie anywhere in the part, all places equally likely. Where
+    parts are too short for their frames, these lie around the centre in both cases and reach over the border, but not
+    over that of the video. Only a video with fewer than ``frames_per_segment`` frames is padded, or gives no clip with
+    ``pad="none"``.
 
     Args:
-        segments: number of parts.
-        frames_per_segment: consecutive frames from each. Default: 1.
-        jitter: draw places at random, for training. Default: False.
-        pad: padding mode, or a ``PadColumn``. Default: ``"edge"``.
+        segments: int. The number of parts.
+        frames_per_segment: int, default 1. The number of consecutive frames from each part.
+        jitter: bool, default False. Whether to draw places at random, for training.
+        pad: str or ``PadColumn``, default ``"edge"``. The padding mode.
 
     Raises:
         ConfigurationError: a number is not positive, or the padding mode is unknown.
@@ -70,12 +71,12 @@ class Segments(CountedByLength):
 class UniformFrames(OneClip):
     """One clip of ``count`` frames from the first to the last, evenly spread: ``linspace(first, last, count)``.
 
-    Rounded to the nearest frame, halves up. A video with fewer frames shows some several times; nothing is padded.
-    With ``count=1`` it is the first frame.
+    Positions are rounded to the nearest frame, halves up. A video with fewer frames shows some several times; nothing
+    is padded. With ``count=1`` the clip is the first frame.
 
     Args:
-        count: frames in the clip.
-        pad: takes part in nothing; every frame mode has it. Default: ``"none"``.
+        count: int. The number of frames in the clip.
+        pad: str or ``PadColumn``, default ``"none"``. Without effect; every frame mode has it.
 
     Raises:
         ConfigurationError: the count is not positive, or the padding mode is unknown.

@@ -1,4 +1,4 @@
-"""The frame mode that is told the times."""
+"""The frame mode that lists its times."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ At = Literal["nearest", "before", "after"]
 class Timestamps(OneClip):
     """One clip with the frames at these presentation times, in any order, repeats allowed.
 
-    Times are those that ``Video.timestamps`` tells, which count from the file's start, also where a data set's row
-    means a part of the video. (With ``times="pts"`` they are its raw timestamps; where a stream starts anew these go on
-    from the frame before, as ``VideoIndex.clock`` has them.) They are compared in the video's own units, to which
-    containers round the times of frames: a time means the nearest whole unit, if that is half a millisecond away at
-    most, so ``n / fps`` finds frame n also where times are milliseconds. All other times are compared exactly, a float
-    as the decimal it prints as (0.12 is 3/25).
+    Times count from the file's start, as in ``Video.timestamps``, also where a data set's row means a part of the
+    video. (With ``times="pts"`` they are its raw timestamps; where a stream starts anew these go on from the frame
+    before, as ``VideoIndex.clock`` has them.) They are compared in the video's own units, to which containers round the
+    times of frames: a time means the nearest whole unit, if that is half a millisecond away at most, so ``n / fps``
+    finds frame n also where times are milliseconds. All other times are compared exactly, a float as the decimal that
+    it prints as (0.12 is 3/25).
 
     Args:
-        seconds: the times, as floats, integers or fractions. Or the name of a column of the data set where each row
-            lists its own, as a list or as text: ``0.5 1.25`` or ``[0.5, 1.25]``.
-        at: ``"nearest"`` takes the frame whose timestamp is nearest, the earlier one of two. ``"before"`` the last that
-            is not after the time, the one on screen then. ``"after"`` the first that is not before it. A time that is
-            further from all frames of the range than one frame is shown finds none of them. Default: ``"nearest"``.
-        pad: padding mode where a time finds no frame, or a ``PadColumn``. Default: ``"none"``.
+        seconds: sequence of numbers or str. The times, as floats, integers or fractions. Or the name of a column of the
+            data set where each row lists its own, as a list or as text: ``0.5 1.25`` or ``[0.5, 1.25]``.
+        at: str, default ``"nearest"``. ``"nearest"`` takes the frame whose timestamp is nearest, the earlier one of
+            two; ``"before"`` the last that is not after the time, the one on screen then; ``"after"`` the first that is
+            not before it. A time finds no frame if it is further from all frames of the range than one frame is shown.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode where a time finds no frame.
 
     Raises:
         ConfigurationError: there are no times, one is no finite number, or another argument is unknown.

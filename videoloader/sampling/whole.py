@@ -1,4 +1,4 @@
-"""Frame modes that take what a video has: all its frames, or all its keyframes. Their clips differ in length."""
+"""Frame modes that take all frames of a video, or all its keyframes. Their clips differ in length."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class WholeVideo(OneClip):
     """One clip with every ``stride``-th frame of the video, from the first on.
 
     Args:
-        stride: distance between neighbouring frames of the clip, frames. Default: 1.
-        max_frames: most frames of a clip; what comes later is left out. Default: None.
-        pad: padding mode, or a ``PadColumn``. Where a mode and ``max_frames`` are given, all clips have that many
-            frames: shorter videos are padded. With ``"none"`` lengths differ. Default: ``"none"``.
+        stride: int, default 1. The distance between neighbouring frames of the clip, frames.
+        max_frames: int, default None. The most frames of a clip; later ones are left out.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode. Where a mode and ``max_frames`` are given, all
+            clips have that many frames: shorter videos are padded. With ``"none"`` lengths differ.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
@@ -56,13 +56,13 @@ class WholeVideo(OneClip):
 class Keyframes:
     """One clip with the keyframes of the video: those that decode without any other frame, and so at the least cost.
 
-    Which frames they are is an encoder's choice: mostly every 1 to 10 seconds, often at the start of a scene.
+    An encoder chooses which frames they are: mostly one every 1 to 10 seconds, often at the start of a scene.
 
     Args:
-        limit: most frames of a clip; keyframes after these are left out. Default: None.
-        pad: padding mode, or a ``PadColumn``. Where a mode and ``limit`` are given, all clips have that many frames:
-            what is missing is padded as if it came after the video's last frame. With ``"none"`` lengths differ.
-            Default: ``"none"``.
+        limit: int, default None. The most frames of a clip; keyframes after these are left out.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode. Where a mode and ``limit`` are given, all clips
+            have that many frames: missing ones are padded as if they came after the video's last frame. With ``"none"``
+            lengths differ.
 
     Raises:
         ConfigurationError: the limit is not positive, or the padding mode is unknown.

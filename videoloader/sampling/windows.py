@@ -18,15 +18,15 @@ from videoloader.sampling.sampled_video import SampledVideo
 class EveryWindow(CountedByLength):
     """All windows of ``length`` frames, ``stride`` apart, that start every ``step`` frames.
 
-    With padding, also the windows at the end of the video that hold at least one real frame; without, only
-    those that fit.
+    With padding, windows at the end of the video count if they hold at least one real frame; without it, only those
+    that fit.
 
     Args:
-        length: frames in a clip.
-        stride: distance between neighbouring frames of a clip, frames. Default: 1.
-        step: distance between the starts of neighbouring clips, frames. Default: ``length * stride``, so that windows
-            do not overlap.
-        pad: padding mode, or a ``PadColumn``, which lists the aliases. Default: ``"none"``.
+        length: int. The number of frames in a clip.
+        stride: int, default 1. The distance between neighbouring frames of a clip, frames.
+        step: int, default ``length * stride``, so that windows do not overlap. The distance between the starts of
+            neighbouring clips, frames.
+        pad: str or ``PadColumn``, which lists the aliases, default ``"none"``. The padding mode.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
@@ -69,17 +69,16 @@ class EveryWindow(CountedByLength):
 class RandomWindow(CountedByLength):
     """Windows of ``length`` frames, ``stride`` apart, each at a start drawn uniformly from those that fit.
 
-    A video that is too short for one window gives windows that start with its first frame and are padded;
-    with ``pad="none"`` it gives no clip.
+    In a video that is too short for one window, windows start with its first frame and are padded; with ``pad="none"``
+    it gives no clip.
 
     Args:
-        length: int. Frames in a clip.
-        stride: int, or (int, int). Distance between neighbouring frames of a clip, frames; or the least and the
-            largest, between which each clip draws its own, from those with which a window fits (the least where none
-            does). Default: 1.
-        clips: int. Windows drawn from each video, independently of each other. Default: 1.
-        reverse: float. Probability that a clip runs backwards. Default: 0.0.
-        pad: str or ``PadColumn``, which lists the aliases. Padding mode. Default: ``"edge"``.
+        length: int. The number of frames in a clip.
+        stride: int or (int, int), default 1. The distance between neighbouring frames of a clip, frames. With (least,
+            largest) each clip draws its own from those with which a window fits (the least where none does).
+        clips: int, default 1. The number of windows drawn from each video, independently of each other.
+        reverse: float, default 0.0. The probability that a clip runs backwards.
+        pad: str or ``PadColumn``, which lists the aliases, default ``"edge"``. The padding mode.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
@@ -133,10 +132,10 @@ class EvenWindows(CountedByLength):
     frame and are padded; with ``pad="none"`` it gives no clip.
 
     Args:
-        length: frames in a clip.
-        stride: distance between neighbouring frames of a clip, frames. Default: 1.
-        clips: windows from each video. Default: 10.
-        pad: padding mode, or a ``PadColumn``, which lists the aliases. Default: ``"edge"``.
+        length: int. The number of frames in a clip.
+        stride: int, default 1. The distance between neighbouring frames of a clip, frames.
+        clips: int, default 10. The number of windows from each video.
+        pad: str or ``PadColumn``, which lists the aliases, default ``"edge"``. The padding mode.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.

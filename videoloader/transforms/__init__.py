@@ -1,4 +1,4 @@
-"""What is done to the frames of a clip on their way into the batch.
+"""The transforms of a clip's frames on their way into the batch.
 
 The public names stand in ``__init__.pyi``.
 """

@@ -23,9 +23,9 @@ class Augmentation:
     """An operation of the user's own on all clips of a batch that draw it; ``augmentation`` makes it of a function.
 
     Attributes:
-        function: what has been decorated.
-        strength: its magnitudes; None if it has none.
-        to_param, draws, geometric: see ``augmentation``.
+        function: function. The decorated function.
+        strength: ``Strength`` or None. The magnitudes; None if the operation has none.
+        to_param, draws, geometric: as in ``augmentation``.
     """
 
     function: Function
@@ -36,14 +36,14 @@ class Augmentation:
 
     @property
     def name(self) -> str:
-        """The function's."""
+        """The name of the function."""
         return self.function.__name__
 
     def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
-        """Carry it out; see ``augmentation`` for what comes and goes.
+        """Carry out the operation; ``augmentation`` says what the function takes and gives.
 
         Raises:
-            ConfigurationError: what the function gives is not like the frames.
+            ConfigurationError: the function's result has another shape or type than the frames.
         """
         shape, dtype = frames.shape, frames.dtype
         changed = self.function(frames, params)
@@ -53,22 +53,22 @@ class Augmentation:
         return changed
 
     def at(self, magnitude: float | None = None) -> AugmentationAt:
-        """The transform that carries it out at one magnitude.
+        """A transform that carries out the operation at one magnitude.
 
         Args:
-            magnitude: within the operation's; negated for half of the clips if it is signed. None for an operation
-                without magnitudes.
+            magnitude: float or None, default None. One of the operation's magnitudes; it is negated for half of the
+                clips if the operation is signed. None stands for an operation without magnitudes.
 
         Raises:
-            ConfigurationError: a magnitude outside the operation's.
+            ConfigurationError: the magnitude is outside the operation's range.
         """
         return AugmentationAt(self, magnitude)
 
     def operation(self, magnitude: float | None, rng: np.random.Generator) -> BatchFunction:
-        """What to do to one clip.
+        """The operation on one clip.
 
         Args:
-            magnitude: with its sign; None for an operation without magnitudes.
+            magnitude: float or None. The magnitude with its sign; None for an operation without magnitudes.
             rng: the clip's own generator.
         """
         params: dict[str, npt.NDArray[Any]] = {}
@@ -94,7 +94,9 @@ class AugmentationAt(PixelTransform):
         strength, name = self.augmentation.strength, self.augmentation.name
         if strength is None:
             if self.magnitude is not None:
-                raise ConfigurationError(f"the augmentation {name} has no magnitudes, so {self.magnitude!r} is none")
+                raise ConfigurationError(
+                    f"the augmentation {name} has no magnitudes, so it cannot have {self.magnitude!r}"
+                )
             return
         low, high = sorted(strength[:2])
         if not isinstance(self.magnitude, int | float) or not low <= self.magnitude <= high:
@@ -117,25 +119,27 @@ def augmentation(
     draws: int = 0,
     geometric: Function | None = None,
 ) -> Callable[[Function], Augmentation]:
-    """Make an operation for automatic policies of a function on batches.
+    """Make an operation for automatic policies from a function on batches.
 
-    The function gets ``frames``, uint8[n, T, 3, H, W] on whatever device they are, of the n clips of a batch that draw
-    the operation, and ``params``, a mapping of numpy arrays: ``"param"``, [n, ...], what ``to_param`` made of each
-    clip's magnitude, and ``"random"``, float64[n, draws]. It gives frames of the same shape and type, and may change
-    those that it gets. It must draw nothing itself, lest clips cannot be repeated.
+    The function gets ``frames`` and ``params``. ``frames`` is uint8[n, T, 3, H, W] on the batch's device: the n clips
+    of a batch that draw the operation. ``params`` is a mapping of numpy arrays: ``"param"``, [n, ...], is what
+    ``to_param`` made of each clip's magnitude, and ``"random"`` is float64[n, draws]. The function returns frames of
+    the same shape and type, and may change its input. It must not draw random numbers itself, or clips could not be
+    repeated.
 
     Args:
-        magnitudes: in the first bin and in the last; None if the operation has no strength. Default: None.
-        signed: whether magnitudes are negated for half of the clips. Default: False.
-        to_param: the function's parameter for a magnitude, a number or an array of one shape. Default: the magnitude
-            itself.
-        draws: how many random numbers in [0, 1) the function needs for each clip. Default: 0.
-        geometric: the function to use for masks instead, which only moves pixels; None if pixels stay where they are.
-            Default: None.
+        magnitudes: (float, float) or None, default None. The magnitudes of the first and the last bin; None if the
+            operation has no strength.
+        signed: bool, default False. Whether magnitudes are negated for half of the clips.
+        to_param: function, default None: the magnitude itself. It turns a magnitude into the function's parameter, a
+            number or an array of one shape.
+        draws: int, default 0. The number of random numbers in [0, 1) that the function needs for each clip.
+        geometric: function, default None: pixels stay where they are. It replaces the function for masks, and only
+            moves pixels.
 
     Raises:
-        ConfigurationError: magnitudes that are not two finite numbers, a sign without magnitudes, or a negative or
-            broken number of draws.
+        ConfigurationError: ``magnitudes`` are not two finite numbers, ``signed`` comes without magnitudes, or ``draws``
+            is no integer of at least 0.
 
     Examples:
         Cutout (DeVries and Taylor, arXiv 1708.04552): a gray square somewhere, its side a share of the shorter edge:

@@ -47,7 +47,7 @@ OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
 
 @dataclass(frozen=True)
 class _Automatic(PixelTransform):
-    """A policy; for the fields see ``RandAugment``."""
+    """A policy; ``RandAugment`` explains the fields."""
 
     _: KW_ONLY
     operations: Operations | None = None
@@ -83,7 +83,7 @@ class _Automatic(PixelTransform):
 
     @cached_property
     def _choices(self) -> Sequence[Chosen]:
-        """What is drawn from."""
+        """The operations to draw from."""
         choices: list[Chosen] = []
         for each in self.operations or DEFAULT_OPERATIONS:
             name, span = each if isinstance(each, tuple) else (each, None)
@@ -112,30 +112,32 @@ class _Automatic(PixelTransform):
 
 @dataclass(frozen=True)
 class RandAugment(_Automatic):
-    """Carry out ``n`` operations drawn evenly, again and again from all of them, each at magnitude ``m``.
+    """Carry out ``n`` operations at magnitude ``m``, each drawn evenly from all operations.
 
     Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", arXiv 1909.13719.
     Signs of magnitudes are drawn evenly. In the last bin shears are ±0.3, rotations ±30°, translations ±100/224 of the
     size, enhancements 1 ± 0.9, posterize leaves 4 bits, solarize inverts from 0 on, and solarize_add adds 110.
 
     Args:
-        n: operations a clip gets, at least 0. Default: 2.
-        m: bin of their magnitudes, 0 to ``bins`` − 1. Default: 9.
-        bins: how many magnitudes there are, evenly spaced, at least 1. Default: 31.
-        monotonic: whether a larger bin is a stronger operation. If False, brightness, color, contrast and sharpness
-            have factors from 0.1 in the first bin to 1.9 in the last, without a sign, posterize leaves 0 to 4 bits (but
-            at least 1), and solarize inverts from 0 to 256 on, as in the authors' code. Default: True.
-        operations: which to draw from, by name or made with ``augmentation``; the 14 of the paper if None, which are
-            all but invert and solarize_add. A mapping, or pairs, give an operation magnitudes of its own: those in the
-            first bin and in the last, None for the policy's. They are tangents of shears, degrees, shares of width or
-            height (pixels in ``TrivialAugmentWide``), what is added to the factor 1, bits, thresholds, addends. Signs
-            are drawn as before, but of magnitudes that reach below zero: (-10, 10) degrees are 0 to 10 of either sign,
-            (-10, 20) are taken as they are. Default: None.
-        interpolation: of rotations, shears and translations; see ``Warp``. Default: ``"bilinear"``.
-        fill: red, green and blue of what they leave empty, or one number for all, 0 … 255. Default: 128.
+        n: int, default 2. The number of operations that each clip gets, at least 0.
+        m: int, default 9. The bin of their magnitudes, 0 to ``bins`` − 1.
+        bins: int, default 31. The number of magnitudes, at least 1; they are evenly spaced.
+        monotonic: bool, default True. Whether a larger bin is a stronger operation. If False, brightness, color,
+            contrast and sharpness have factors from 0.1 in the first bin to 1.9 in the last, without a sign, posterize
+            leaves 0 to 4 bits (but at least 1), and solarize inverts from 0 to 256 on, as in the authors' code.
+        operations: sequence or mapping, default None: the 14 operations of the paper, which are all but invert and
+            solarize_add. The operations to draw from, by name or made with ``augmentation``. A mapping, or pairs, give
+            an operation its own magnitudes in the first and the last bin; None keeps the policy's. Magnitudes are
+            tangents of shears, degrees, shares of width or height (pixels in ``TrivialAugmentWide``), differences from
+            the factor 1, bits, thresholds or addends. Signs are drawn as before unless the magnitudes reach below zero:
+            (-10, 10) degrees are 0 to 10 of either sign, (-10, 20) are taken as they are.
+        interpolation: str, default ``"bilinear"``. The interpolation of rotations, shears and translations; see
+            ``Warp``.
+        fill: number or three of them, default 128. The red, green and blue of the area that they leave empty, or one
+            number for all, 0 … 255.
 
     Raises:
-        ConfigurationError: a number outside its range, no such operation or interpolation, or no such colour.
+        ConfigurationError: a number is outside its range, or there is no such operation, interpolation or colour.
 
     Examples:
         >>> transforms = [RandomResizedCrop(224), RandomHorizontalFlip(), RandAugment(n=2, m=9), Normalize()]
@@ -176,11 +178,11 @@ class TrivialAugmentWide(_Automatic):
     ±32 pixels, enhancements 1 ± 0.99, posterize leaves 2 bits, solarize inverts from 0 on, and solarize_add adds 110.
 
     Args:
-        bins: how many magnitudes there are, evenly spaced, at least 1. Default: 31.
-        operations, interpolation, fill: see ``RandAugment``. Default: None, ``"bilinear"`` and 128.
+        bins: int, default 31. The number of magnitudes, at least 1; they are evenly spaced.
+        operations, interpolation, fill: default None, ``"bilinear"`` and 128. See ``RandAugment``.
 
     Raises:
-        ConfigurationError: a number outside its range, no such operation or interpolation, or no such colour.
+        ConfigurationError: a number is outside its range, or there is no such operation, interpolation or colour.
 
     Examples:
         >>> transforms = [RandomResizedCrop(224), TrivialAugmentWide(), Normalize()]
@@ -203,25 +205,26 @@ class TrivialAugmentWide(_Automatic):
 
 @dataclass(frozen=True)
 class AutoAugment(_Automatic):
-    """Carry out one of a policy's sub-policies, drawn evenly: operations with a probability and a magnitude each.
+    """Carry out one sub-policy, drawn evenly: operations with a probability and a magnitude each.
 
-    Cubuk et al., "AutoAugment: Learning augmentation policies from data", arXiv 1805.09501. There are 11 magnitudes, 0
-    to 10, of the ranges that the policies were searched with: those of ``RandAugment(monotonic=False)``. Signs are
-    drawn evenly.
+    Cubuk et al., "AutoAugment: Learning augmentation policies from data", arXiv 1805.09501. The 11 magnitudes, 0 to 10,
+    span the ranges that the policies were searched with: those of ``RandAugment(monotonic=False)``. Signs are drawn
+    evenly.
 
     Args:
-        policy: ``"image_net"``, ``"reduced_image_net"`` (which torchvision calls IMAGENET), ``"reduced_cifar10"``,
-            ``"svhn"``; or sub-policies of your own: each a sequence of (operation, probability, bin from 0 to 10, or
-            None where the operation has no magnitude). Default: ``"image_net"``.
-        monotonic: whether to take the ranges of ``RandAugment(monotonic=True)`` instead, as torchvision does. Default:
-            False.
-        operations: names of those, or made with ``augmentation``, that may be carried out; others are left out of their
-            sub-policies. All if None. They may have magnitudes of their own; see ``RandAugment``. Default: None.
-        interpolation, fill: see ``RandAugment``. Default: ``"bilinear"`` and 128.
+        policy: str or sequence, default ``"image_net"``. A published policy: ``"image_net"``, ``"reduced_image_net"``
+            (torchvision's IMAGENET), ``"reduced_cifar10"`` or ``"svhn"``; or your own sub-policies, each a sequence of
+            (operation, probability, bin). The bin is 0 to 10, or None for an operation without magnitudes.
+        monotonic: bool, default False. Whether to take the ranges of ``RandAugment(monotonic=True)`` instead, as
+            torchvision does.
+        operations: sequence or mapping, default None: all. The operations that may be carried out, by name or made with
+            ``augmentation``; others are left out of their sub-policies. They may have magnitudes of their own; see
+            ``RandAugment``.
+        interpolation, fill: default ``"bilinear"`` and 128. See ``RandAugment``.
 
     Raises:
-        ConfigurationError: no such policy, operation or interpolation, or no such colour; a sub-policy that is not as
-            said.
+        ConfigurationError: there is no such policy, operation, interpolation or colour, or a sub-policy has another
+            form.
 
     Examples:
         >>> transforms = [RandomResizedCrop(224), AutoAugment("image_net"), Normalize()]
@@ -294,7 +297,7 @@ def _check_operation(name: Named, what: str) -> Strength | None:
 
 def _check_span(what: str, name: Named, span: Any, published: Strength | None) -> None:
     if published is None:
-        raise ConfigurationError(f"{what} has no magnitudes, so {span!r} are none: write None")
+        raise ConfigurationError(f"{what} has no magnitudes, so it cannot have {span!r}: write None")
     if isinstance(name, Augmentation):
         unit, (low, high) = "magnitudes", sorted(published[:2])
         low = min(low, -high) if published.signed else low

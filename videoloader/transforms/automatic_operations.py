@@ -44,9 +44,9 @@ def color_operations(name: str, magnitude: float | None) -> Sequence[Operation]:
     """An operation that changes values.
 
     Args:
-        name: of an operation that is not in ``GEOMETRIC``.
-        magnitude: of brightness, color, contrast and sharpness what is added to the factor 1; of posterize the bits, at
-            least 1 of which stays; of solarize the threshold; of solarize_add the addend; None for the others.
+        name: name of an operation that is not in ``GEOMETRIC``.
+        magnitude: brightness, color, contrast and sharpness add it to the factor 1; posterize leaves that many bits, at
+            least 1; solarize takes it as the threshold, solarize_add as the addend; None for the others.
     """
     if name == "identity":
         return ()
@@ -60,9 +60,9 @@ def warps(
     """An operation that moves pixels.
 
     Args:
-        name: of an operation in ``GEOMETRIC``.
-        magnitude: of shears the tangent, about the top left corner as published; of translations pixels to the right or
-            down; of rotations degrees, counter-clockwise about the middle.
+        name: name of an operation in ``GEOMETRIC``.
+        magnitude: the tangent of a shear, about the top left corner as published; the pixels of a translation, to the
+            right or down; or the degrees of a rotation, counter-clockwise about the middle.
         size: (height, width) of the frames, which they keep.
         interpolation, fill: see ``Warp``.
     """

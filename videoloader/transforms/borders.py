@@ -1,7 +1,7 @@
 """Steps that add rows and columns around the frames, so that videos of any size fit into one batch.
 
-Of what conversion carries out they come last: only flips and ``Normalize`` may follow. ``Batch.boxes`` tells where in
-the output the picture lies, and ``Batch.to_source`` where its points lie in the video.
+They are the last steps that conversion carries out: only flips and ``Normalize`` may follow. ``Batch.boxes`` tells
+where the picture lies in the output, and ``Batch.to_source`` where its points lie in the video.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Position = Literal["center", "top_left"]
 
 @dataclass(frozen=True)
 class _Surrounding(GeometryStep):
-    """A step that fills frames up to a size; for the fields see ``Letterbox``."""
+    """A step that fills frames up to a size; ``Letterbox`` explains the fields."""
 
     _: KW_ONLY
     mode: Filling = "constant"
@@ -55,20 +55,21 @@ class _Surrounding(GeometryStep):
 
 @dataclass(frozen=True)
 class Letterbox(Sized, _Surrounding):
-    """Resize frames as large as fits into a size, keeping their aspect ratio, and fill the rest of it.
+    """Resize frames to the largest size that fits, keeping their aspect ratio, and fill the rest.
 
     Args:
-        size: of the output: an int for a square, or (height, width).
-        mode: what the rest shows: ``"constant"``, or the picture's own pixels as in ``padding.pad``: ``"edge"``,
-            ``"reflect_101"``, ``"reflect_1001"`` or ``"wrap"``, or an alias. Default: ``"constant"``.
-        fill: red, green and blue of mode ``"constant"``, or one number for all, 0 … 255 whatever the output's dtype
-            and normalisation are. Default: 0.
-        position: where the picture lies: ``"center"``, with the larger half of an odd rest below and to the right, or
-            ``"top_left"``. Default: ``"center"``.
-        interpolation, antialias: see ``Resize``. Default: ``"bilinear"`` and True.
+        size: int or (int, int). The size of the output: an int for a square, or (height, width).
+        mode: str, default ``"constant"``. The content of the rest: ``"constant"`` is a colour; ``"edge"``,
+            ``"reflect_101"``, ``"reflect_1001"``, ``"wrap"`` and their aliases repeat the picture's own pixels as
+            ``padding.pad`` does.
+        fill: number or three of them, default 0. The red, green and blue of mode ``"constant"``, or one number for all,
+            0 … 255 whatever the output's dtype and normalisation are.
+        position: str, default ``"center"``. The place of the picture: ``"center"`` puts the larger half of an odd rest
+            below and to the right; ``"top_left"`` puts all of it there.
+        interpolation, antialias: default ``"bilinear"`` and True. See ``Resize``.
 
     Raises:
-        ConfigurationError: a size below one, or no such mode, colour, position or interpolation.
+        ConfigurationError: a size is below one, or there is no such mode, colour, position or interpolation.
 
     Examples:
         Frames of 360×640 in a square of 320, 70 rows above and below are filled:
@@ -106,13 +107,14 @@ class Pad(Sized, _Surrounding):
     """Fill frames up to a size.
 
     Args:
-        size: of the output: an int for a square, or (height, width).
-        mode, fill: see ``Letterbox``. Default: ``"constant"`` and 0.
-        position: where the picture lies: ``"top_left"`` or ``"center"``; see ``Letterbox``. Default: ``"top_left"``.
+        size: int or (int, int). The size of the output: an int for a square, or (height, width).
+        mode, fill: default ``"constant"`` and 0. See ``Letterbox``.
+        position: str, default ``"top_left"``. The place of the picture: ``"top_left"`` or ``"center"``; see
+            ``Letterbox``.
 
     Raises:
-        ConfigurationError: a size below one, or no such mode, colour or position; when used, frames larger than the
-            size.
+        ConfigurationError: a size is below one, or there is no such mode, colour or position; when used, frames are
+            larger than the size.
 
     Examples:
         Frames whose longer edge is at most 640, as they are:
@@ -130,12 +132,13 @@ class PadToMultiple(_Surrounding):
     """Fill frames up to the next height and width that are multiples of a number, as networks with strides need.
 
     Args:
-        multiple: an int for both, or (of the height, of the width).
-        mode, fill: see ``Letterbox``. Default: ``"constant"`` and 0.
-        position: where the picture lies: ``"top_left"`` or ``"center"``; see ``Letterbox``. Default: ``"top_left"``.
+        multiple: int or (int, int). The number: an int for both sides, or one for the height and one for the width.
+        mode, fill: default ``"constant"`` and 0. See ``Letterbox``.
+        position: str, default ``"top_left"``. The place of the picture: ``"top_left"`` or ``"center"``; see
+            ``Letterbox``.
 
     Raises:
-        ConfigurationError: a multiple below one, or no such mode, colour or position.
+        ConfigurationError: a multiple is below one, or there is no such mode, colour or position.
 
     Examples:
         Frames of 360×640 become 384×640:

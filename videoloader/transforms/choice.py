@@ -1,7 +1,7 @@
-"""Transforms that others are put into: some clips get them, others not, or in another order.
+"""Transforms that contain others: they give them to some clips only, or in another order.
 
-All frames of a clip are treated alike. Clips that draw different operations still run together: nothing is lost by
-choosing. Crops, flips and other geometric steps may be among them; next to each other they resample once.
+All frames of a clip are treated alike. Clips that draw different operations still run together, so choosing costs
+nothing. Crops, flips and other geometric steps may be among them; next to each other they resample once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Steps: TypeAlias = Step | Sequence[Step]
 
 
 def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-    """What transforms that follow each other draw; each is told the size that the one before leaves behind."""
+    """Draw the operations of successive transforms; each is told the size that the one before leaves behind."""
     operations: list[Operation] = []
     for transform in group_geometric(transforms):
         with note(IN_TRANSFORM, transform):
@@ -37,7 +37,7 @@ def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInf
 
 class _Drawn(Choice):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """What the chosen transforms draw."""
+        """The operations that the chosen transforms draw."""
         return draw_all(self.choose(rng, clip), rng, clip)
 
 
@@ -46,11 +46,11 @@ class RandomApply(_Drawn):
     """Carry out transforms with probability ``p``: all of them, or none.
 
     Args:
-        transforms: one, or several in their order.
-        p: of a clip to get them. Default: 0.5.
+        transforms: transform or list of them. The transforms, in their order.
+        p: float, default 0.5. The probability that a clip gets them.
 
     Raises:
-        ConfigurationError: ``p`` outside [0, 1], or something that is no transform of pixels.
+        ConfigurationError: ``p`` is outside [0, 1], or a step is no transform of pixels.
 
     Examples:
         >>> transforms = [RandomApply([Brightness((0.6, 1.4)), Saturation((0.6, 1.4))], p=0.8)]
@@ -66,7 +66,7 @@ class RandomApply(_Drawn):
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:
-        """What a clip may get."""
+        """The alternatives of a clip."""
         return [_steps(self.transforms, "RandomApply"), ()]
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
@@ -79,12 +79,14 @@ class RandomChoice(_Drawn):
     """Carry out one of several transforms.
 
     Args:
-        transforms: to choose from; one of them may be a list, which is carried out in its order, or empty.
-        p: how often each is chosen, relative to the others; all equally often if None. Default: None.
+        transforms: sequence of transforms. The choices; one of them may be a list, which is carried out in its order,
+            or empty.
+        p: sequence of float or None, default None: all are equally likely. The weight of each choice, relative to the
+            others.
 
     Raises:
-        ConfigurationError: nothing to choose from, weights that are not one finite number of at least 0 for each or are
-            all 0, or something that is no transform of pixels.
+        ConfigurationError: there is nothing to choose from, ``p`` is not one finite number of at least 0 for each
+            choice or is 0 for all, or a step is no transform of pixels.
 
     Examples:
         A quarter of the clips is inverted, another one gray, the others are left alone:
@@ -113,7 +115,7 @@ class RandomChoice(_Drawn):
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:
-        """What a clip may get."""
+        """The alternatives of a clip."""
         return [_steps(each, "RandomChoice") for each in self.transforms]
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
@@ -129,10 +131,11 @@ class RandomOrder(_Drawn):
     """Carry out all of several transforms, in an order drawn for each clip.
 
     Args:
-        transforms: to be ordered; one of them may be a list, which stays together in its order.
+        transforms: sequence of transforms. The transforms to order; one of them may be a list, which stays together in
+            its order.
 
     Raises:
-        ConfigurationError: no transforms, or something that is no transform of pixels.
+        ConfigurationError: there are no transforms, or a step is no transform of pixels.
 
     Examples:
         >>> transforms = [RandomOrder([Posterize((4, 8)), Solarize((128, 256)), Invert()])]
@@ -161,19 +164,19 @@ class RandomOrder(_Drawn):
 
 @dataclass(frozen=True)
 class When(_Drawn):
-    """Carry out transforms for the clips of which something holds.
+    """Carry out transforms for the clips that meet a condition.
 
     Args:
-        predicate: a plain function of the clip's ``ClipInfo``: length, height, width, label, and columns, the other
-            columns of the data set (those of CSV are text). The label is None in ``Video.read``, and in a ``Compose``
-            that is given none, so that nothing equals it. It should depend on nothing else, so that clips can be drawn
-            again. One that is defined in a module can be pickled.
-        transforms: one, or several in their order, where it is true.
-        otherwise: the same, where it is not. Default: none.
+        predicate: function. It takes the clip's ``ClipInfo``: length, height, width, label, and columns, the other
+            columns of the data set (text, if they come from CSV). The label is None in ``Video.read`` and in a
+            ``Compose`` that is given none, so it equals nothing there. The function should depend on nothing else, so
+            that clips can be drawn again. A function that is defined in a module can be pickled.
+        transforms: transform or list of them. The transforms where the condition is true, in their order.
+        otherwise: transform or list of them, default none. The transforms where it is false.
 
     Raises:
-        ConfigurationError: the predicate cannot be called, or something is no transform of pixels; later, the
-            predicate gives a text that says no (``"0"``), which Python takes for True.
+        ConfigurationError: the predicate cannot be called, or a step is no transform of pixels; later, the predicate
+            gives a text that says no (``"0"``), which Python takes for True.
 
     Examples:
         >>> dark = lambda clip: clip.columns["night"] == "1"
@@ -193,7 +196,7 @@ class When(_Drawn):
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:
-        """What a clip may get."""
+        """The alternatives of a clip."""
         return [_steps(self.transforms, "When"), _steps(self.otherwise, "When")]
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
@@ -212,5 +215,7 @@ def _steps(transforms: Steps, name: str) -> tuple[Step, ...]:
     steps: tuple[Step, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
     for step in steps:
         if not isinstance(step, (PixelTransform, GeometryStep)):
-            raise ConfigurationError(f"{name} can hold transforms of pixels and geometric ones, and {step!r} is none")
+            raise ConfigurationError(
+                f"{name} can hold transforms of pixels and geometric ones, but {step!r} is neither"
+            )
     return steps

@@ -34,11 +34,11 @@ class Brightness(ByFactor):
     """Multiply all values (Pillow's ``ImageEnhance.Brightness``).
 
     Args:
-        factor: at least 0: 0 is black, 1 changes nothing. A number is every clip's factor; of (low, high) each clip
-            draws one. See ``ColorJitter`` for what torchvision means by 0.4.
+        factor: number, (low, high) or curve. At least 0: 0 is black, 1 changes nothing. A number is every clip's
+            factor; each clip draws its own from (low, high). See ``ColorJitter`` for what torchvision means by 0.4.
 
     Raises:
-        ConfigurationError: a factor below 0.
+        ConfigurationError: the factor is below 0.
 
     Examples:
         Clips by up to a fifth darker or brighter, and clips that get darker or brighter as they go on:
@@ -58,11 +58,11 @@ class Contrast(ByFactor):
     """Move all values away from the mean gray, or towards it (Pillow's ``ImageEnhance.Contrast``).
 
     Args:
-        factor: at least 0: 0 is the mean gray alone, 1 changes nothing.
-        per_frame: whether each frame has its own mean. Default: False.
+        factor: number, (low, high) or curve. At least 0: 0 is the mean gray alone, 1 changes nothing.
+        per_frame: bool, default False. Whether each frame has its own mean.
 
     Raises:
-        ConfigurationError: a factor below 0.
+        ConfigurationError: the factor is below 0.
 
     Examples:
         >>> transforms = [Contrast((0.5, 1.5))]
@@ -81,10 +81,10 @@ class Saturation(ByFactor):
     """Move colours away from gray, or towards it (Pillow's ``ImageEnhance.Color``).
 
     Args:
-        factor: at least 0: 0 is gray, 1 changes nothing.
+        factor: number, (low, high) or curve. At least 0: 0 is gray, 1 changes nothing.
 
     Raises:
-        ConfigurationError: a factor below 0.
+        ConfigurationError: the factor is below 0.
 
     Examples:
         >>> transforms = [Saturation((0.5, 1.5))]
@@ -100,10 +100,11 @@ class Hue(PixelTransform):
     """Turn the hue of HSV, as torchvision's ``adjust_hue`` does.
 
     Args:
-        turns: in [−0.5, 0.5]: 1/3 makes green of red, 1/2 the complementary colour, 0 changes nothing.
+        turns: number, (low, high) or curve. The part of a full turn, in [−0.5, 0.5]: 1/3 turns red into green, 1/2 into
+            the complementary colour, 0 changes nothing.
 
     Raises:
-        ConfigurationError: turns outside [−0.5, 0.5].
+        ConfigurationError: the turns are outside [−0.5, 0.5].
 
     Examples:
         >>> transforms = [Hue((-0.1, 0.1))]
@@ -118,19 +119,19 @@ class Hue(PixelTransform):
 
 @dataclass(frozen=True)
 class ColorJitter(PixelTransform):
-    """Change brightness, contrast, saturation and hue in random order, as torchvision's transform of that name does.
+    """Change brightness, contrast, saturation and hue in random order, as torchvision's ``ColorJitter`` does.
 
-    Here a number is not the value itself but how far values may lie from what changes nothing.
+    Here a number is not the value itself: it is the largest distance from the value that changes nothing.
 
     Args:
-        brightness, contrast, saturation: a number b draws factors from [max(0, 1 − b), 1 + b]; else factors of at least
-            0 as (low, high) or a curve. Default: 0.
-        hue: a number h, at most 0.5, draws turns from [−h, h]; else turns in [−0.5, 0.5] as (low, high) or a curve.
-            Default: 0.
-        per_frame: see ``Contrast``. Default: False.
+        brightness, contrast, saturation: number, (low, high) or curve, default 0. A number b draws factors from [max(0,
+            1 − b), 1 + b]; (low, high) and a curve give factors of at least 0 themselves.
+        hue: number, (low, high) or curve, default 0. A number h, at most 0.5, draws turns from [−h, h]; (low, high) and
+            a curve give turns in [−0.5, 0.5] themselves.
+        per_frame: bool, default False. See ``Contrast``.
 
     Raises:
-        ConfigurationError: a number, a range or a curve outside these bounds.
+        ConfigurationError: a number, a range or a curve is outside these bounds.
 
     Examples:
         The colours of SimCLR, for four clips of five (Chen et al., arXiv 2002.05709):
@@ -187,7 +188,7 @@ class RandomGrayscale(PixelTransform):
     """Make a clip gray with probability ``p``: all its frames, or none.
 
     Raises:
-        ConfigurationError: ``p`` outside [0, 1].
+        ConfigurationError: ``p`` is outside [0, 1].
 
     Examples:
         >>> transforms = [RandomGrayscale(0.2)]

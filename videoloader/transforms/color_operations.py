@@ -1,4 +1,4 @@
-"""What changes of colour are in operations.
+"""The operations that changes of colour consist of.
 
 Functions take float64[F], one value for the clip or one for each frame.
 Formulas are Pillow's ``ImageEnhance`` and ``ImageOps``: a factor of 1 changes nothing, 0 leaves what is blended in.

@@ -36,10 +36,10 @@ class ConvertColor(PixelTransform):
                     Grays have hue 0. OpenCV calls it ``HSV_FULL``.
     ==============  ==================================================================================================
 
-    Transforms of colour that follow take the channels for R, G and B, and so does ``Normalize`` its means.
+    Later colour transforms, and the means of ``Normalize``, take the channels for R, G and B.
 
     Args:
-        source, target: two of these.
+        source, target: str. Two names of the table.
 
     Raises:
         ConfigurationError: there is no such space.

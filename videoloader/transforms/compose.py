@@ -19,14 +19,15 @@ from videoloader.transforms.replay import Coordinates, Kind, Picture, replay
 
 
 class Compose:
-    """The transforms of a ``VideoLoader`` for clips that are there already. Loaders take it in place of the list.
+    """The transforms of a ``VideoLoader``, for clips that already exist. Loaders take it in place of the list.
 
     Args:
-        transforms: see ``arrange_transforms``; none that makes several views of a clip, or mixes clips.
-        dtype: of the result: ``"uint8"`` (0 … 255), or a float type (0 … 1, or normalised), by name or PyTorch's own.
-            Default: float32 with ``Normalize``, that of ``ToFloat`` with it, else that of the frames that it is given
-            (float32 for float64), and uint8 in a loader.
-        layout: of the result. Default: ``"TCHW"``.
+        transforms: list, single transform or function. See ``arrange_transforms``; none that makes several views of a
+            clip, or mixes clips.
+        dtype: str or torch.dtype, default float32 with ``Normalize``, that of ``ToFloat`` with it, else that of the
+            given frames (float32 for float64; uint8 in a loader). The type of the result: ``"uint8"`` (0 … 255) or a
+            float type (0 … 1, or normalised).
+        layout: str, default ``"TCHW"``. The order of the result's axes.
 
     Attributes:
         transforms, dtype, layout: as given.
@@ -86,22 +87,24 @@ class Compose:
         columns: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         apply_to: Mapping[Kind, torch.Tensor] | None = None,
     ) -> Any:
-        """Transform a clip, or several, each by draws of its own.
+        """Transform a clip, or several clips with separate draws.
 
         Args:
-            frames: [T, 3, H, W] of one clip or [B, T, 3, H, W], on any device; they are not changed. uint8, or floats
-                in [0, 1], which are rounded to 8 bits as a loader's are.
-            seed: integer of at least 0, None: of the draws; clip b is drawn with ``clip_rng(seed, 0, b)``, as clip b of
-                a loader's first epoch is. None draws a seed from PyTorch's generator: ``torch.manual_seed`` repeats it,
-                and each worker of a DataLoader has its own.
-            labels: of the B clips, or of the one, for ``When``; -1 and None are no label, which it sees as None.
-            columns: what a data set's rows would hold beside, of the B clips, or of the one, for ``CropToBox``.
-            apply_to: what is to be moved along: for each kind of ``Batch.replay`` the tensors of all clips, [B, ...],
-                or of the one clip.
+            frames: uint8, or floats in [0, 1], which are rounded to 8 bits as a loader's are: [T, 3, H, W] for one clip
+                or [B, T, 3, H, W], on any device. They are not changed.
+            seed: int of at least 0 or None, default None. The seed of the draws: clip b is drawn with
+                ``clip_rng(seed, 0, b)``, as clip b of a loader's first epoch is. None draws a seed from PyTorch's
+                generator: ``torch.manual_seed`` repeats it, and each worker of a DataLoader has its own.
+            labels: int or sequence of int, default None. The label of each clip, for ``When``; -1 and None mean no
+                label, which it sees as None.
+            columns: mapping or sequence of them, default None. The other columns of each clip's row in a data set, for
+                ``CropToBox``.
+            apply_to: mapping, default None. The tensors to move along: for each kind of ``Batch.replay`` those of all
+                clips, [B, ...], or of the one clip.
 
         Returns:
-            The frames in the layout and dtype asked for, with the dimension B if they came with it. With ``apply_to``
-            (frames, what became of its tensors); points and boxes are (moved, shown).
+            The frames in this layout and dtype, with the dimension B if they came with it. With ``apply_to`` a pair:
+            the frames, and the moved tensors; points and boxes are (moved, shown).
 
         Raises:
             ConfigurationError: frames or tensors have another shape or type, floats lie outside [0, 1], the clips come

@@ -1,4 +1,4 @@
-"""What JPEG does to pictures, without the file: a lossy round trip in whole numbers, the same on every device."""
+"""The effect of JPEG on pictures, without the file: a lossy round trip in whole numbers, the same on every device."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ _SCALE = 8.0 * 4**_BITS
 
 @dataclass(frozen=True)
 class JpegCompression(PixelTransform):
-    """Show what JPEG leaves of the frames: blocks, ringing and washed out colours.
+    """Give frames the traces of JPEG: blocks, ringing and washed out colours.
 
-    Follows JFIF and ITU-T T.81 with the tables of its Annex K scaled by the quality as libjpeg does, and its smooth
-    upsampling of chroma: nearly the pixels that Pillow reads from a file of the same quality.
+    It follows JFIF and ITU-T T.81, with the tables of its Annex K scaled by the quality as libjpeg does, and libjpeg's
+    smooth upsampling of chroma. The pixels are nearly those that Pillow reads from a file of the same quality.
 
     Args:
-        quality: 1 … 100, rounded to whole numbers; a range or curve, see ``curves``. Default: (30, 95).
-        chroma: ``"4:2:0"`` halves chroma in both directions, ``"4:4:4"`` keeps it. Default: ``"4:2:0"``.
+        quality: number, (low, high) or curve, default (30, 95). The quality 1 … 100, rounded to whole numbers.
+        chroma: str, default ``"4:2:0"``. ``"4:2:0"`` halves chroma in both directions, ``"4:4:4"`` keeps it.
 
     Raises:
-        ConfigurationError: a quality outside [1, 100], or no such chroma.
+        ConfigurationError: the quality is outside [1, 100], or there is no such chroma.
 
     Examples:
         >>> transforms = [JpegCompression((30, 90))]
@@ -85,7 +85,7 @@ class JpegCompression(PixelTransform):
 
 
 def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``JpegCompression`` does with chroma of half the size.
+    """Carry out ``JpegCompression`` with chroma of half the size.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -95,7 +95,7 @@ def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 def compress_444(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``JpegCompression`` does with chroma of full size; see ``compress_420``."""
+    """Carry out ``JpegCompression`` with chroma of full size; see ``compress_420``."""
     return _compress(frames, params["quality"], lambda plane: plane, lambda plane, height, width: plane)
 
 

@@ -1,4 +1,4 @@
-"""The crop that stands in a clip's row of the data set: a person, a face, a screen."""
+"""The crop that a clip's row of the data set gives: a person, a face, a screen."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def _check_column(name: str, column: Any) -> None:
 
 @dataclass(frozen=True)
 class CropToBox(GeometryStep):
-    """Keep the box of the frames that stands in the clip's row of the data set, the same for the whole clip.
+    """Keep the box of the frames that the clip's row of the data set gives, the same for the whole clip.
 
-    It is the first of the transforms, since boxes count in the pixels of the video's frames: turned, if the file says
+    It must be the first transform, because boxes count in the pixels of the video's frames: turned, if the file says
     so, but not stretched where pixels are not square. x runs to the right and y down, from the corner of the top left
-    pixel; x1 and y1 are where the box ends. Edges are rounded to whole pixels. What lies outside of the picture is cut
-    off. Crops have many sizes, so a ``Resize`` or a ``Letterbox`` follows.
+    pixel; the box ends at x1 and y1. Edges are rounded to whole pixels, and parts outside the picture are cut off.
+    Crops have many sizes, so a ``Resize`` or a ``Letterbox`` follows.
 
     Args:
-        column: str, or list of four. The column of (x0, y0, x1, y1): a list, or text such as ``10 20 300 400``. Or the
-            names of four columns. Default: ``"box"``.
-        margin: float. The share of the box's width and height that is added to it on every side. Default: 0.
-        square: bool. Extend the shorter side to the longer one. A square that reaches out of the picture is
-            moved inside, and is smaller only where the picture is. Default: False.
-        relative: bool. Boxes are shares of the picture's width and height, 0 … 1, not pixels. Default: False.
+        column: str or list of four, default ``"box"``. The column of (x0, y0, x1, y1), a list or text such as
+            ``10 20 300 400``; or the names of four columns.
+        margin: float, default 0.0. The share of the box's width and height that is added to it on every side.
+        square: bool, default False. Whether to extend the shorter side to the longer one. A square that reaches out of
+            the picture is moved inside, and is smaller only where the picture is.
+        relative: bool, default False. Whether boxes are shares of the picture's width and height, 0 … 1, not pixels.
 
     Raises:
-        ConfigurationError: an argument of another kind; when planned, a place in the list other than the first; when
-            used, a row without a box, with one that is empty or wholly outside of the picture, or one of shares without
-            ``relative``. It names row and file.
+        ConfigurationError: an argument is of another kind; when planned, it is not the first transform; when used, a
+            row has no box, an empty one, one wholly outside the picture, or one of shares without ``relative``. The
+            message names row and file.
 
     Examples:
         >>> entry = VideoEntry("a.mp4", columns={"box": [40, 10, 200, 160]})
@@ -64,7 +64,9 @@ class CropToBox(GeometryStep):
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """No geometry follows from these alone: see ``plan_clip``."""
-        raise ConfigurationError("CropToBox takes another box for each clip: no choice may have it beside other sizes")
+        raise ConfigurationError(
+            "CropToBox takes a different box for each clip: a choice cannot have it beside steps of other sizes"
+        )
 
     def plan_clip(self, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
         """The geometry with this step added."""
@@ -116,12 +118,12 @@ def check_boxes_first(transforms: Sequence[Step | ViewStep], first: bool = True)
     """Raise ConfigurationError where a ``CropToBox`` gets anything but the whole picture.
 
     Args:
-        transforms: in the order in which they apply, also inside of choices.
+        transforms: their order of application, also inside of choices.
         first: whether nothing comes before them.
     """
     for number, transform in enumerate(transforms):
         if isinstance(transform, CropToBox) and not (first and number == 0):
-            raise ConfigurationError("CropToBox must come first of the transforms: its boxes are in the video's pixels")
+            raise ConfigurationError("CropToBox must be the first transform: its boxes are in the video's pixels")
         if isinstance(transform, Choice):
             for alternative in transform.alternatives:
                 check_boxes_first(alternative, first and number == 0)

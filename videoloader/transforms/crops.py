@@ -25,10 +25,10 @@ class CenterCrop(Sized, GeometryStep):
     """Keep the middle of the frames.
 
     Args:
-        size: an int for a square, or (height, width).
+        size: int or (int, int). The size of the output: an int for a square, or (height, width).
 
     Raises:
-        ConfigurationError: a size below one; when used, frames smaller than it.
+        ConfigurationError: a size is below one; when used, frames are smaller than it.
     """
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
@@ -40,20 +40,20 @@ class CenterCrop(Sized, GeometryStep):
 
 @dataclass(frozen=True)
 class RandomCrop(Sized, GeometryStep):
-    """Cut a random box of a size out of the frames, the same for the whole clip, as torchvision does.
+    """Cut a random box of this size out of the frames, the same for the whole clip, as torchvision does.
 
     Args:
-        size: an int for a square, or (height, width).
-        padding: rows and columns that are added on every side before; fewer than the size. Default: 0.
-        pad_if_needed: add what is missing to frames smaller than the size. The picture then lies at a random place.
-            Default: False.
-        mode: what these rows and columns show; see ``Letterbox``. ``padding`` takes ``"constant"`` and ``"edge"`` only.
-            Default: ``"constant"``.
-        fill: red, green and blue of mode ``"constant"``; see ``Letterbox``. Default: 0.
+        size: int or (int, int). The size of the output: an int for a square, or (height, width).
+        padding: int, default 0. The rows and columns that are added on every side first; fewer than the size.
+        pad_if_needed: bool, default False. Whether frames smaller than the size are filled up to it. The picture then
+            lies at a random place.
+        mode: str, default ``"constant"``. The content of these rows and columns; see ``Letterbox``. ``padding`` takes
+            ``"constant"`` and ``"edge"`` only.
+        fill: number or three of them, default 0. The red, green and blue of mode ``"constant"``; see ``Letterbox``.
 
     Raises:
-        ConfigurationError: a size below one, ``padding`` below zero or not below the size, no such mode or colour; when
-            used without ``pad_if_needed``, frames smaller than the size.
+        ConfigurationError: a size is below one, ``padding`` is below zero or not below the size, or there is no such
+            mode or colour; when used without ``pad_if_needed``, frames are smaller than the size.
 
     Examples:
         >>> transforms = [Resize(36), RandomCrop(32, padding=4)]
@@ -89,7 +89,7 @@ class RandomCrop(Sized, GeometryStep):
         return replace(geometry, border=border)
 
     def _span(self, length: int, size: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
-        """Of one axis: (first pixel kept, how many, rows or columns before them, after them)."""
+        """(first pixel kept, how many, rows or columns before them, after them) along one axis."""
         added = self.padding
         if self.pad_if_needed:
             added += max(size - length - 2 * added, 0)
@@ -112,14 +112,14 @@ class RandomResizedCrop(Sized, GeometryStep):
     not fit, the largest central one of an allowed ratio is taken.
 
     Args:
-        size: of the output: an int for a square, or (height, width).
-        scale: smallest and largest share of the frame's area, at most 1. Default: (0.08, 1.0).
-        ratio: smallest and largest width over height. Default: (3/4, 4/3).
-        interpolation, antialias: see ``Resize``. Default: ``"bilinear"`` and True.
+        size: int or (int, int). The size of the output: an int for a square, or (height, width).
+        scale: (float, float), default (0.08, 1.0). The smallest and the largest share of the frame's area, at most 1.
+        ratio: (float, float), default (3/4, 4/3). The smallest and the largest width over height.
+        interpolation, antialias: default ``"bilinear"`` and True. See ``Resize``.
 
     Raises:
-        ConfigurationError: a size below one, a range that is empty or not positive, a share above 1, or another
-            interpolation.
+        ConfigurationError: a size is below one, a range is empty or not positive, a share is above 1, or there is no
+            such interpolation.
     """
 
     scale: tuple[float, float] = field(
@@ -157,7 +157,7 @@ def draw_sides(
     """The two sides of a random box, for ten tries.
 
     Args:
-        area: of the frames, pixels.
+        area: area of the frames, pixels.
         scale: smallest and largest share of it, drawn evenly.
         ratio: smallest and largest first side over second side, drawn evenly in the logarithm.
         rng: draws each try when it is asked for.

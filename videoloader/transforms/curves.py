@@ -1,6 +1,6 @@
-"""How a parameter of a transform runs over the frames of a clip.
+"""Curves: a parameter of a transform over the frames of a clip.
 
-Wherever a transform takes a ``Range``, that is one of:
+A ``Range`` of a transform is one of:
 
 - a number: always that;
 - ``(low, high)``: one number for the whole clip, drawn evenly from between them, as ``Uniform(low, high)`` says;
@@ -27,7 +27,7 @@ class Curve(Protocol):
     """A way to draw a parameter's values.
 
     Attributes:
-        low, high: no value lies outside.
+        low, high: bounds of all values.
     """
 
     @property
@@ -62,7 +62,7 @@ class Uniform(_Between):
     """One value for the whole clip, drawn evenly from [low, high].
 
     Raises:
-        ConfigurationError: ``low`` above ``high``, or not finite.
+        ConfigurationError: ``low`` is above ``high``, or one of them is not finite.
     """
 
     def values(self, rng: np.random.Generator, frames: int) -> Values:
@@ -75,7 +75,7 @@ class Linear(_Between):
     """A straight line from the first frame to the last; its ends are drawn evenly from [low, high], each by itself.
 
     Raises:
-        ConfigurationError: ``low`` above ``high``, or not finite.
+        ConfigurationError: ``low`` is above ``high``, or one of them is not finite.
 
     Examples:
         A clip that gets brighter or darker as it goes on:
@@ -91,12 +91,12 @@ class Linear(_Between):
 
 @dataclass(frozen=True)
 class RandomWalk(_Between):
-    """From frame to frame a step drawn evenly from [−step, step], turned back at ``low`` and ``high``.
+    """A walk whose steps are drawn evenly from [−step, step], and which turns back at ``low`` and ``high``.
 
     The first frame's value is drawn evenly from [low, high].
 
     Raises:
-        ConfigurationError: ``low`` above ``high``, a negative ``step``, or one that is not finite.
+        ConfigurationError: ``low`` is above ``high``, ``step`` is negative, or a number is not finite.
 
     Examples:
         A camera that shakes by up to three degrees, one at most from frame to frame:
@@ -125,15 +125,15 @@ class RandomWalk(_Between):
 
 
 def check_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:
-    """Refuse a parameter that no value can be drawn of, or that leaves its bounds.
+    """Refuse a parameter from which no value can be drawn, or that leaves its bounds.
 
     Args:
-        name: of transform and parameter for the message: ``"Brightness's factor"``.
-        value: as the user gave it.
+        name: transform and parameter for the message: ``"Brightness's factor"``.
+        value: the user's value.
         low, high: the least and the largest value allowed.
 
     Raises:
-        ConfigurationError: as said; the message has the name and the bounds.
+        ConfigurationError: the parameter is refused; the message has the name and the bounds.
     """
     try:
         least, largest = _bounds(value)
@@ -162,9 +162,9 @@ def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:
     """The values that a parameter takes in one clip.
 
     Args:
-        value: has passed ``check_range``.
+        value: a range that has passed ``check_range``.
         rng: the clip's own generator. A plain number takes nothing from it.
-        frames: T of the clip.
+        frames: T, the frames of the clip.
 
     Returns:
         float64[1] or float64[frames].

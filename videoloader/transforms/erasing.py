@@ -27,16 +27,16 @@ class RandomErasing(PixelTransform):
     from ``ratio``. After ten boxes that do not fit, nothing is erased.
 
     Args:
-        p: float. Probability that a clip loses a box. Default: 0.5.
-        scale: (float, float). Smallest and largest share of the frame's area, in [0, 1]. Default: (0.02, 0.33).
-        ratio: (float, float). Smallest and largest height over width, above 0. Default: (0.3, 3.3).
-        value: float, three of them, or ``"random"``. Red, green and blue, or one number for all, 0 … 255; or each
-            channel of each pixel by itself, evenly distributed, the same in all frames unless ``per_frame``.
-            Default: 0.
-        per_frame: bool. Each frame loses another box. Default: False.
+        p: float, default 0.5. The probability that a clip loses a box.
+        scale: (float, float), default (0.02, 0.33). The smallest and the largest share of the frame's area, in [0, 1].
+        ratio: (float, float), default (0.3, 3.3). The smallest and the largest height over width, above 0.
+        value: float, three of them or ``"random"``, default 0. Red, green and blue, or one number for all, 0 … 255.
+            ``"random"`` draws each channel of each pixel by itself, evenly, the same in all frames unless
+            ``per_frame``.
+        per_frame: bool, default False. Whether each frame loses another box.
 
     Raises:
-        ConfigurationError: an argument out of its range.
+        ConfigurationError: an argument is out of its range.
 
     Examples:
         As video transformers are fine-tuned (it stands before Normalize here):
@@ -79,7 +79,7 @@ class RandomErasing(PixelTransform):
 
 
 def fill_with_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``RandomErasing`` does with random values.
+    """Carry out ``RandomErasing`` with random values.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -106,13 +106,13 @@ class Cutout(Sized, PixelTransform):
     The middle of a box may be any pixel, so that near the border less than the whole box is lost; see arXiv 1708.04552.
 
     Args:
-        size: of the boxes in pixels: an int for squares, or (height, width).
-        holes: how many boxes. Default: 1.
-        fill: red, green and blue, or one number for all, 0 … 255. Default: 0.
-        per_frame: whether each frame loses other boxes. Default: False.
+        size: int or (int, int). The size of the boxes in pixels: an int for squares, or (height, width).
+        holes: int, default 1. The number of boxes.
+        fill: number or three of them, default 0. Red, green and blue, or one number for all, 0 … 255.
+        per_frame: bool, default False. Whether each frame loses other boxes.
 
     Raises:
-        ConfigurationError: a size or number of holes below one, or a colour outside [0, 255].
+        ConfigurationError: a size or the number of holes is below one, or a colour is outside [0, 255].
     """
 
     holes: int = field(default=1, metadata=checked(check_integer))
@@ -136,17 +136,17 @@ class Cutout(Sized, PixelTransform):
 class GridMask(PixelTransform):
     """Fill squares in a regular grid (Chen et al., "GridMask Data Augmentation", arXiv 2001.04086).
 
-    The grid's cells are ``d`` pixels wide. In each, a square of ``(1 − ratio) · d`` is lost. Where the grid begins is
-    drawn evenly; it may be turned about the frame's middle.
+    The grid's cells are ``d`` pixels wide. In each cell, a square of ``(1 − ratio) · d`` is lost. The place where the
+    grid begins is drawn evenly; the grid may be turned about the frame's middle.
 
     Args:
-        d: width of a cell in pixels, at least 2; a range or curve, see ``curves``. Default: (96, 224).
-        ratio: share of a cell's side that stays, 0 … 1: the paper's r. A range or curve. Default: 0.6.
-        angle: degrees the grid is turned by, anticlockwise; a range or curve. Default: 0.
-        fill: red, green and blue, or one number for all, 0 … 255. Default: 0.
+        d: number, (low, high) or curve, default (96, 224). The width of a cell in pixels, at least 2.
+        ratio: number, (low, high) or curve, default 0.6. The share of a cell's side that stays, 0 … 1: the paper's r.
+        angle: number, (low, high) or curve, default 0. The degrees by which the grid is turned, anticlockwise.
+        fill: number or three of them, default 0. Red, green and blue, or one number for all, 0 … 255.
 
     Raises:
-        ConfigurationError: an argument out of its range.
+        ConfigurationError: an argument is out of its range.
 
     Examples:
         The paper's setting for 224×224:
@@ -176,12 +176,12 @@ class GridMask(PixelTransform):
 
 
 def erase_grid(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``GridMask`` does.
+    """Carry out ``GridMask``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
-        params: ``grid`` float64[N, T, 6]: of each frame cell, side of the lost square, shift of x and y, cosine and
-            sine of the angle. ``fill`` float64[N, 3], 0 … 255.
+        params: ``grid`` float64[N, T, 6]: the cell, side of the lost square, shift of x and y, cosine and sine of the
+            angle in each frame. ``fill`` float64[N, 3], 0 … 255.
     """
     grids = torch.from_numpy(params["grid"].reshape(-1, 6)).to(frames.device, non_blocking=True)
     colors = np.repeat(np.floor(params["fill"] + 0.5).astype(np.uint8), frames.shape[1], axis=0)

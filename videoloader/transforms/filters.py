@@ -26,11 +26,12 @@ class GaussianBlur(PixelTransform):
     """Blur with a Gaussian, as torchvision does: weights ``exp(−x² / 2σ²)`` that add up to 1, in rows and columns.
 
     Args:
-        kernel_size: odd numbers of pixels that are averaged, 1 … 255: an int for both, or (of rows, of columns).
-        sigma: standard deviation σ in pixels, at least 0.01; a range or curve, see ``curves``. Default: (0.1, 2.0).
+        kernel_size: int or (int, int). The odd numbers of pixels that are averaged, 1 … 255: an int for both, or one
+            for rows and one for columns.
+        sigma: number, (low, high) or curve, default (0.1, 2.0). The standard deviation σ in pixels, at least 0.01.
 
     Raises:
-        ConfigurationError: a kernel size or sigma out of its range.
+        ConfigurationError: the kernel size or sigma is out of its range.
 
     Examples:
         As SimCLR does it for 224×224, with probability a half:
@@ -59,7 +60,7 @@ class GaussianBlur(PixelTransform):
 
 
 def blur(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``GaussianBlur`` does.
+    """Carry out ``GaussianBlur``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -83,14 +84,15 @@ class Laplacian(PixelTransform):
     """Show edges: the strength of the second derivative, ``|scale · (∂²/∂x² + ∂²/∂y²)|``, clamped to 255.
 
     Derivatives are (1, −2, 1) between neighbours. Wider windows smooth them with binomial weights in both directions,
-    as OpenCV's ``Laplacian`` and DALI's ``laplacian`` with normalised kernels: a second derivative of 1 gives 1 in all.
+    as OpenCV's ``Laplacian`` and DALI's ``laplacian`` with normalised kernels do: a second derivative of 1 gives 1 in
+    all.
 
     Args:
-        window_size: odd, 1 … 23. 1 is the filter 0 1 0 / 1 −4 1 / 0 1 0. Default: 1.
-        scale: factor of the result; a range or curve, see ``curves``. Default: 1.
+        window_size: int, default 1. The odd width of the filter, 1 … 23; 1 is the filter 0 1 0 / 1 −4 1 / 0 1 0.
+        scale: number, (low, high) or curve, default 1. The factor of the result.
 
     Raises:
-        ConfigurationError: a window size out of its range, or a scale that is not finite.
+        ConfigurationError: the window size is out of its range, or the scale is not finite.
     """
 
     window_size: int = 1
@@ -110,7 +112,7 @@ class Laplacian(PixelTransform):
 
 
 def show_edges(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``Laplacian`` does.
+    """Carry out ``Laplacian``.
 
     Args:
         frames: uint8[N, T, 3, H, W].

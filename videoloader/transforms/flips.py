@@ -37,7 +37,7 @@ class RandomHorizontalFlip(GeometryStep):
     """Turn all frames of a clip left to right with probability ``p``.
 
     Raises:
-        ConfigurationError: ``p`` outside [0, 1].
+        ConfigurationError: ``p`` is outside [0, 1].
     """
 
     p: float = field(default=0.5, metadata=checked(check_probability))
@@ -52,7 +52,7 @@ class RandomVerticalFlip(GeometryStep):
     """Turn all frames of a clip upside down with probability ``p``.
 
     Raises:
-        ConfigurationError: ``p`` outside [0, 1].
+        ConfigurationError: ``p`` is outside [0, 1].
     """
 
     p: float = field(default=0.5, metadata=checked(check_probability))

@@ -1,8 +1,8 @@
-"""Clips of a batch mixed with one another, and their labels likewise. This is done to the finished batch.
+"""Clips of a batch mixed with one another, and their labels likewise, once the batch is finished.
 
-Each clip is mixed with the one before it, the first with the last (as torchvision does): none with itself, where there
-is more than one, and since the loader has shuffled them, any two clips are as likely to meet. All clips of a batch are
-mixed in the same shares, as in the papers.
+Each clip is mixed with the one before it, and the first with the last, as torchvision does. No clip meets itself where
+there is more than one, and because the loader has shuffled them, any two clips are as likely to meet. All clips of a
+batch are mixed in the same shares, as in the papers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Mixing(Transform):
     """A way to mix the clips of a batch.
 
     Attributes:
-        num_classes: K, classes that labels may name.
+        num_classes: int. K, the number of classes that labels may name.
 
     Examples:
         One of one's own, in full:
@@ -61,11 +61,11 @@ class Mixing(Transform):
         """Mix a batch.
 
         Args:
-            frames: [B, ...] with the clips' dimensions in the order of the layout, of floats or uint8, on any device.
+            frames: tensor of floats or uint8, [B, ...]. The clips' dimensions have the order of the layout; any device.
                 They are changed in place.
-            labels: int64[B], on the host, so that they can be checked without waiting for a GPU.
-            layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
-            rng: the batch's own generator.
+            labels: array, int64[B]. The labels, on the host, so that they can be checked without waiting for a GPU.
+            layout: str. ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+            rng: generator. The batch's own generator.
 
         Returns:
             frames, and labels as float32[B, K] on their device: the share of each class, 1 in all.
@@ -78,7 +78,7 @@ class Mixing(Transform):
 
 @dataclass(frozen=True)
 class _WithNext(Mixing):
-    """Clips that are mixed with the next one of the batch, the last with the first; for the fields see ``MixUp``."""
+    """Clips that are mixed with the next one of the batch, the last with the first; ``MixUp`` explains the fields."""
 
     alpha: float = field(metadata=checked(check_numbers, None, "a number above 0", lambda alpha: alpha > 0))
     num_classes: int = field(metadata=checked(check_integer))
@@ -111,13 +111,13 @@ class MixUp(_WithNext):
     ``λ · clip + (1 − λ) · other``, for the labels too. λ is drawn from Beta(alpha, alpha) for the batch.
 
     Args:
-        alpha: above 0: small ones leave most clips nearly as they are, 1 draws λ evenly.
-        num_classes: K, at least 1; labels are 0 … K − 1.
-        p: probability of a batch to be mixed. Default: 1.
-        label_smoothing: share of each label that all classes get evenly, in [0, 1). Default: 0.
+        alpha: float. Above 0: small values leave most clips nearly as they are, 1 draws λ evenly.
+        num_classes: int. K, the number of classes, at least 1; labels are 0 … K − 1.
+        p: float, default 1. The probability that a batch is mixed.
+        label_smoothing: float, default 0. The share of each label that all classes get evenly, in [0, 1).
 
     Raises:
-        ConfigurationError: an argument out of its range.
+        ConfigurationError: an argument is out of its range.
 
     Examples:
         >>> mixup = MixUp(alpha=0.8, num_classes=400)
@@ -142,14 +142,15 @@ class MixUp(_WithNext):
 class CutMix(_WithNext):
     """Show another clip in a random box of each clip (Yun et al., "CutMix", ICCV 2019, arXiv 1905.04899).
 
-    The box is the same in all frames and clips of a batch: 1 − λ of the frame's area, with its aspect ratio, around a
-    point drawn evenly, cut off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by the area shown.
+    The box is the same in all frames and clips of a batch. It has 1 − λ of the frame's area and its aspect ratio, lies
+    around a point drawn evenly, and is cut off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by
+    the area shown.
 
     Args:
-        alpha, num_classes, p, label_smoothing: see ``MixUp``. Default: 1 for ``p``, 0 for ``label_smoothing``.
+        alpha, num_classes, p, label_smoothing: default 1 for ``p``, 0 for ``label_smoothing``. See ``MixUp``.
 
     Raises:
-        ConfigurationError: an argument out of its range.
+        ConfigurationError: an argument is out of its range.
     """
 
     def _blend(self, frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float) -> float:
@@ -161,16 +162,16 @@ class VideoMix(_WithNext):
     """Show another clip in a random part of each (Yun et al., "VideoMix: Rethinking Data Augmentation for Video
     Classification", arXiv 2012.03457).
 
-    The part has 1 − λ of the clip's volume, each side that is cut by the same share, around a point drawn evenly, cut
-    off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by the volume shown.
+    The part has 1 − λ of the clip's volume, each cut side by the same share. It lies around a point drawn evenly, and
+    is cut off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by the volume shown.
 
     Args:
-        alpha, num_classes, p, label_smoothing: see ``MixUp``. Default: 1 for ``p``, 0 for ``label_smoothing``.
-        cut: ``"spatial"``: a box in all frames, as ``CutMix``; ``"temporal"``: some frames in a row; or
-            ``"spatio_temporal"``: a box in some frames. The paper found the first to help most. Default: ``"spatial"``.
+        alpha, num_classes, p, label_smoothing: default 1 for ``p``, 0 for ``label_smoothing``. See ``MixUp``.
+        cut: str, default ``"spatial"``. ``"spatial"`` is a box in all frames, as ``CutMix`` has it, ``"temporal"`` some
+            consecutive frames, ``"spatio_temporal"`` a box in some frames. The paper found the first to help most.
 
     Raises:
-        ConfigurationError: an argument out of its range.
+        ConfigurationError: an argument is out of its range.
     """
 
     cut: Cut = field(default="spatial", metadata=checked(check_choice, get_args(Cut)))
@@ -181,14 +182,14 @@ class VideoMix(_WithNext):
 
 @dataclass(frozen=True)
 class MixChoice(Mixing):
-    """One of several ways to mix, drawn for each batch.
+    """One of several mixings, drawn for each batch.
 
     Args:
-        choices: of them.
-        weights: how often each is taken, relative to the others. Default: all as often.
+        choices: sequence of ``Mixing``. The mixings to choose from.
+        weights: sequence of float, default all equal. The weight of each choice, relative to the others.
 
     Raises:
-        ConfigurationError: there is nothing to choose from, the number of weights is another, one is negative or all
+        ConfigurationError: there is nothing to choose from, the number of weights differs, a weight is negative or all
             are 0, or the choices differ in their number of classes.
 
     Examples:
@@ -229,8 +230,8 @@ def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float,
     Args:
         labels: int64[B] on the host.
         num_classes: K.
-        label_smoothing: in [0, 1) (Szegedy et al., "Rethinking the Inception Architecture", arXiv 1512.00567).
-        device: of the result.
+        label_smoothing: share in [0, 1) (Szegedy et al., "Rethinking the Inception Architecture", arXiv 1512.00567).
+        device: place of the result.
 
     Returns:
         float32[B, K].
@@ -267,7 +268,7 @@ def _cut_in(frames: torch.Tensor, layout: Layout, rng: np.random.Generator, shar
 
 
 def _draw_box(rng: np.random.Generator, sizes: Sequence[int], share: float, cut: Cut) -> Box:
-    """What of the other clip is shown, of [T, H, W], if ``share`` of the own one is to stay."""
+    """The shown part of the other clip, of [T, H, W], if ``share`` of the own one is to stay."""
     side = (1 - share) ** (1 / len(_AXES[cut]))
     spans = []
     for axis, size in zip("THW", sizes, strict=True):

@@ -1,4 +1,4 @@
-"""Other people's transforms in the list: modules of PyTorch, torchvision and Kornia, and plain Python functions."""
+"""Other people's transforms: modules of PyTorch, torchvision and Kornia, and plain Python functions."""
 
 from __future__ import annotations
 
@@ -32,29 +32,28 @@ _CHANGE_SCALE = {"ToDtype", "ToTensor", "ConvertImageDtype", "Normalize"}
 
 @dataclass(frozen=True, eq=False)
 class Module(PixelTransform):
-    """A ``torch.nn.Module``, or any function of a tensor, that runs on the frames of a batch where they lie.
+    """A ``torch.nn.Module``, or any function on a tensor, that runs on the frames of a batch on their device.
 
-    A module that stands in the list of transforms by itself is taken as ``Module(module)`` takes it. Before
-    ``Normalize`` it gets uint8 of 0 … 255, or floats in [0, 1] that are rounded again, and the frames keep their size.
-    It gives the same again: it is an error if floats come out of uint8, or other ones than in [0, 1] out of the first
-    calls, and a warning if these make uint8 of 0 and 1 alone. After ``Normalize`` or ``ToFloat`` it gets the floats as
-    they are, and may change their scale and the frames' size.
+    A module in the list of transforms is the same as ``Module(module)``. Before ``Normalize`` it gets uint8 of 0 … 255,
+    or floats in [0, 1] that are rounded again, and must keep type, scale and size. Floats out of uint8, or floats
+    outside [0, 1] in the first calls, are an error; uint8 of 0 and 1 alone is a warning. After ``Normalize`` or
+    ``ToFloat`` it gets the floats as they are, and may change their scale and the frames' size.
 
-    What is random in it must come from PyTorch's global generators. They are seeded for each call with what the clips'
-    own generators drew, and are put back afterwards, so that the frames depend on the loader's seed alone. That is why
-    modules run when the consumer asks for a batch, in its thread, and not ahead. No gradients are recorded. A module
-    with parameters must lie on the loader's device.
+    Its randomness must come from PyTorch's global generators. They are seeded for each call from the clips' own
+    generators, and are put back afterwards, so that the frames depend on the loader's seed alone. That is why modules
+    run when the consumer asks for a batch, in its thread, and not ahead. No gradients are recorded. A module with
+    parameters must lie on the loader's device.
 
     Args:
-        module: what is called.
-        view: what it gets in one call: ``"clip"``: [T, 3, H, W] of one clip; ``"batch"``: [N, T, 3, H, W];
-            ``"frames"``: [N · T, 3, H, W]. Where calls hold several clips, what is random in those depends on which
-            clips are together in the batch. Default: None.
-        values: before ``Normalize``: ``"uint8"`` or ``"float"``. Default: None.
+        module: module or function. It takes a tensor and returns one.
+        view: str, default None, see below. The input of one call: ``"clip"`` is [T, 3, H, W] of one clip, ``"batch"``
+            [N, T, 3, H, W], ``"frames"`` [N · T, 3, H, W]. With several clips a call, the random parts depend on which
+            clips share the batch.
+        values: str, default None, see below. The type before ``Normalize``: ``"uint8"`` or ``"float"``.
 
-        Defaults are: for transforms of torchvision ``"clip"`` and ``"uint8"``, so that all frames of a clip get the
-        same; for those of Kornia ``"batch"`` and ``"float"``, in a ``VideoSequential`` if they are not in one, which
-        does so too; for others ``"frames"`` and ``"uint8"``.
+        The defaults are ``"clip"`` and ``"uint8"`` for transforms of torchvision, so that all frames of a clip get the
+        same; ``"batch"`` and ``"float"`` for those of Kornia, which are put into a ``VideoSequential`` to the same end;
+        ``"frames"`` and ``"uint8"`` for others.
 
     Raises:
         ConfigurationError: the module cannot be called, or there is no such view or kind of values; when used, frames
@@ -103,7 +102,7 @@ class Module(PixelTransform):
         return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
 
     def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
-        """What the module makes of uint8[N, T, 3, H, W], or of floats in that order; ``params`` has ``seed`` int64[N].
+        """Call the module on uint8[N, T, 3, H, W], or on floats in that order; ``params`` has ``seed`` int64[N].
 
         Raises:
             ConfigurationError: see above.
@@ -160,12 +159,12 @@ class Module(PixelTransform):
         )
 
     def in_layout(self, frames: torch.Tensor, layout: str, seeds: npt.NDArray[np.int64]) -> torch.Tensor:
-        """What the module makes of a batch of floats, after ``Normalize``.
+        """Call the module on a batch of floats, after ``Normalize``.
 
         Args:
-            frames: [B, ...] with the clips' dimensions in the order of the layout.
-            layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
-            seeds: int64[B], as drawn.
+            frames: tensor, [B, ...]. The clips' dimensions have the order of the layout.
+            layout: str. ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
+            seeds: array, int64[B]. The seeds as drawn.
         """
         result = self(frames.permute(0, *(1 + layout.index(axis) for axis in "TCHW")), {"seed": seeds})
         return result.permute(0, *(1 + "TCHW".index(axis) for axis in layout))
@@ -198,18 +197,19 @@ class Module(PixelTransform):
 
 @dataclass(frozen=True, eq=False)
 class PythonFunction(PixelTransform):
-    """A Python function of frames in the CPU's memory, anywhere in the list before ``Normalize``.
+    """A Python function on frames in the CPU's memory, anywhere in the list before ``Normalize``.
 
-    Frames on a GPU are copied to pinned memory and back; while the function works on one clip, others are on their way.
+    Frames on a GPU are copied to pinned memory and back; while the function works on one clip, others are being copied.
 
     Args:
-        function: ``function(frames, rng)`` gets uint8[T, 3, H, W], which it may change, and a numpy generator seeded
-            by the clip's own one; it gives frames of that shape and type. What is random must come from ``rng``.
-        per: ``"clip"``, or ``"batch"`` for one call with uint8[N, T, 3, H, W], which waits for all clips. Default:
-            ``"clip"``.
+        function: function. ``function(frames, rng)`` gets uint8[T, 3, H, W], which it may change, and a numpy generator
+            seeded by the clip's own one; it returns frames of that shape and type. Its randomness must come from
+            ``rng``.
+        per: str, default ``"clip"``. The input of one call: ``"clip"``, or ``"batch"`` for uint8[N, T, 3, H, W], which
+            waits for all clips.
 
     Raises:
-        ConfigurationError: the function cannot be called so, or there is no such ``per``; when used, it gives another
+        ConfigurationError: the function cannot be called so, or there is no such ``per``; when used, it returns another
             shape or type.
 
     Examples:
@@ -246,7 +246,7 @@ class PythonFunction(PixelTransform):
         return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
 
     def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
-        """What the function makes of uint8[N, T, 3, H, W], in place; ``params`` has ``seed`` int64[N].
+        """Call the function on uint8[N, T, 3, H, W], in place; ``params`` has ``seed`` int64[N].
 
         Raises:
             ConfigurationError: see above.
@@ -314,7 +314,7 @@ def _steps(module: Any) -> list[Any]:
 
 
 def _nested_steps(module: Any) -> Iterator[Any]:
-    """What a module calls, in order, through plain sequences and torchvision's Compose."""
+    """The steps of a module, in order, through plain sequences and torchvision's Compose."""
     steps = getattr(module, "transforms", None) if type(module).__name__ == "Compose" else _steps(module)
     for step in steps or ():
         if step is module:

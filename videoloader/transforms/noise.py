@@ -1,6 +1,6 @@
-"""Noise of each pixel by itself: a hash of keys that were drawn and of the pixel's place.
+"""Noise for each pixel by itself: a hash of drawn keys and of the pixel's place.
 
-So there is nothing random in what an engine does: the CPU and CUDA make the same noise, and a replay makes it again.
+So nothing is random in an engine: the CPU and CUDA make the same noise, and a replay makes it again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ class GaussianNoise(PixelTransform):
     """Add normally distributed noise to each channel of each pixel.
 
     Args:
-        mean, std: of the noise, in pixel values of 0 … 255; ranges or curves, see ``curves``. torchvision's
-            ``GaussianNoise(sigma=0.1)`` is ``GaussianNoise(std=25.5)``. Default: 0 and (0.0, 25.0).
-        per_frame: whether each frame has noise of its own, as a camera's has, or all frames the same. Default: True.
+        mean, std: number, (low, high) or curve, default 0 and (0.0, 25.0). The mean and the standard deviation of the
+            noise, in pixel values of 0 … 255. torchvision's ``GaussianNoise(sigma=0.1)`` is
+            ``GaussianNoise(std=25.5)``.
+        per_frame: bool, default True. Whether each frame has noise of its own, as a camera's has, or all frames the
+            same.
 
     Raises:
-        ConfigurationError: a standard deviation below 0, or a mean or deviation that is not finite.
+        ConfigurationError: the standard deviation is below 0, or a number is not finite.
 
     Examples:
         >>> transforms = [GaussianNoise(std=(0, 25))]
@@ -49,7 +51,7 @@ class GaussianNoise(PixelTransform):
 
 
 def add_gaussian_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``GaussianNoise`` does.
+    """Carry out ``GaussianNoise``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -70,13 +72,13 @@ class SaltAndPepper(PixelTransform):
     """Turn random pixels white ("salt") or black ("pepper").
 
     Args:
-        amount: probability of a pixel to turn, 0 … 1; a range or curve, see ``curves``. Default: 0.05.
-        salt: share of white among those, 0 … 1; a range or curve. Default: 0.5.
-        per_frame: whether each frame has noise of its own, or all frames the same. Default: True.
-        per_channel: whether each channel turns by itself, which makes coloured dots. Default: False.
+        amount: number, (low, high) or curve, default 0.05. The probability that a pixel turns, 0 … 1.
+        salt: number, (low, high) or curve, default 0.5. The share of white among the turned pixels, 0 … 1.
+        per_frame: bool, default True. Whether each frame has noise of its own, or all frames the same.
+        per_channel: bool, default False. Whether each channel turns by itself, which makes coloured dots.
 
     Raises:
-        ConfigurationError: an amount or share outside [0, 1].
+        ConfigurationError: an amount or a share is outside [0, 1].
 
     Examples:
         >>> transforms = [SaltAndPepper((0, 0.1))]
@@ -97,7 +99,7 @@ class SaltAndPepper(PixelTransform):
 
 
 def sprinkle(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """What ``SaltAndPepper`` does.
+    """Carry out ``SaltAndPepper``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -129,7 +131,7 @@ def uniform(keys: npt.NDArray[np.uint32], count: int, device: torch.device) -> t
     Args:
         keys: uint32[n, 3, 2].
         count: pixels of a plane.
-        device: to make them on.
+        device: device of the result.
 
     Returns:
         int32[n, 3, count].
@@ -153,8 +155,8 @@ def normal(keys: npt.NDArray[np.uint32], height: int, width: int, device: torch.
 
     Args:
         keys: uint32[n, 3, 2].
-        height, width: of a plane.
-        device: to make them on.
+        height, width: size of a plane.
+        device: device of the result.
 
     Returns:
         float32[n, 3, height, width].

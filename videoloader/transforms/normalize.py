@@ -22,14 +22,15 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Normalize(Transform):
-    """Subtract a mean and divide by a standard deviation, per channel, of values in [0, 1].
+    """Subtract a mean and divide by a standard deviation, for each channel of values in [0, 1].
 
     Args:
-        mean, std: for R, G, B. Default: those of ImageNet, in general use since torchvision's models.
+        mean, std: (float, float, float), default those of ImageNet, in general use since torchvision's models. The
+            numbers for R, G and B.
 
     Raises:
-        ConfigurationError: not three numbers, a mean or standard deviation above 1, or a standard deviation
-            that is not positive.
+        ConfigurationError: there are not three numbers, a mean or standard deviation is above 1, or a standard
+            deviation is not positive.
     """
 
     mean: tuple[float, float, float] = IMAGENET_MEAN
@@ -57,10 +58,10 @@ class ToFloat(Transform):
     """Give values in [0, 1] instead of 0 … 255.
 
     Args:
-        dtype: ``"float32"``, ``"float16"`` or ``"bfloat16"``. Default: ``"float32"``.
+        dtype: str, default ``"float32"``. ``"float32"``, ``"float16"`` or ``"bfloat16"``.
 
     Raises:
-        ConfigurationError: another dtype.
+        ConfigurationError: there is no such float type.
     """
 
     dtype: FloatType = field(default="float32", metadata=checked(check_choice, get_args(FloatType)))
@@ -70,7 +71,7 @@ def output_dtype(dtype: DType | torch.dtype | None, to_float: Normalize | ToFloa
     """The type of the pixels that are given out.
 
     Args:
-        dtype: PyTorch's or NumPy's own, or its name. None for what the transforms make.
+        dtype: PyTorch's or NumPy's own type, or its name. None stands for what the transforms make.
         to_float: the one among the transforms, None if there is none.
 
     Raises:

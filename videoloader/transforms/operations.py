@@ -1,4 +1,4 @@
-"""What is done to the pixels of one clip, with every number drawn: what transforms write and engines carry out.
+"""The operations on one clip's pixels, with every number drawn: transforms write them, engines carry them out.
 
 A transform draws a clip's operations once (``PixelTransform.draw``); they are the same whatever device they run on, can
 be kept, and replayed on another tensor. Arrays have F rows: one for the whole clip, or one for each of its T frames.
@@ -30,12 +30,12 @@ _CHECK = "videoloader.transforms.checked"
 
 
 class ClipInfo(NamedTuple):
-    """What a transform may know of a clip when it draws.
+    """The facts about a clip that a transform may know when it draws.
 
     Attributes:
-        length: T, frames.
-        height, width: of the frames that the transform gets, pixels.
-        label: of the clip's video; None where it has none.
+        length: T, the number of frames.
+        height, width: size in pixels of the frames that the transform gets.
+        label: label of the clip's video; None where it has none.
         columns: the other columns of the data set for the video.
     """
 
@@ -59,7 +59,7 @@ ClipInfo.__getattr__ = _no_such_fact  # type: ignore[attr-defined]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Each channel by itself through a table: ``out = values[f, channel, in]``.
+    """Send each channel by itself through a table: ``out = values[f, channel, in]``.
 
     Attributes:
         values: uint8[F, 3, 256].
@@ -80,8 +80,8 @@ class StatisticTable:
       255; a step of 0 leaves the channel as it is.
 
     Attributes:
-        statistic: one of these.
-        factor: float32[F], of contrast; ones for the others.
+        statistic: one of these statistics.
+        factor: float32[F], the factor of contrast; ones for the others.
         per_frame: whether each frame has its own histogram.
     """
 
@@ -103,7 +103,7 @@ class ColorMatrix:
 
 @dataclass(frozen=True, eq=False)
 class HueShift:
-    """Turns the hue of HSV (hexcone model, Smith 1978), saturation and value unchanged.
+    """Turn the hue of HSV (hexcone model, Smith 1978), saturation and value unchanged.
 
     Attributes:
         turns: float32[F], 1 is once round the circle.
@@ -127,7 +127,7 @@ class Sharpen:
 
 @dataclass(frozen=True, eq=False)
 class Warp:
-    """Resamples frames: output pixel (x, y) shows the input at ``matrix[f] @ (x, y, 1)``, divided by its third number.
+    """Resample frames: output pixel (x, y) shows the input at ``matrix[f] @ (x, y, 1)``, divided by its third number.
 
     Points are counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5), in both. Around
     the input lie pixels of the colour ``fill`` without end, so bilinear and bicubic mix it in at the border. (Without a
@@ -138,12 +138,12 @@ class Warp:
         matrix: float64[F, 3, 3]. Coordinates are computed in float64, multiplied and added one by one, so that every
             device finds the same ones.
         size: (height, width) of the output, pixels.
-        interpolation: ``"nearest"`` (the pixel that the point lies in), ``"bilinear"``, ``"bicubic"`` (a = −0.75, as
+        interpolation: ``"nearest"`` (the pixel around the point), ``"bilinear"``, ``"bicubic"`` (a = −0.75, as
             PyTorch's grid_sample).
         fill: red, green, blue, 0 … 255.
         samples: (down, across) points for each output pixel, evenly spread over it (row i of n at (i + 0.5) / n), whose
             mean is taken: more than one where the picture gets smaller.
-        extend: outside the input is the nearest of its pixels, in place of ``fill``, as resizes have it.
+        extend: whether the nearest pixel of the input fills the outside, in place of ``fill``, as in resizes.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -156,10 +156,11 @@ class Warp:
 
 @dataclass(frozen=True, eq=False)
 class Erase:
-    """Fills boxes with a colour.
+    """Fill boxes with a colour.
 
     Attributes:
-        boxes: int32[F, N, 4], (top, left, height, width), inside the frames, pixels; a height or width of 0 for none.
+        boxes: int32[F, N, 4], (top, left, height, width), inside the frames, pixels; a box of height or width 0 is
+            none.
         fill: red, green, blue, 0 … 255.
     """
 
@@ -169,12 +170,12 @@ class Erase:
 
 @dataclass(frozen=True, eq=False)
 class BatchFunction:
-    """A function for all clips of a batch at once that draw it, in torch, on whatever device the frames are.
+    """A torch function for all clips of a batch that draw it, on whatever device the frames are.
 
     Attributes:
         function: ``function(frames, params)`` gives frames of the same shape and type for uint8[N, T, 3, H, W]; it may
             change them in place. It is the same object for clips that run together.
-        params: of the clip. Those of N clips are stacked: ``function`` gets arrays [N, ...] of each name.
+        params: the clip's parameters. Those of N clips are stacked: ``function`` gets arrays [N, ...] of each name.
         geometric: the function to use in place of ``function`` for masks, which only moves pixels; None if it moves
             none.
     """
@@ -204,9 +205,9 @@ IN_TRANSFORM = "in the transform {}"
 
 # Not an ABC: whether an object is one of these is asked for each clip, and ABCMeta takes six times as long.
 class Transform:
-    """What is done to clips on their way into the batch: the base of all kinds of transforms.
+    """The base of all kinds of transforms: what happens to clips on their way into the batch.
 
-    A transform of one's own derives from one of these, most often from ``PixelTransform``.
+    Your own transform derives from one of these, most often from ``PixelTransform``.
     """
 
     def __post_init__(self) -> None:
@@ -225,7 +226,7 @@ class Transform:
 
         def __call__(self, *args: object) -> NoReturn:
             name = type(self).__name__
-            raise ArgumentError(f"a {name} is no function: write Compose([{name}(…)])(frames, seed=0)")
+            raise ArgumentError(f"a {name} is not a function: write Compose([{name}(…)])(frames, seed=0)")
 
 
 def _as_tuples(value: Any) -> Any:
@@ -235,11 +236,11 @@ def _as_tuples(value: Any) -> Any:
 
 
 def checked(check: Callable[..., object], *bounds: object) -> dict[str, Any]:
-    """The metadata of a field of a transform, which is a dataclass: how its value is checked when that is made.
+    """The metadata of a transform's field, which say how its value is checked when the transform is made.
 
     Args:
-        check: ``check(name, value, *bounds)`` raises ConfigurationError, which names the field, if it cannot be.
-        bounds: what the function is given beside these.
+        check: ``check(name, value, *bounds)`` raises ConfigurationError, which names the field, for a wrong value.
+        bounds: further arguments of ``check``.
     """
     return {_CHECK: (check, bounds)}
 
@@ -257,17 +258,17 @@ class PixelTransform(Transform):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
-        """What to do to one clip, in order. All clips of a batch must come out in one size."""
+        """The operations on one clip, in order. All clips of a batch must come out in one size."""
         raise no_method(self, "draw(self, rng, clip), which gives a list of operations")
 
 
 def hold_last(operation: Operation, length: int, new_length: int) -> Operation:
-    """An operation for a clip that gets longer: what it has for each frame, the new ones have as the last had it.
+    """An operation for a clip that gets longer: new frames get the parameters of the last frame.
 
     Args:
-        operation: drawn for the clip.
-        length: frames that the clip has.
-        new_length: that it gets.
+        operation: operation as drawn for the clip.
+        length: number of frames that the clip has.
+        new_length: number of frames that it gets.
     """
 
     def held(value: Any) -> Any:

@@ -15,9 +15,9 @@ class Strength(NamedTuple):
     """The magnitudes of an operation: ``low`` in the first bin, ``high`` in the last, evenly spaced between.
 
     Attributes:
-        low, high: in the operation's unit.
+        low, high: bounds in the operation's unit.
         signed: whether the magnitude is negated for half of the clips.
-        share_of: side of the frames whose share it is; None if it is none.
+        share_of: the side of the frames whose share the magnitude is; None if it is none.
     """
 
     low: float
@@ -30,7 +30,7 @@ class Strength(NamedTuple):
 
         Args:
             place: the bin's number, 0 to ``bins`` − 1.
-            bins: how many there are.
+            bins: number of bins.
             sign: a number in [0, 1). Below one half it negates the magnitude, if that has a sign.
             size: (height, width) of the frames.
         """
@@ -42,8 +42,8 @@ class Strength(NamedTuple):
     def within(self, low: float, high: float) -> Strength:
         """The same with other magnitudes.
 
-        Where the sign is drawn, it is for them, too, unless they reach below zero: those are taken as they are. Only
-        from -x to x means 0 to x of either sign.
+        A sign that is drawn applies to them, too, unless they reach below zero: those are taken as they are. Only -x to
+        x means 0 to x of either sign.
         """
         if self.signed and low == -high:
             return self._replace(low=0.0, high=abs(high))

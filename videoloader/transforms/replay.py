@@ -1,7 +1,7 @@
-"""What was drawn for a clip, done once more: to its masks, its flow, its points and boxes, or to another clip.
+"""The replay of what was drawn for a clip: on its masks, flow, points and boxes, or on another clip.
 
-Everything is given in the size in which a player shows the video, before conversion, and comes out in the size of the
-clip's frames. Nothing is drawn: the same geometry and operations give the same result as often as one likes.
+All inputs have the size in which a player shows the video, before conversion; outputs have the size of the clip's
+frames. Nothing is drawn: the same geometry and operations give the same result every time.
 
 A point (x, y) is counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5): pixel i of a
 row covers x from i to i + 1. Points and boxes come out where ``Batch.source_matrix`` says. Frames are interpolated
@@ -36,12 +36,13 @@ _Box: TypeAlias = tuple[int, int, int, int]
 
 
 def replay_frames(frames: torch.Tensor, geometry: Geometry, operations: Operations) -> torch.Tensor:
-    """Do to other frames all that was done to a clip's: colours, too.
+    """Repeat on other frames all that was done to a clip's, colours included.
 
     Args:
-        frames: uint8[T, 3, H, W], of as many frames as the clip.
-        geometry: of the clip's conversion. The frames are resized as it says, within 2/255 of what conversion gives.
-        operations: drawn for the clip.
+        frames: uint8[T, 3, H, W], as many frames as the clip has.
+        geometry: geometry of the clip's conversion. The frames are resized as it says, within 2/255 of what conversion
+            gives.
+        operations: operations as drawn for the clip.
 
     Returns:
         uint8[T, 3, H', W'].
@@ -58,10 +59,10 @@ def replay_masks(masks: torch.Tensor, geometry: Geometry, operations: Operations
     """Move masks, or any labels of pixels, as a clip's frames were moved. No value comes out that did not go in.
 
     Args:
-        masks: [T, H, W] or [T, C, H, W] of any number type or bool.
-        geometry: of the clip's conversion.
-        operations: drawn for the clip, of which only those matter that move pixels.
-        fill: what lies outside the video and in borders of one colour.
+        masks: any number type or bool, [T, H, W] or [T, C, H, W].
+        geometry: geometry of the clip's conversion.
+        operations: operations as drawn for the clip; only those that move pixels matter.
+        fill: value of pixels outside the video and in borders of one colour.
 
     Returns:
         [T, H', W'] or [T, C, H', W'] of the same type.
@@ -89,11 +90,11 @@ def replay_flow(flow: torch.Tensor, geometry: Geometry, operations: Operations, 
     these move, too: a vector ends where its end is shown in the frame that it points to.
 
     Args:
-        flow: float[T, 2, H, W]: from each pixel, (x, y) in pixels to where it is in another frame.
-        geometry: of the clip's conversion.
-        operations: drawn for the clip.
-        step: from a frame to the one that its flow points to: 1 for the next, -1 for the one before. What points
-            outside the clip counts as pointing to its first or last frame.
+        flow: float[T, 2, H, W]: (x, y) in pixels from each pixel to its place in another frame.
+        geometry: geometry of the clip's conversion.
+        operations: operations as drawn for the clip.
+        step: distance from a frame to the one that its flow points to: 1 is the next, -1 the one before. Flow that
+            points outside the clip counts as pointing to its first or last frame.
 
     Returns:
         float[T, 2, H', W'] of the same type; 0 where nothing of the video is shown.
@@ -116,13 +117,13 @@ def replay_flow(flow: torch.Tensor, geometry: Geometry, operations: Operations, 
 def replay_points(
     points: torch.Tensor, geometry: Geometry, operations: Operations
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where points of the video are in a clip's frames.
+    """The places of the video's points in a clip's frames.
 
     Args:
         points: [..., 2] of (x, y), pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5). Where a
             warp differs from frame to frame: [T, ..., 2].
-        geometry: of the clip's conversion.
-        operations: drawn for the clip.
+        geometry: geometry of the clip's conversion.
+        operations: operations as drawn for the clip.
 
     Returns:
         [..., 2] in the same way, float32 or the wider type that they came in; and bool[...], whether they are shown.
@@ -141,12 +142,12 @@ def replay_points(
 
 
 def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where boxes of the video are in a clip's frames: the smallest boxes around what is shown of them.
+    """The places of the video's boxes in a clip's frames: the smallest boxes around what is shown of them.
 
     Args:
         boxes: [..., 4] of (x1, y1, x2, y2); see ``replay_points``.
-        geometry: of the clip's conversion.
-        operations: drawn for the clip.
+        geometry: geometry of the clip's conversion.
+        operations: operations as drawn for the clip.
 
     Returns:
         [..., 4] in the same way, cut off where the picture ends; and bool[...], whether anything is left.
@@ -179,12 +180,12 @@ _REPLAYS: dict[str, Any] = {
 
 
 def replay(tensor: torch.Tensor, geometry: Geometry, operations: Operations, kind: Kind) -> Any:
-    """Do to a tensor of this kind what was drawn for a clip.
+    """Repeat on a tensor of this kind what was drawn for a clip.
 
     Args:
         tensor, geometry, operations: see ``replay_frames``, ``replay_masks``, ``replay_flow``, ``replay_points`` and
             ``replay_boxes``.
-        kind: which of these.
+        kind: one of these kinds.
 
     Returns:
         What that gives: a tensor; for points and boxes also which are shown.
@@ -206,7 +207,9 @@ def _forward(geometry: Geometry, operations: Operations) -> Iterator[tuple[Matri
 def _warps(operations: Operations) -> Iterator[Warp]:
     for operation in operations:
         if isinstance(operation, BatchFunction) and operation.geometric is not None:
-            raise ConfigurationError("a function of the batch moves pixels, no one knows where to: replay masks only")
+            raise ConfigurationError(
+                "a function of the batch moves pixels in a way that only it knows: replay masks only"
+            )
         if isinstance(operation, Warp):
             yield operation
 

@@ -1,4 +1,4 @@
-"""Frames in another size, the whole of them."""
+"""Resizing whole frames."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class Resize(GeometryStep):
     """Resize frames, as torchvision does.
 
     Args:
-        size: an int for the shorter edge, keeping the aspect ratio, the other edge cut down to whole pixels; or
-            (height, width); or None where ``max_size`` says it all.
-        max_size: of the longer edge: where it would be longer, it gets that length, and the shorter one, cut down to
-            whole pixels, what is left of the ratio. With ``size=None`` the longer edge always gets that length.
-            Default: None.
-        interpolation: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``; see ``Geometry``. Steps that resize what another
-            has resized make one resize of both, with the interpolation of the last. Default: ``"bilinear"``.
-        antialias: whether the filter gets wider as the frames get smaller. Default: True.
+        size: int, (int, int) or None. An int for the shorter edge, which keeps the aspect ratio and cuts the other edge
+            down to whole pixels; or (height, width); or None where ``max_size`` decides alone.
+        max_size: int, default None. The most pixels of the longer edge: where it would be longer, it gets that length,
+            and the shorter one, cut down to whole pixels, follows by the ratio. With ``size=None`` the longer edge
+            always gets that length.
+        interpolation: str, default ``"bilinear"``. ``"bilinear"``, ``"bicubic"`` or ``"nearest"``; see ``Geometry``.
+            Successive resizes become one resize, with the interpolation of the last.
+        antialias: bool, default True. Whether the filter gets wider as the frames get smaller.
 
     Raises:
-        ConfigurationError: a size below one, a ``max_size`` that is not larger than ``size`` or is beside a (height,
-            width), or another interpolation.
+        ConfigurationError: a size is below one, ``max_size`` is not larger than ``size`` or accompanies a (height,
+            width), or there is no such interpolation.
 
     Examples:
         Shorter edge 256 but never wider than 454; longer edge 320:

@@ -1,6 +1,7 @@
-"""Which of its frames a clip shows when: transforms of positions, settled when a clip is planned.
+"""Transforms of a clip's positions: they settle which frame each position shows when the clip is planned.
 
-They move no pixels. A frame that no position shows any more is not decoded, and one that several show only once.
+They move no pixels. A frame that no position shows any more is not decoded, and a frame that several show is decoded
+once.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class TimeTransform(Transform):
                     return np.arange(length)[::-1]
 
     Attributes:
-        keeps_roles: whether every frame between two others stays between them, as far from each as it was. Only then it
-            goes with frame modes of inputs and targets, where it is applied to all frames from the first of a clip to
-            the last, and places keep their roles. Default: False.
+        keeps_roles: bool, default False. Whether every frame between two others stays between them, at the same
+            distances. Only then it goes with frame modes of inputs and targets, where it is applied to all frames from
+            the first of a clip to the last, and places keep their roles.
     """
 
     keeps_roles: ClassVar[bool] = False
@@ -50,9 +51,9 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
     """The frames that a clip shows after all of these transforms, each applied to what the one before it shows.
 
     Args:
-        transforms: in the order in which they apply.
+        transforms: their order of application.
         rng: the clip's own generator; each random transform draws from it in turn.
-        length: T, frames of the clip as the frame mode chose them.
+        length: T, the frames of the clip as the frame mode chose them.
 
     Returns:
         int64[length], indices into these T frames, in any order, with repeats.
@@ -74,13 +75,13 @@ def check_roles_kept(mode: object, transforms: Sequence[TimeTransform]) -> None:
 
     Args:
         mode: a frame mode that names inputs and targets.
-        transforms: of its clips' time.
+        transforms: transforms of the clips' time.
     """
     for transform in transforms:
         if not transform.keeps_roles:
             raise ConfigurationError(
                 f"{type(transform).__name__} changes which frames are inputs and targets of {type(mode).__name__}: "
-                "of the transforms of time take only Reverse"
+                "Reverse is the only transform of time that keeps them"
             )
 
 
@@ -88,12 +89,12 @@ def check_roles_kept(mode: object, transforms: Sequence[TimeTransform]) -> None:
 class Reverse(TimeTransform):
     """Play a clip backwards with probability ``p``.
 
-    Where a frame mode names inputs and targets the pattern is mirrored: each place shows the frame as far from the end
-    as its own was from the start, and keeps its role. ``FrameTuples((0, 3), 1)`` at frame 10 is 10 13 11, reversed
-    13 10 12.
+    Where a frame mode names inputs and targets the pattern is mirrored: each place keeps its role, and shows the frame
+    as far from the end as its own was from the start. ``FrameTuples((0, 3), 1)`` at frame 10 is 10 13 11, reversed 13
+    10 12.
 
     Raises:
-        ConfigurationError: ``p`` outside [0, 1].
+        ConfigurationError: ``p`` is outside [0, 1].
     """
 
     keeps_roles: ClassVar[bool] = True
@@ -108,7 +109,7 @@ class Reverse(TimeTransform):
 
 @dataclass(frozen=True)
 class _SomeFrames(TimeTransform):
-    """Something happens to some frames: to each with a probability, or to so many."""
+    """A change of some frames: each with a probability, or a given number of them."""
 
     share: float | None = None
     count: int | None = None
@@ -135,13 +136,13 @@ class _SomeFrames(TimeTransform):
 
 @dataclass(frozen=True)
 class DropFrames(_SomeFrames):
-    """Lose frames, as a stream does on a bad line: the last frame before them is shown instead.
+    """Lose frames, as a stream does on a bad line: the last frame before each lost one is shown instead.
 
-    The first frame stays; those after it come when they would have come. Give one of:
+    The first frame stays; frames after lost ones come at their own time. Give one of:
 
     Args:
-        share: probability of each frame to be lost, [0, 1]. Default: None.
-        count: so many frames are lost; all but the first where there are no more. Default: None.
+        share: float, default None. The probability that a frame is lost, [0, 1].
+        count: int, default None. The number of lost frames; all but the first where there are no more.
 
     Raises:
         ConfigurationError: both or neither of them is given, or it is out of range.
@@ -164,8 +165,8 @@ class RepeatFrames(_SomeFrames):
     Give one of:
 
     Args:
-        share: probability of each position after the first to repeat the frame before it, [0, 1]. Default: None.
-        count: so many positions do; all but the first where there are no more. Default: None.
+        share: float, default None. The probability that a position after the first repeats the frame before it, [0, 1].
+        count: int, default None. The number of positions that do; all but the first where there are no more.
 
     Raises:
         ConfigurationError: both or neither of them is given, or it is out of range.
@@ -183,12 +184,12 @@ class RepeatFrames(_SomeFrames):
 
 @dataclass(frozen=True)
 class TemporalJitter(TimeTransform):
-    """Show at each position a frame that lies up to ``max_offset`` frames before or after, drawn evenly.
+    """Show at each position a frame up to ``max_offset`` frames before or after, drawn evenly.
 
     Beyond the clip's ends its first or last frame is shown. Frames may change places with one another.
 
     Raises:
-        ConfigurationError: ``max_offset`` negative or no whole number.
+        ConfigurationError: ``max_offset`` is negative or no whole number.
     """
 
     max_offset: int = field(metadata=checked(check_integer, 0))
@@ -208,13 +209,13 @@ class SpeedChange(TimeTransform):
     alone.
 
     Args:
-        factor: above 0: 2 is twice as fast, 0.5 shows each frame twice. A range (low, high) is drawn from evenly in
-            its logarithm, so that (0.5, 2) makes clips faster as often as slower.
-        beyond: a mode of ``padding.pad``: ``"edge"`` holds the last frame, ``"reflect_101"`` and ``"reflect_1001"``
-            turn back, ``"wrap"`` begins again; or an alias of these. Default: ``"edge"``.
+        factor: float or (float, float). Above 0: 2 is twice as fast, 0.5 shows each frame twice. A factor from (low,
+            high) is drawn evenly in its logarithm, so that (0.5, 2) makes clips faster as often as slower.
+        beyond: str, default ``"edge"``. A mode of ``padding.pad`` or its alias: ``"edge"`` holds the last frame,
+            ``"reflect_101"`` and ``"reflect_1001"`` turn back, ``"wrap"`` begins again.
 
     Raises:
-        ConfigurationError: a factor of 0 or below or not finite, an empty range, or no such mode.
+        ConfigurationError: the factor is not above 0 or not finite, the range is empty, or there is no such mode.
 
     Examples:
         >>> SpeedChange(1.5, beyond="reflect_101").positions(np.random.default_rng(0), 6)

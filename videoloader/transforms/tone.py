@@ -1,7 +1,7 @@
 """Transforms of tones: curves that each channel goes through by itself, and sharpness.
 
-Parameters are as those of ``videoloader.transforms.color``. Where pixels' statistics matter, those of the whole clip
-are taken, so that nothing flickers; ``per_frame=True`` treats each frame as a picture of its own.
+``videoloader.transforms.color`` explains the parameters. Statistics of pixels are those of the whole clip, so that
+nothing flickers; ``per_frame=True`` treats each frame as a picture of its own.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Gamma(PixelTransform):
     """Raise values in [0, 1] to a power, as torchvision's ``adjust_gamma`` does.
 
     Args:
-        gamma: the power, at least 0: above 1 darkens the shadows, below 1 lightens them.
-        gain: what the result is multiplied by, at least 0. Default: 1.
+        gamma: number, (low, high) or curve. The power, at least 0: above 1 darkens the shadows, below 1 lightens them.
+        gain: number, (low, high) or curve, default 1. The factor of the result, at least 0.
 
     Raises:
-        ConfigurationError: a gamma or a gain below 0.
+        ConfigurationError: a gamma or a gain is below 0.
 
     Examples:
         >>> transforms = [Gamma((0.7, 1.5))]
@@ -59,11 +59,11 @@ class Posterize(PixelTransform):
     """Keep only the upper bits of each value (Pillow's ``ImageOps.posterize``).
 
     Args:
-        bits: in [0, 8]; 8 changes nothing. Of (low, high) each whole number is drawn equally often; other values are
-            rounded.
+        bits: number, (low, high) or curve. The number of bits in [0, 8]; 8 changes nothing. Each whole number of (low,
+            high) is equally likely; other values are rounded.
 
     Raises:
-        ConfigurationError: bits outside [0, 8].
+        ConfigurationError: the bits are outside [0, 8].
 
     Examples:
         >>> transforms = [Posterize((4, 8))]
@@ -87,10 +87,11 @@ class Solarize(PixelTransform):
     """Show the negative of bright values (Pillow's ``ImageOps.solarize``).
 
     Args:
-        threshold: in [0, 256], the least value that is inverted: 0 inverts all of them, 256 none. Default: 128.
+        threshold: number, (low, high) or curve, default 128. The least value that is inverted, in [0, 256]: 0 inverts
+            all of them, 256 none.
 
     Raises:
-        ConfigurationError: a threshold outside [0, 256].
+        ConfigurationError: the threshold is outside [0, 256].
 
     Examples:
         >>> transforms = [RandomApply(Solarize(128), p=0.2)]
@@ -108,11 +109,11 @@ class SolarizeAdd(PixelTransform):
     """Add to dark values (an operation of AutoAugment, Cubuk et al., arXiv 1805.09501).
 
     Args:
-        addend: in [−255, 255].
-        threshold: in [0, 256]; values below it are changed. Default: 128.
+        addend: number, (low, high) or curve. The sum's second number, in [−255, 255].
+        threshold: number, (low, high) or curve, default 128. The value below which values are changed, in [0, 256].
 
     Raises:
-        ConfigurationError: an addend or a threshold outside its bounds.
+        ConfigurationError: the addend or the threshold is outside its bounds.
 
     Examples:
         >>> transforms = [SolarizeAdd((0, 110))]
@@ -134,7 +135,7 @@ class AutoContrast(PixelTransform):
     """Stretch each channel from 0 to 255 (Pillow's ``ImageOps.autocontrast``).
 
     Args:
-        per_frame: whether each frame is stretched by its own values, which may flicker. Default: False.
+        per_frame: bool, default False. Whether each frame is stretched by its own values, which may flicker.
 
     Examples:
         >>> transforms = [AutoContrast()]
@@ -153,7 +154,7 @@ class Equalize(PixelTransform):
     """Make each channel's histogram flat (Pillow's ``ImageOps.equalize``).
 
     Args:
-        per_frame: whether each frame has its own histogram, which may flicker. Default: False.
+        per_frame: bool, default False. Whether each frame has its own histogram, which may flicker.
 
     Examples:
         >>> transforms = [Equalize()]
@@ -172,10 +173,10 @@ class Sharpness(ByFactor):
     """Move values away from the 3×3 mean around them, or towards it (Pillow's ``ImageEnhance.Sharpness``).
 
     Args:
-        factor: at least 0: 0 smooths, 1 changes nothing, 2 sharpens.
+        factor: number, (low, high) or curve. At least 0: 0 smooths, 1 changes nothing, 2 sharpens.
 
     Raises:
-        ConfigurationError: a factor below 0.
+        ConfigurationError: the factor is below 0.
 
     Examples:
         >>> transforms = [Sharpness((0.5, 2))]

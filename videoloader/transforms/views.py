@@ -1,4 +1,4 @@
-"""Several views of one clip: the places at which models are tested, each a clip of its own in the batch."""
+"""Several views of one clip: the usual places to test models at, each a clip of its own in the batch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ThreeCrop(Sized, ViewStep):
     """Three crops of the frames: the two ends and the middle of the longer edge, the middle of the other.
 
     Args:
-        size: an int for a square, or (height, width).
+        size: int or (int, int). The size of each crop: an int for a square, or (height, width).
 
     Raises:
-        ConfigurationError: a size below one; when used, frames smaller than it.
+        ConfigurationError: a size is below one; when used, frames are smaller than it.
 
     Examples:
         The spatial views of a usual test of action recognition:
@@ -49,10 +49,10 @@ class FiveCrop(Sized, ViewStep):
     """Five crops of the frames: top left, top right, bottom left, bottom right and the middle.
 
     Args:
-        size: an int for a square, or (height, width).
+        size: int or (int, int). The size of each crop: an int for a square, or (height, width).
 
     Raises:
-        ConfigurationError: a size below one; when used, frames smaller than it.
+        ConfigurationError: a size is below one; when used, frames are smaller than it.
     """
 
     views: int = field(default=5, init=False, repr=False)
@@ -70,11 +70,11 @@ class TenCrop(FiveCrop):
     """The crops of ``FiveCrop``, then those of the frames turned left to right.
 
     Args:
-        size: an int for a square, or (height, width).
-        vertical_flip: turn them upside down instead. Default: False.
+        size: int or (int, int). The size of each crop: an int for a square, or (height, width).
+        vertical_flip: bool, default False. Whether to turn frames upside down instead.
 
     Raises:
-        ConfigurationError: a size below one; when used, frames smaller than it.
+        ConfigurationError: a size is below one; when used, frames are smaller than it.
     """
 
     vertical_flip: bool = False
@@ -87,5 +87,5 @@ class TenCrop(FiveCrop):
 
 
 def count_views(transforms: Sequence[object]) -> int:
-    """How many clips a list of transforms makes of one."""
+    """The number of clips that a list of transforms makes of one."""
     return math.prod(transform.views for transform in transforms if isinstance(transform, ViewStep))

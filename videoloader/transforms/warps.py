@@ -1,6 +1,6 @@
 """Rotations, affine maps and perspective, the same for all frames of a clip or running over them.
 
-A step of these and its neighbours (crops, resizes, flips, borders) are one resampling; see ``composing``.
+Such a step and its neighbours (crops, resizes, flips, borders) become one resampling; see ``composing``.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ class Rotate(WarpStep):
     """Turn frames about a point, in frames of the same size.
 
     Args:
-        degrees: counter-clockwise, as torchvision's ``rotate``: a number, by exactly which every clip is turned, (low,
-            high), from which one is drawn for each clip, or a curve; see ``curves``. torchvision's
+        degrees: number, (low, high) or curve. The turn, counter-clockwise, as torchvision's ``rotate``: every clip is
+            turned by exactly a number, and by one drawn from (low, high); see ``curves``. torchvision's
             ``RandomRotation(10)`` is ``Rotate((-10, 10))``.
-        center: (x, y) that stays where it is, pixels from the top left corner. Default: the middle.
-        interpolation: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``. Default: ``"bilinear"``.
-        fill: red, green and blue of what comes into sight from outside, or one number for all, 0 … 255. Default: 0.
+        center: (float, float), default the middle. The point (x, y) that stays in place, pixels from the top left
+            corner.
+        interpolation: str, default ``"bilinear"``. ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
+        fill: number or three of them, default 0. The red, green and blue of the area outside the frames, or one number
+            for all, 0 … 255.
 
     Raises:
-        ConfigurationError: degrees, center or fill that are none, or another interpolation.
+        ConfigurationError: degrees, center or fill are no such values, or there is no such interpolation.
 
     Examples:
         >>> transforms = [RandomResizedCrop(224), Rotate((-10, 10)), Normalize()]
@@ -66,24 +68,24 @@ class Affine(WarpStep):
     """Shear, scale, turn and move frames, in that order, as torchvision's ``affine`` does.
 
     Args:
-        degrees: float, (low, high) or curve. The turn, clockwise, as torchvision has it here: every clip is turned by
-            exactly a number, and by one drawn from a range; see ``curves``. Default: 0.0.
-        translate: two of float or curve. (to the right, down): each the largest share of width or height that the
-            picture moves either way, drawn evenly and rounded to whole pixels, as torchvision's ``RandomAffine`` has
-            it; or a curve of such shares, which is not rounded. Default: (0.0, 0.0).
-        scale: float, (low, high) or curve. Factor by which the picture gets larger. Default: 1.0.
-        shear: float, (low, high) or curve. Degrees by which columns lean. Default: 0.0.
-        shear_y: float, (low, high) or curve. Degrees by which rows lean. Default: 0.0.
-        center: (float, float). The point (x, y) that turning, scaling and shearing leave where it is, pixels from the
-            top left corner. Default: the middle.
-        interpolation: str. See ``Rotate``. Default: ``"bilinear"``.
-        fill: float or three of them. See ``Rotate``. Default: 0.
-        antialias: bool. Several points are taken for each pixel where the picture gets smaller; torchvision takes
-            one. Default: False.
+        degrees: float, (low, high) or curve, default 0.0. The turn, clockwise, as torchvision has it here: every clip
+            is turned by exactly a number, and by one drawn from (low, high); see ``curves``.
+        translate: two of float or curve, default (0.0, 0.0). The moves (to the right, down). A float is the largest
+            share of width or height that the picture moves either way, drawn evenly and rounded to whole pixels, as in
+            torchvision's ``RandomAffine``; a curve gives such shares, which are not rounded.
+        scale: float, (low, high) or curve, default 1.0. The factor by which the picture gets larger.
+        shear: float, (low, high) or curve, default 0.0. The degrees by which columns lean.
+        shear_y: float, (low, high) or curve, default 0.0. The degrees by which rows lean.
+        center: (float, float), default the middle. The point (x, y) that turning, scaling and shearing leave in place,
+            pixels from the top left corner.
+        interpolation: str, default ``"bilinear"``. See ``Rotate``.
+        fill: number or three of them, default 0. See ``Rotate``.
+        antialias: bool, default False. Whether to average several points for each pixel where the picture gets smaller;
+            torchvision takes one.
 
     Raises:
-        ConfigurationError: shares outside [0, 1], or curves outside [-1, 1]; a scale that is not positive, shears
-            outside [-89, 89], degrees, center or fill that are none, or another interpolation.
+        ConfigurationError: shares are outside [0, 1], curves outside [-1, 1] or shears outside [-89, 89], a scale is
+            not positive, degrees, center or fill are no such values, or there is no such interpolation.
 
     Examples:
         >>> transforms = [Affine((-15, 15), translate=(0.1, 0.1), scale=(0.8, 1.2), shear=(-5, 5))]
@@ -126,14 +128,14 @@ class Perspective(WarpStep):
     """Look at frames aslant: each corner moves inwards by itself.
 
     Args:
-        distortion_scale: the largest share of half a side that a corner moves along it: a number in [0, 1], (low,
-            high), or a curve, along which the corners then move together. The shares of it are drawn evenly. Default:
-            0.5.
-        p: probability that anything is done. Default: 0.5.
-        interpolation, fill, antialias: see ``Affine``. Default: ``"bilinear"``, 0 and False.
+        distortion_scale: number, (low, high) or curve, default 0.5. The largest share of half a side that a corner
+            moves along it, in [0, 1]. A corner's share of it is drawn evenly; along a curve the corners move together.
+        p: float, default 0.5. The probability that anything is done.
+        interpolation, fill, antialias: default ``"bilinear"``, 0 and False. See ``Affine``.
 
     Raises:
-        ConfigurationError: ``distortion_scale`` or ``p`` outside [0, 1], a fill that is none, or another interpolation.
+        ConfigurationError: ``distortion_scale`` or ``p`` is outside [0, 1], the fill is no colour, or there is no such
+            interpolation.
 
     Examples:
         >>> transforms = [Perspective(0.3, p=1)]
@@ -175,8 +177,8 @@ def affine_matrix(
     Args:
         degrees: clockwise.
         translate: (to the right, down), pixels.
-        scale: of the picture.
-        shear: (of columns, of rows), degrees.
+        scale: factor of the picture.
+        shear: degrees (columns, rows).
         center: (x, y), pixels.
     """
     across, down = (np.tan(np.radians(angle)) for angle in shear)

@@ -51,11 +51,11 @@ class _Sequential(NamedTuple):
     """A decode from start to end. Only prints of pictures are kept, so that memory does not grow with their size.
 
     Attributes:
-        prints: [N, …] for each device, of the frames that the index has, too.
+        prints: [N, …] for each device, prints of the frames that the index has, too.
         pts: int64, timestamps of all frames; 0 where libavformat tells none.
-        known: whether it tells one.
+        known: whether libavformat tells a timestamp.
         corrupt: the numbers of frames that libavcodec calls damaged.
-        error: what ended it early.
+        error: the error that ended it early.
     """
 
     prints: dict[torch.device, npt.NDArray[np.generic]]
@@ -69,9 +69,9 @@ class _Way(NamedTuple):
     """A way of reading.
 
     Attributes:
-        name: for people.
-        device: where the frames come out.
-        threads: that may decode.
+        name: name for people.
+        device: device of the frames.
+        threads: number of decoding threads.
     """
 
     name: str
@@ -83,10 +83,10 @@ def verify_file(source: Openable, device: torch.device, threads: int, seed: int)
     """Decode all of a file, and compare every way of reading it with that.
 
     Args:
-        source: of the video.
+        source: the video.
         device: the CPU, or a CUDA device where frames are read by NVDEC, too.
-        threads: that may decode one clip; 0 for as many as there are cores, at least two.
-        seed: of the order in which clips are read.
+        threads: number of threads that may decode one clip; 0 for as many as there are cores, at least two.
+        seed: seed of the order in which clips are read.
     """
     begin, name = time.perf_counter(), ""
     with warnings.catch_warnings():
@@ -188,7 +188,7 @@ def _alike(one: npt.NDArray[np.generic], other: npt.NDArray[np.generic]) -> bool
 
 
 def _index_faults(index: VideoIndex, sequential: _Sequential) -> Iterator[Fault]:
-    """What the index says otherwise than the decode: the number of frames, and their times."""
+    """The differences of the index from the decode: the number of frames, and their times."""
     if sequential.error:
         yield Fault("decode", f"the decode ends after {len(sequential.pts)} frames: {sequential.error}")
     elif len(sequential.pts) != len(index):
@@ -210,7 +210,7 @@ class _PictureCheck:
     """Reads frames in many ways, and remembers those that are not as in the sequential decode.
 
     Attributes:
-        index: as known now: reading strikes keyframes that are none.
+        index: the index as known now: reading strikes keyframes that are none.
         marked: frames that a read called corrupt.
     """
 
@@ -248,7 +248,7 @@ class _PictureCheck:
 
     def faults(self) -> Iterator[Fault]:
         for name, frames in self._other.items():
-            yield Fault("pictures", f"other than in a decode in order when read {name}", ranges_of(frames))
+            yield Fault("pictures", f"differs from a decode in order when read {name}", ranges_of(frames))
         for name, (message, frames) in self._failed.items():
             yield Fault("read", f"an error when read {name} ({message})", ranges_of(frames))
 

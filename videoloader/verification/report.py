@@ -1,4 +1,4 @@
-"""What ``verify`` found: of each file, and of all."""
+"""The findings of ``verify``: for each file, and for all."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that is wrong with a file, or with what is known of it.
+    """A fault of a file, or of what is known of it.
 
     Attributes:
-        kind: ``"unreadable"``: no video that can be opened; ``"decode"``: the sequential decode ends with an error;
-            ``"count"``: the index has another number of frames; ``"times"``: frames have other times;
+        kind: str. ``"unreadable"``: no video that can be opened; ``"decode"``: the sequential decode ends with an
+            error; ``"count"``: the index has another number of frames; ``"times"``: frames have other times;
             ``"pictures"``: a read gives other pictures than the sequential decode, and does not call them corrupt;
             ``"read"``: a read ends with an error.
-        message: what is wrong, in one sentence.
-        frames: (first, last) of each range of frames that it is about.
+        message: str. The fault in one sentence.
+        frames: ranges. (first, last) of each affected range of frames.
     """
 
     kind: str
@@ -40,18 +40,18 @@ class Fault:
 
 @dataclass(frozen=True)
 class FileReport:
-    """What is known of one file once all of it was decoded. It counts as True only where the file is ``ok``.
+    """The facts about one file once all of it was decoded. It counts as True only where the file is ``ok``.
 
     Attributes:
         source: name of the video.
-        codec, container: as the index has them; ``""`` where there is none.
-        frames: that the index has.
-        decoded: that a sequential decode by libavcodec gives.
-        keyframes: packets that decoding can start at.
-        false_keyframes: packets that the container calls keyframes and that are none. Reading starts earlier there.
+        codec, container: names as the index has them; ``""`` where there is none.
+        frames: number of frames in the index.
+        decoded: number of frames that a sequential decode by libavcodec gives.
+        keyframes: number of packets at which decoding can start.
+        false_keyframes: packets that the container wrongly calls keyframes. Reading starts earlier there.
         damaged: (first, last) of each range of frames that the decoder calls damaged.
-        faults: what is wrong.
-        seconds: that it took.
+        faults: faults that were found.
+        seconds: time that the verification took.
     """
 
     source: str
@@ -74,7 +74,7 @@ class FileReport:
         return self.ok
 
     def to_dict(self) -> dict[str, Any]:
-        """All that is known, as JSON holds it."""
+        """All facts, as JSON holds them."""
         return {"ok": self.ok, **asdict(self)}
 
     def to_json(self, indent: int | None = None) -> str:
@@ -87,18 +87,18 @@ class FileReport:
         if self.damaged:
             lines.append(f"  damaged: frames {told_ranges(self.damaged)}")
         if self.false_keyframes:
-            lines.append(f"  {len(self.false_keyframes)} packets are no keyframes, although the container says so")
+            lines.append(f"  {len(self.false_keyframes)} packets are not keyframes, although the container says so")
         return printable("\n".join(lines))
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What is known of all files; ``str`` of it lists those that are not in order.
+    """The facts about all files; ``str`` of it lists those that are not in order.
 
     It counts as True only where all files are ``ok``: ``if not verify(paths): …``.
 
     Attributes:
-        files: a report for each, in the order given.
+        files: tuple of ``FileReport``. The report of each file, in the order given.
     """
 
     files: tuple[FileReport, ...]
@@ -112,7 +112,7 @@ class VerifyReport:
         return self.ok
 
     def to_dict(self) -> dict[str, Any]:
-        """All that is known, as JSON holds it."""
+        """All facts, as JSON holds them."""
         return {"ok": self.ok, "files": [file.to_dict() for file in self.files]}
 
     def to_json(self, indent: int | None = None) -> str:
@@ -134,7 +134,7 @@ def ranges_of(numbers: Iterable[int]) -> Ranges:
 
 
 def told_ranges(ranges: Ranges) -> str:
-    """As people write them: "3, 5-9"."""
+    """Ranges as people write them: "3, 5-9"."""
     told = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_LISTED]]
     count = sum(last - first + 1 for first, last in ranges)
     return ", ".join(told) + (f", … ({count} in all)" if len(ranges) > _LISTED else "")

@@ -46,22 +46,24 @@ def verify(
 ) -> VerifyReport:
     """Decode all of a video, or of all videos of a data set, and compare every way of reading them with that.
 
-    Each video is decoded from start to end by libavformat and libavcodec, in one thread. Compared with that are the
-    number of frames and their times, as the index has them; each keyframe, by a new decoder that starts there; and
-    every frame by random access, in shuffled clips that leave frames out, with one thread and with several. On a CUDA
-    device NVDEC reads them, too. So a video is decoded some ten times: this is for files that must be trusted, not
-    for each start of a training. What no reader of clips can know without decoding everything, such as parameter
-    sets inside a GOP that is never read, is found here.
+    Each video is decoded from start to end by libavformat and libavcodec, in one thread. Three things are compared with
+    that: the number of frames and their times, as the index has them; each keyframe, by a new decoder that starts
+    there; and every frame by random access, in shuffled clips that leave frames out, with one thread and with several.
+    On a CUDA device NVDEC reads them, too. So a video is decoded some ten times: this is for files that must be
+    trusted, not for each start of a training. It finds what no reader of clips can know without decoding everything,
+    such as parameter sets inside a GOP that is never read.
 
     Args:
-        source: a video, as ``Video`` takes it; a folder of videos (one with images in it is a
-            video itself); a data set; or several videos.
-        device: ``"cpu"``, ``"cuda"`` or ``"auto"``: whether NVDEC is asked, too. MPEG-1, 2 and 4 may be rounded
-            otherwise there. Default: ``"auto"``.
-        workers: processes that verify several videos side by side. Default: one for each core, on a GPU at most four.
-        threads: that decode one clip where several do. Default: as many as there are cores, at least two.
-        seed: of the order in which clips are read. Default: 0.
-        progress: called with (videos done, videos given). Default: nothing is called.
+        source: source, data set, or several sources. A video, as ``Video`` takes it; a folder of videos (one with
+            images in it is a video itself); a data set; or several videos.
+        device: str or torch.device, default ``"auto"``. ``"cpu"``, ``"cuda"`` or ``"auto"``; on a CUDA device NVDEC
+            reads, too. It may round MPEG-1, 2 and 4 otherwise.
+        workers: int, default one for each core, on a GPU at most four. The number of processes that verify several
+            videos side by side.
+        threads: int, default as many as there are cores, at least two. The number of threads that decode one clip where
+            several do.
+        seed: int, default 0. The seed of the order in which clips are read.
+        progress: function, default none. It is called with (videos done, videos given).
 
     Returns:
         A report for each video, unreadable ones included; ``ok`` if nothing is wrong with any.

@@ -93,7 +93,7 @@ def test_an_empty_file(folder):
 
 def test_a_file_that_is_no_image(folder):
     (folder / "im2.png").write_text("404 not found")
-    with pytest.raises(IndexingError, match=r"im2\.png: is no image"):
+    with pytest.raises(IndexingError, match=r"im2\.png: is not an image"):
         build_index(folder)
 
 

@@ -141,7 +141,7 @@ def test_roots_that_make_no_sense(tmp_path, reds, actions):
         vl.VideoDataset.from_frame_folders(tmp_path / "missing")
     with pytest.raises(vl.ConfigurationError, match="class_names are given"):
         vl.VideoDataset.from_frame_folders(reds, class_names=["000"])
-    with pytest.raises(vl.ConfigurationError, match="'bowling' is none of the class_names"):
+    with pytest.raises(vl.ConfigurationError, match="'bowling' is not in class_names"):
         vl.VideoDataset.from_frame_folders(actions, class_names=["archery"])
 
 

@@ -189,7 +189,10 @@ def test_times_from_a_file_beside_the_images(gaps, text):
     [
         ("0\n1\n2\n", r"times\.txt: has 3 times for the 5 files of .*gaps"),
         ("0\n1\n5\n4\n6\n", r"times\.txt: shows 6\.png before 5\.png: times must rise"),
-        ("0\n1\nsoon\n4\n6\n", r"times\.txt: 'soon' is no time: a line must be a number of seconds, or name,seconds"),
+        (
+            "0\n1\nsoon\n4\n6\n",
+            r"times\.txt: 'soon' is not a time: a line must be a number of seconds, or name,seconds",
+        ),
         ("1.png,0\n2.png,1\n", r"times\.txt: has no time for 5\.png and 2 more of 5 files"),
         ("0\n1\n2\n3\n1e30\n", "too far from zero"),
     ],
@@ -212,7 +215,7 @@ def test_arguments_that_make_no_sense(gaps):
         vl.Video(gaps, fps=24, index=build_index(gaps))
     with pytest.raises(vl.ConfigurationError, match="its path tells its times"):
         vl.Video(f"{gaps}::fps=24", fps=24)
-    with pytest.raises(vl.ConfigurationError, match=r"are for folders of image files, and .* is none; AtRate"):
+    with pytest.raises(vl.ConfigurationError, match=r"are for folders of image files, and .* is not one; AtRate"):
         vl.Video(gaps / "1.png", fps=24)
     with pytest.raises(vl.ConfigurationError, match="fps must be a positive number, got '0'"):
         vl.Video(f"{gaps}::fps=0")

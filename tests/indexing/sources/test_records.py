@@ -124,7 +124,7 @@ def test_numbers_of_records_are_not_guessed() -> None:
     file = MemorySource(bytes(whole), "x.tfrecord")
     assert content(open_tfrecord(file, "0")) == b"a" * 100
     for number in ("1", "2", "3"):
-        with pytest.raises(IndexingError, match=f"116 is damaged: .*which record is number {number} cannot be told"):
+        with pytest.raises(IndexingError, match=f"116 is damaged: .*so record number {number} cannot be found"):
             open_tfrecord(file, number)
 
 
@@ -180,7 +180,7 @@ def test_an_idx_file_beside_gives_the_keys(tmp_path: Path) -> None:
                 with pytest.raises(IndexingError, match=r"x\.rec: "):
                     open_source(f"{place}x.rec::{key}")
     (tmp_path / "x.idx").write_text("no table")
-    with pytest.raises(IndexingError, match=r"x\.idx: is no table"):
+    with pytest.raises(IndexingError, match=r"x\.idx: is not a table"):
         open_source(f"{tmp_path}/x.rec::5")
 
 

@@ -153,7 +153,7 @@ def test_compressed_archives_are_refused(tmp_path: Path, method: str) -> None:
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "diary"
     path.write_bytes(b"Dear diary, " * 99)
-    with pytest.raises(UnsupportedError, match="diary: is no archive"):
+    with pytest.raises(UnsupportedError, match="diary: is not an archive"):
         open_source(f"{path}::clip.mp4")
     with pytest.raises(SourceError, match=r"missing\.tar: cannot be opened \(No such file"):
         open_source(f"{tmp_path}/missing.tar::clip.mp4")

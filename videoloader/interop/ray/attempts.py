@@ -1,4 +1,4 @@
-"""How often a cluster has begun with something without ending it: Ray repeats what a worker died of without end."""
+"""The number of attempts at a piece of work that a cluster began and did not end: Ray repeats deaths forever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Attempts:
         self._begun: Counter[int] = Counter()
 
     def begin(self, work: int) -> int:
-        """Which attempt at it this is, from 1."""
+        """The number of this attempt at it, from 1."""
         self._begun[work] += 1
         return self._begun[work]
 

@@ -1,4 +1,4 @@
-"""Clips by their numbers in a data set: what one worker of a cluster makes, out of what it was sent."""
+"""Clips by their numbers in a data set: the work of one worker of a cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ClipRecipe:
     """All that the content of a clip depends on, besides its number.
 
     Attributes:
-        planner: the clips, and how they are chosen and transformed.
+        planner: the clips, and the rules that choose and transform them.
         layout: order of a clip's dimensions.
         epoch: the epoch of all randomness.
     """
@@ -51,11 +51,11 @@ class ClipMaker:
     """An actor of the pool, which makes clips in worker threads, with decoders that stay open.
 
     Args:
-        recipe: of the clips.
-        cores: that may be used.
+        recipe: recipe of the clips.
+        cores: number of cores that may be used.
         on_error, on_corrupt: see ``read_clips``.
-        skipped: where these are put down; without one they are told of in warnings.
-        attempts: the actor ``Attempts``, which counts those at each call.
+        skipped: account of skipped clips; without one they are told of in warnings.
+        attempts: the actor ``Attempts``, which counts the attempts at each call.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ def own_device() -> str:
 
 
 def _column(values: Any) -> Column:
-    """What a batch has of its rows, as an array; where it differs in shape from row to row, as an array of arrays."""
+    """A fact of the batch's rows, as an array; where it differs in shape from row to row, as an array of arrays."""
     if isinstance(values, list):
         rows = [_column(row) for row in values]
         return np.stack(rows) if len({row.shape for row in rows}) == 1 else _objects(rows)

@@ -64,43 +64,48 @@ def read_clips(
 ) -> ray.data.Dataset:
     """All clips of a data set, made by a pool of actors when they are wanted: for embeddings, captions, filtering.
 
-    A row is a clip, with the columns ``path``, ``clip`` (its number in the data set), ``row`` (that it is of in the
-    data set), ``label`` (-1 without one), ``frames``, ``frame_numbers``, ``timestamps``, ``mask`` and ``corrupt`` as in
+    A row is a clip, with the columns ``path``, ``clip`` (its number in the data set), ``row`` (its row of the data
+    set), ``label`` (-1 without one), ``frames``, ``frame_numbers``, ``timestamps``, ``mask`` and ``corrupt`` as in
     ``Batch``, and the data set's other columns under their own names. Clips that differ in length or size make columns
-    of tensors of different shapes. With a mode that names inputs and targets there are also ``target_times`` and, of
-    the frames' places in the clip, ``input_places`` and ``target_places``.
-    What a clip holds depends on (seed, epoch, clip number) alone, and is what ``VideoLoader`` makes of it. Rows come
-    in no certain order.
+    of tensors of different shapes. A mode with inputs and targets also gives ``target_times`` and the frames' places in
+    the clip, ``input_places`` and ``target_places``. A clip depends on (seed, epoch, clip number) alone, and is the one
+    that ``VideoLoader`` makes. Rows come in no certain order.
 
     Nothing is decoded before the result is used, and then no further ahead than Ray Data lets its memory fill. Each
-    actor keeps decoders open. What an actor that dies had in hand is made again by another one, and no row is lost or
-    doubled; clips that three actors died of end the job.
+    actor keeps decoders open. If an actor dies, another one makes its clips again, and no row is lost or doubled; clips
+    that three actors died of end the job.
 
     The workers must see the videos, and the index store, under the same paths as the driver, and have this library
-    installed. Connects to the cluster of the environment, or starts Ray here, unless ``ray.init`` was called before.
+    installed. The call connects to the cluster of the environment, or starts Ray here, unless ``ray.init`` was called
+    before.
 
     Args:
-        dataset, mode, transforms, layout, color, fill_value, seed: as for ``VideoLoader``.
-        dtype: ``"uint8"``, ``"float16"`` or ``"float32"``; the default is that of ``VideoLoader``.
-        epoch: whose random frames and transforms.
-        batch_size: clips that an actor decodes together; more share GOPs and keep a GPU busy, and take memory.
-        concurrency: actors, or their (least, greatest) number. Default: from one to as many as there is room for.
-        num_cpus: cores of each actor, which decode where it has no GPU.
-        num_gpus: of each actor. Above 0 it decodes by NVDEC; rows lie in the memory of the CPU in any case.
-        on_error: a video that cannot be read: ``"raise"`` ends the job, ``"skip"`` leaves its clips out.
-        on_corrupt: damaged frames: ``"keep"`` them, which ``corrupt`` marks, or ``"raise"`` and ``"skip"``: what
-            ``on_error`` does, whatever that is.
-        skipped: where clips left out are put down. Without one the workers warn of each.
-        index: an ``IndexStore``, or its path, that holds the videos' indexes (``build_index``). Without one the
-            driver indexes all videos now, and sends all indexes to each node.
-        on_indexed: called after each video of the data set was indexed, for progress bars.
+        dataset, mode, transforms, layout, color, fill_value, seed: as in ``VideoLoader``, with the same defaults.
+        dtype: str, default as in ``VideoLoader``. ``"uint8"``, ``"float16"`` or ``"float32"``.
+        epoch: int, default 0. The epoch of the random frames and transforms.
+        batch_size: int, default 8. The number of clips that an actor decodes together; more share GOPs and keep a GPU
+            busy, and take memory.
+        concurrency: int or (int, int), default from one to as many as there is room for. The number of actors, or the
+            least and the greatest.
+        num_cpus: float, default 1. The cores of each actor, which decode where it has no GPU.
+        num_gpus: float, default 0. The GPUs of each actor. Above 0 it decodes by NVDEC; rows lie in the memory of the
+            CPU in any case.
+        on_error: str, default ``"raise"``. The treatment of a video that cannot be read: ``"raise"`` ends the job,
+            ``"skip"`` leaves its clips out.
+        on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` gives them out, marked in
+            ``corrupt``; ``"raise"`` and ``"skip"`` do the same as in ``on_error``, independently of it.
+        skipped: SkippedClips, default None. The account of clips left out. Without one the workers warn of each.
+        index: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it the driver
+            indexes all videos now, and sends all indexes to each node.
+        on_indexed: function, default none. It is called after each video of the data set was indexed, for progress
+            bars.
 
     Raises:
         ConfigurationError: an argument has no such value, the data set gives no clips, or has a column of a name
             that is taken.
-        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``). Using the rows raises
-            what comes up later as a ``ray.exceptions.RayTaskError`` of the same class, or, where an actor cannot even
-            begin (its GPU cannot be used), as a ``ray.exceptions.ActorDiedError``.
+        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``). Errors that come up when the rows are
+            used are a ``ray.exceptions.RayTaskError`` of the same class, or, where an actor cannot even begin (its GPU
+            cannot be used), a ``ray.exceptions.ActorDiedError``.
 
     Examples:
         >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])
@@ -113,7 +118,7 @@ def read_clips(
     mode = mode_of(mode)
     plan = plan_transforms(transforms, dtype, color, fill_value, mode).one_view()
     if plan.output.dtype == torch.bfloat16:
-        raise ConfigurationError("dtype is bfloat16, which NumPy does not have, and so neither Ray Data")
+        raise ConfigurationError("dtype is bfloat16, which neither NumPy nor Ray Data has")
     check_choice("layout", layout, get_args(Layout))
     check_choice("on_error", on_error, get_args(RaiseOrSkip))
     check_on_corrupt(on_corrupt, get_args(KeepRaiseOrSkip))
@@ -122,7 +127,9 @@ def read_clips(
         raise ConfigurationError(f"num_cpus and num_gpus must be at least 0, got {num_cpus} and {num_gpus}")
     columns = _COLUMNS if roles_of(mode) is None else _COLUMNS + _ROLES
     if taken := sorted(set(columns) & set(dataset.table.columns)):
-        raise ConfigurationError(f"the data set's columns {', '.join(taken)} have names of columns that clips have")
+        raise ConfigurationError(
+            f"the data set's columns {', '.join(taken)} have names that clips use for their own: rename them"
+        )
     table = build_clip_table(
         dataset,
         mode,

@@ -30,19 +30,20 @@ def build_index(
 ) -> BuildReport:
     """``build_store`` on a Ray cluster: incremental and resumable like it, with the same report.
 
-    The workers must see the videos under the same paths as the driver, and have this library installed. Connects to
-    the cluster of the environment, or starts Ray here, unless ``ray.init`` was called before. A chunk whose worker
-    dies is tried again by Ray on another one; one that kills every worker raises Ray's error, and the next build goes
-    on after what was done.
+    The workers must see the videos under the same paths as the driver, and have this library installed. The call
+    connects to the cluster of the environment, or starts Ray here, unless ``ray.init`` was called before. If a worker
+    dies, Ray tries its chunk again on another one; a chunk that kills every worker raises Ray's error, and the next
+    build goes on after what was done.
 
     Args:
-        paths, store, root, progress, retry, prune, fingerprint: as for ``build_store``. The store is written by the
-            driver only.
-        max_in_flight: chunks of 32 videos handed out and not yet answered. Default: two for each core of the cluster.
+        paths, store, root, progress, retry, prune, fingerprint: as in ``build_store``, with the same defaults. The
+            driver alone writes the store.
+        max_in_flight: int, default two for each core of the cluster. The chunks of 32 videos that are handed out and
+            not yet answered.
 
     Raises:
         SourceError: the store cannot be written.
-        IndexingError: there is another kind of file at its path.
+        IndexingError: another kind of file is at its path.
         ConfigurationError: ``max_in_flight`` is not positive.
 
     Examples:

@@ -25,7 +25,7 @@ class _Account:
 
 
 class SkippedClips:
-    """What ``read_clips`` has left out so far, from all workers of a cluster.
+    """The account of what ``read_clips`` has left out so far, from all workers of a cluster.
 
     It lies in the memory of an actor, which lives as long as this object or a data set that was made with it.
 

@@ -28,7 +28,7 @@ def replace_requests(value: Any, make: Callable[[Requests], Any]) -> Any:
 
     Args:
         value: the batch.
-        make: gives what stands where a request, or a list of them, stood.
+        make: gives the replacement of a request, or of a list of them.
     """
     if isinstance(value, _LEAVES):
         return value

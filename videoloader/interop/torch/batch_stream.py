@@ -21,19 +21,19 @@ from videoloader.order.ranks import shard_of
 class BatchStream(IterableDataset[Batch]):
     """Batches of a ``VideoLoader`` for a torch DataLoader or torchdata's ``StatefulDataLoader``.
 
-    To be used with ``batch_size=None``, since its items are batches already. Without worker processes they lie where
-    the loader puts them, also on a GPU. With N of them each is a shard that decodes on the CPU: batches come from the
+    Use it with ``batch_size=None``, since its items are batches already. Without worker processes they lie where the
+    loader puts them, also on a GPU. With N of them each is a shard that decodes on the CPU, and batches come from the
     workers in turn. It has the state that ``StatefulDataLoader`` saves and resumes exactly, with as many workers.
 
     New worker processes know of no epoch before: give the DataLoader ``persistent_workers=True``, or call ``set_epoch``
-    before each loop over it. A loop that begins with the same random epoch again is warned of once, in a worker.
+    before each loop over it. A worker warns once of a loop that begins with the same random epoch again.
 
     Args:
-        make: makes the loader, called as ``make(shard_id=…, num_shards=…)`` in each process when it is first wanted,
-            in a worker with ``device="cpu"`` besides; mostly a ``functools.partial`` of ``VideoLoader``. For spawned
-            workers it must be picklable.
-        shard_id, num_shards: this process's part; from torchrun's environment unless given. Workers share it out.
-            Default: None.
+        make: function. It makes the loader, called as ``make(shard_id=…, num_shards=…)`` in each process when it is
+            first wanted, in a worker with ``device="cpu"`` besides; mostly a ``functools.partial`` of ``VideoLoader``.
+            For spawned workers it must be picklable.
+        shard_id, num_shards: int, default from torchrun's environment. This process's part, and the number of parts.
+            Workers share it out.
 
     Raises:
         ConfigurationError: only one of ``shard_id`` and ``num_shards`` is given.
@@ -65,12 +65,12 @@ class BatchStream(IterableDataset[Batch]):
         return f"BatchStream(shard {shard} of {shards}, epoch {max(int(self._epoch), 0)})"
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch next. Needed with workers that do not stay from epoch to epoch, which know of none."""
+        """Begin with this epoch next. Workers that do not stay from epoch to epoch know of no epoch before."""
         self._epoch.fill_(epoch)
         self._loaded = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this process's loader is, and which epoch is under way."""
+        """The position of this process's loader, and the epoch under way."""
         return self._own_loop().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -45,18 +45,20 @@ class ClipDataset(Dataset[dict[str, Any]]):
     for pixel. Each process opens its own decoders when it first needs them. It may be pickled, so workers may be
     forked or spawned.
 
-    Call ``set_epoch`` before each loop over the DataLoader: it does not tell data sets of its epochs, and without it
-    every loop gets the same random frames and transforms. A loop that does is warned of once, where batches are made.
+    Call ``set_epoch`` before each loop over the DataLoader: a DataLoader does not tell data sets of its epochs, and
+    without the call every loop gets the same random frames and transforms. Such a loop is warned of once, where batches
+    are made.
 
-    A sample is a dict, see ``__getitem__``. The collation of PyTorch stacks ``frames``, which must be of one size, and
-    knows no None in ``columns``; so give the DataLoader ``collate_fn=stack_clips``, which makes the ``Batch`` that
+    A sample is a dict, see ``__getitem__``. PyTorch's own collation stacks ``frames``, which must be of one size, and
+    refuses None in ``columns``. So give the DataLoader ``collate_fn=stack_clips``, which makes the ``Batch`` that
     ``VideoLoader`` gives, or ``list_clips``, where clips differ in their size or number of frames.
 
     Args:
-        dataset, mode, transforms, layout, dtype, color, seed, fill_value, index, on_indexed: as for ``VideoLoader``.
-            With many videos give an ``index``: without one all their indexes travel to every worker that is spawned.
-            Default: as there.
-        on_corrupt: damaged frames: ``"keep"`` or ``"raise"``, as for ``Video``. Default: ``"keep"``.
+        dataset, mode, transforms, layout, dtype, color, seed, fill_value, index, on_indexed: as in ``VideoLoader``,
+            with the same defaults. With many videos give an ``index``: without one all their indexes travel to every
+            worker that is spawned.
+        on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` or ``"raise"``, as in
+            ``Video``.
 
     Raises:
         ConfigurationError: an argument has no such value, or the data set gives no clips.
@@ -119,19 +121,18 @@ class ClipDataset(Dataset[dict[str, Any]]):
             self._first_clip.fill_(-1)
 
     def __getitem__(self, clip: int) -> dict[str, Any]:
-        """A clip with what ``Batch`` knows of it.
+        """A clip with the facts that ``Batch`` has of it.
 
         Returns:
-            ``frames`` (a tensor of the layout and dtype asked for), ``label`` (-1 where there is none),
-            ``frame_numbers``, ``timestamps``, ``mask``, ``corrupt`` (arrays [T]), ``path``, ``clip``, ``row`` (of
-            the data set), ``columns``, ``box`` (int64[4]), ``source_matrix`` (float64[3, 3], or float64[T, 3, 3]
-            where it differs from frame to frame) and ``layout``. Where the mode names inputs and targets also ``roles``
-            and ``target_times``.
+            ``frames`` (a tensor of this layout and dtype), ``label`` (-1 where there is none), ``frame_numbers``,
+            ``timestamps``, ``mask``, ``corrupt`` (arrays [T]), ``path``, ``clip``, ``row`` (of the data set),
+            ``columns``, ``box`` (int64[4]), ``source_matrix`` (float64[3, 3], or float64[T, 3, 3] where it differs from
+            frame to frame) and ``layout``. A mode with inputs and targets also gives ``roles`` and ``target_times``.
 
         Raises:
             ArgumentError: ``clip`` is no number.
             FrameRangeError: there is no such clip.
-            DecodeError, SourceError, UnsupportedError: it cannot be made.
+            DecodeError, SourceError, UnsupportedError: the clip cannot be made.
         """
         (sample,) = self._samples([clip])
         return sample

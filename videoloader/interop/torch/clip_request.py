@@ -1,4 +1,4 @@
-"""What a data set gives out in the place of frames: a few words about which ones are wanted."""
+"""The stand-in for frames that a data set gives out: a few words about which ones are wanted."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from videoloader.transforms.planning.pipeline import Transforms, list_transforms
 
 @dataclass(frozen=True, init=False)
 class ClipRequest:
-    """A clip that a ``DecodingLoader`` is to make, anywhere in a sample of a torch data set.
+    """A request for a clip that a ``DecodingLoader`` makes, anywhere in a sample of a torch data set.
 
     It costs nothing to make, opens no file and takes some hundred bytes on its way out of a worker process. PyTorch's
     ``default_collate`` gathers the requests of a batch in a list.
 
     Args:
-        video: its path in any form that ``Video`` takes; an entry, which may mean a part of a video only; or the bytes
-            of a file, or a binary file object, which is read from its start now. Bytes travel with the request and are
-            indexed whenever they come.
-        mode: a frame mode, or a list, range, array or tensor of frame numbers (negative ones count from the end).
-        clip: number of the clip, for modes that make several of one video. Default: 0.
-        seed: of random frames and transforms: the frames are those of ``Video(video).read(mode, clip=clip, seed=seed)``
-            then. Without one they follow from the loader's seed, the epoch and how many requests came before in it.
-            Default: None.
-        transforms: crops, resizes, flips and padding instead of the loader's. All others are the loader's alone.
-            Default: None.
+        video: str, path, bytes, binary file object or VideoEntry. A path in any form that ``Video`` takes; an entry,
+            which may mean only a part of a video; or the bytes of a file. A file object is read from its start now.
+            Bytes travel with the request and are indexed whenever they come.
+        mode: frame mode, or list, range, array or tensor. The rule that chooses the frames, or their numbers (negative
+            ones count from the end).
+        clip: int, default 0. The number of the clip, for modes that make several clips of a video.
+        seed: int, default None. The seed of random frames and transforms: the frames are those of
+            ``Video(video).read(mode, clip=clip, seed=seed)`` then. Without one they follow from the loader's seed, the
+            epoch and the number of requests before it in the epoch.
+        transforms: list, default None. Crops, resizes, flips and padding instead of the loader's. All other transforms
+            are the loader's alone.
 
     Attributes:
         video: the entry. Its path is a name made of their content where bytes were given.
         mode: the frame mode.
-        source: those bytes, else None.
+        source: the bytes that were given, else None.
 
     Raises:
         ConfigurationError: an argument makes no sense.

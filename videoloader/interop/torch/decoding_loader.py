@@ -60,11 +60,11 @@ _CLIPS_AHEAD = 2
 
 
 class _Progress(NamedTuple):
-    """How far an epoch has come.
+    """The progress of an epoch.
 
     Attributes:
         epoch: its number.
-        batches, requests: how many were given out.
+        batches, requests: numbers of batches and requests given out.
         loader: the state of the torch loader there, if it has ``state_dict``; else None.
     """
 
@@ -78,11 +78,11 @@ class _Pending(NamedTuple):
     """A batch of the torch loader whose clips are in the making.
 
     Attributes:
-        batch: as it came.
-        requests: those in it, in order; a list of them is one thing.
-        clips: how many clips they are.
-        making: what is made for each of them.
-        then: the progress once the batch is given out.
+        batch: the batch of the torch loader.
+        requests: requests in it, in order; a list of them is one thing.
+        clips: number of clips in it.
+        making: the batches in the making for the requests.
+        then: progress once the batch is given out.
     """
 
     batch: Any
@@ -99,41 +99,43 @@ class _Pending(NamedTuple):
 
 @tells_of_arguments
 class DecodingLoader(OneLoop):
-    """Goes through a torch DataLoader and puts frames in the place of every ``ClipRequest`` of its batches.
+    """A loop over a torch DataLoader that replaces every ``ClipRequest`` in its batches by frames.
 
     The DataLoader keeps its worker processes for the data set's own logic; they send requests of some hundred bytes.
-    All decoding is done here, by threads of the main process, some batches ahead: one CUDA context, no frames in
-    pipes. Requests may stand anywhere in a batch, in mappings, lists, tuples and dataclasses, beside anything else,
-    which is left as it is. A list of requests, as ``default_collate`` makes one, becomes frames [B, T, C, H, W]; a
-    request by itself [T, C, H, W].
+    Threads of the main process do all decoding, some batches ahead: one CUDA context, no frames in pipes. Requests may
+    be anywhere in a batch, in mappings, lists, tuples and dataclasses, beside anything else, which is left as it is. A
+    list of requests, as ``default_collate`` makes one, becomes frames [B, T, C, H, W]; a request by itself [T, C, H,
+    W].
 
-    What frames a request without a seed gets depends on the loader's seed, the epoch, and how many requests came
-    before it in this epoch: not on workers or prefetching, provided that the torch loader's order does not. Iterating
-    gives one epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its epoch once
-    it has given out a batch; ``state_dict`` still says where it was, an error's batch not counted. There is one loop at
-    a time: beginning another ends the one before, which then raises ConfigurationError if it is continued.
+    The frames of a request without a seed depend on the loader's seed, the epoch, and the number of requests before it
+    in this epoch: not on workers or prefetching, provided that the torch loader's order does not. Iterating gives one
+    epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its epoch once it has
+    given out a batch; ``state_dict`` still says where it was, an error's batch not counted. Only one loop runs at a
+    time: beginning another ends the one before, which raises ConfigurationError if it is continued.
 
     Args:
-        torch_loader: a ``torch.utils.data.DataLoader`` with any sampler, ``collate_fn``, workers and pinning, or any
-            iterable of batches. One that has ``state_dict``, as torchdata's ``StatefulDataLoader``, resumes exactly.
-        device, transforms, layout, dtype, color, collate, fill_value: the frames, as for ``VideoLoader``. Default: as
-            there.
-        num_workers, decode, cpu_workers, num_processes, gop_cache: the decoding, likewise. Default: as there.
-        seed: of random frames and transforms of requests that have none. Default: 0.
-        prefetch: batches in the making while one is used. Default: enough for two clips a thread, at least two. With
-            ``num_workers=0`` there are none, whatever is given.
-        on_error: a video that cannot be read or does not give its clip: ``"raise"``, or ``"skip"`` the whole batch,
-            since what belongs to a clip in it cannot be told. With several ranks batches skipped by one only let
-            the others wait: raise there. Default: ``"raise"``.
-        on_corrupt: damaged frames: ``"keep"`` them, and warn once for each file and process, or ``"raise"`` and
-            ``"skip"``: what ``on_error`` does, whatever that is. Default: ``"keep"``.
-        index: an ``IndexStore``, or its path, that holds the videos' indexes. Without one they are made when a video
-            is first asked for, and those used last are kept. Default: None.
-        replace_with: gives what stands in the place of requests: called with a ``Batch`` for a list, a ``Clip`` for
-            one by itself. Default: its ``frames``.
+        torch_loader: iterable of batches. A ``torch.utils.data.DataLoader`` with any sampler, ``collate_fn``, workers
+            and pinning, or any other iterable. One that has ``state_dict``, as torchdata's ``StatefulDataLoader``,
+            resumes exactly.
+        device, transforms, layout, dtype, color, collate, fill_value: as in ``VideoLoader``, with the same defaults.
+            They decide the frames.
+        num_workers, decode, cpu_workers, num_processes, gop_cache: as in ``VideoLoader``, with the same defaults. They
+            decide the decoding.
+        seed: int, default 0. The seed of random frames and transforms of requests that have none.
+        prefetch: int, default enough for two clips a thread, at least two. The batches that are being made while one is
+            used. With ``num_workers=0`` there are none, whatever is given.
+        on_error: str, default ``"raise"``. The treatment of a video that cannot be read or does not give its clip:
+            ``"raise"``, or ``"skip"``, which leaves out the whole batch, since it is unknown what else in it belongs to
+            the clip. With several ranks a batch that one of them skips only makes the others wait: raise there.
+        on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` gives them out, and warns once
+            for each file and process; ``"raise"`` and ``"skip"`` do the same as in ``on_error``, independently of it.
+        index: ``IndexStore`` or its path, default None. The videos' indexes. Without it a video is indexed when it is
+            first asked for, and the indexes used last are kept.
+        replace_with: function, default its ``frames``. It gives the replacement of requests, and is called with a
+            ``Batch`` for a list, a ``Clip`` for one by itself.
 
     Attributes:
-        device: where frames come out.
+        device: the place of the frames.
         unreadable: (path, reason) of the files that made batches be skipped so far, each once with the first reason. A
             warning counts the clips at the end of a loop that meets new ones.
 
@@ -235,7 +237,7 @@ class DecodingLoader(OneLoop):
     def set_epoch(self, epoch: int) -> None:
         """Begin with this epoch next; right after ``load_state_dict``, go on with it if it is the state's.
 
-        From now on the torch loader's samplers and data set are told every epoch, where they have a ``set_epoch``.
+        Tell the torch loader's samplers and data set every epoch from now on, where they have a ``set_epoch``.
         """
         if not (self._resumed and epoch == self._progress.epoch):
             self._progress, self._resumed = _Progress(epoch), False
@@ -251,10 +253,11 @@ class DecodingLoader(OneLoop):
             tell(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is: after the batch given out last, whatever was made ahead of it.
+        """The loader's position: after the batch given out last, whatever was made ahead of it.
 
-        With a torch loader that has a state, that is in it. Any other is gone through again up to there on resuming,
-        without decoding: exact if it gives the same batches again, as with a seeded sampler that ``set_epoch`` tells.
+        A torch loader that has a state keeps the position there. Any other is gone through again up to there on
+        resuming, without decoding: exact if it gives the same batches again, as with a seeded sampler that
+        ``set_epoch`` tells.
         """
         progress = self._progress
         if not progress.batches and progress.loader is None:
@@ -278,7 +281,7 @@ class DecodingLoader(OneLoop):
         return copy.deepcopy(self._loader.state_dict()) if hasattr(self._loader, "state_dict") else None
 
     def stats(self) -> LoaderStats:
-        """What the clips given out so far have cost, and where the time went.
+        """The cost of the clips given out so far, and where the time went.
 
         The torch loader runs while the consumer waits: its time is in ``waiting``.
         """
@@ -379,7 +382,7 @@ class DecodingLoader(OneLoop):
         return [replace_requests(pending.batch, lambda asked: next(shown))]
 
     def _shown(self, asked: Requests, made: Batch | None) -> Any:
-        """What stands in the batch instead of requests."""
+        """The replacement of requests in a batch."""
         assert made is not None, "clips that cannot be made are errors"
         with note("in replace_with, for {}", asked):
             return self._replace_with(_only_clip(made) if isinstance(asked, ClipRequest) else made)

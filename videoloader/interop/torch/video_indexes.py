@@ -35,8 +35,8 @@ class VideoIndexes:
     """Looks videos up in a store, or indexes them, when they are first asked for; those used last are kept.
 
     Args:
-        store: that the videos are in, or its path; without one they are indexed here.
-        workers: threads that look videos up; 0 for none but the caller's.
+        store: store of the videos, or its path; without one they are indexed here.
+        workers: number of threads that look videos up; 0 for none but the caller's.
     """
 
     def __init__(self, store: IndexStore | str | os.PathLike[str] | None, workers: int) -> None:

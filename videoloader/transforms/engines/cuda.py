@@ -53,13 +53,13 @@ class _Step:
 
 
 class _Plan:
-    """What is sent to the GPU, and how much memory it needs for what follows from statistics.
+    """The data for the GPU, and the memory that it needs for what follows from statistics.
 
     Attributes:
-        arrays: those of all operations, one after the other.
-        size: of these, bytes.
+        arrays: arrays of all operations, one after the other.
+        size: number of bytes in the arrays.
         tables: bytes of tables that follow from statistics.
-        counts: numbers that are counted for them.
+        counts: number of values that are counted for the tables.
     """
 
     def __init__(self, steps: int) -> None:
@@ -83,7 +83,7 @@ class _Plan:
             at: the step.
             operation: None copies.
             source, target: addresses of the clip.
-            length, size: of the source: T and (height, width).
+            length, size: size of the source: T and (height, width).
             last: whether the target is of the output's type.
 
         Returns:

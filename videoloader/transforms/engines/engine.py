@@ -37,12 +37,12 @@ class _Waiting(NamedTuple):
     """A clip that has come to a function.
 
     Attributes:
-        clip: its number in the batch.
-        source: uint8[N, T, 3, H, W], where its frames are now.
-        row: in which row.
-        before: what is to be done until then.
+        clip: number of the clip in the batch.
+        source: uint8[N, T, 3, H, W], the present frames.
+        row: row of the clip in ``source``.
+        before: steps before the function.
         function: the function.
-        after: what comes after it.
+        after: steps after the function.
     """
 
     clip: int
@@ -65,9 +65,9 @@ def apply_operations(
 
     Args:
         frames: uint8[B, T, 3, H, W], contiguous; they are not changed.
-        programs: for each clip what to do, in order, of any length.
+        programs: operations of each clip, in order, of any length.
         output: number type and normalisation of the result: uint8 unless given. Its colours are not looked at.
-        layout: of the result.
+        layout: layout of the result.
 
     Returns:
         [B, T, 3, H', W'] of ``output.dtype``, or with the layout's order of the last four dimensions: new memory, or
@@ -121,7 +121,7 @@ def _gather(members: Sequence[_Waiting], size: tuple[int, int], works: list[Clip
 
 
 def _call(operations: Sequence[BatchFunction], frames: torch.Tensor) -> torch.Tensor:
-    """What the function of all these operations makes of their clips."""
+    """Call the function of all these operations on their clips."""
     function, shape = operations[0].function, frames.shape
     params = {name: np.stack([each.params[name] for each in operations]) for name in operations[0].params}
     result = function(frames, params)
@@ -146,7 +146,7 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
         kind = type(operation)
         if kind not in ARRAYS:
             if kind is not BatchFunction:
-                raise ConfigurationError(f"{operation!r} is no operation on pixels")
+                raise ConfigurationError(f"{operation!r} is not an operation on pixels")
             continue
         name, dtype, shape = ARRAYS[kind]
         array = getattr(operation, name)

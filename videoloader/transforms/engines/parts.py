@@ -15,7 +15,8 @@ def for_all_frames(frames: torch.Tensor, function: Callable[[torch.Tensor, slice
 
     Args:
         frames: [N, T, 3, H, W]; changed in place where they are contiguous.
-        function: gets [n, 3, H, W] and which of the N·T frames these are, and gives the same shape.
+        function: ``function(frames, places)`` gets [n, 3, H, W] and the slice of the N·T frames that these are, and
+            returns the same shape.
 
     Returns:
         [N, T, 3, H, W], of the type that the frames had.

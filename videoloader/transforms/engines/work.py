@@ -1,4 +1,4 @@
-"""What the engines of the devices are told to do."""
+"""The orders to the engines of the devices."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class ClipWork(NamedTuple):
 
     Attributes:
         source: uint8[N, T, 3, H, W], contiguous; only read.
-        source_row: the clip's.
-        operations: in order. Without any the clip is copied.
-        target: memory where the result goes.
-        target_row: the clip's.
-        last: whether it goes to the output: ``target`` is of the ``Finish``'s layout and number type. Else it is
+        source_row: row of the clip.
+        operations: operations in order. Without any the clip is copied.
+        target: memory of the result.
+        target_row: row of the clip.
+        last: whether the result is the output: ``target`` has the ``Finish``'s layout and number type. Else it is
             uint8[N, T, 3, H', W'], contiguous.
     """
 
@@ -35,7 +35,7 @@ class ClipWork(NamedTuple):
 
 @dataclass(frozen=True)
 class Finish:
-    """How frames leave an engine.
+    """The form in which frames leave an engine.
 
     Attributes:
         output: number type and normalisation: ``value / 255 · scale + shift`` in float32, each step rounded.

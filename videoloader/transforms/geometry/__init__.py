@@ -1,1 +1,1 @@
-"""Where pixels come from: places, matrices, and resampling."""
+"""The origin of pixels: places, matrices, and resampling."""

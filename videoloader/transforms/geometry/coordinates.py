@@ -1,4 +1,4 @@
-"""Where points of the output lie in the input: of a conversion as a matrix, and through any matrix."""
+"""The places of the output's points in the input: of a conversion as a matrix, and through any matrix."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
         corners: x1 ≤ x2 and y1 ≤ y2.
 
     Raises:
-        ConfigurationError: the points are neither.
+        ConfigurationError: the points have neither shape.
     """
     leading = matrix.ndim - 2
     if points.ndim <= leading or points.shape[-1] not in (2, 4) or points.shape[:leading] != matrix.shape[:leading]:

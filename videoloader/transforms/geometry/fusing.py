@@ -1,4 +1,4 @@
-"""What transforms that fuse into conversion are made of. Each takes the geometry planned so far and adds itself to it.
+"""The parts of transforms that fuse into conversion. Each takes the geometry planned so far and adds itself to it.
 
 Nothing is resampled here: the steps of a clip add up to one geometry, which conversion carries out at once.
 """
@@ -15,7 +15,7 @@ def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
     """(height, width) given as that, or as one number for both.
 
     Raises:
-        ConfigurationError: it is anything else, or not positive; the message names the step.
+        ConfigurationError: the size is anything else, or not positive; the message names the step.
     """
     sides = (size, size) if isinstance(size, int) else size
     if not isinstance(sides, tuple) or len(sides) != 2 or not all(type(each) is int for each in sides):

@@ -30,8 +30,8 @@ class Resampling(NamedTuple):
         size: (height, width) of the output, pixels.
         interpolation: None where whole pixels move to whole pixels.
         antialias: whether several points are taken for each output pixel where the picture gets smaller.
-        fill: red, green and blue of what lies outside the input; None for a step that does not look there, or shows
-            the nearest pixel.
+        fill: red, green and blue outside the input; None for a step that does not look there, or shows the nearest
+            pixel.
         crops: whether it cuts off a part of the frames on purpose, which must not come into sight again.
         surrounds: whether it adds a border, in which nothing of the picture may be seen.
     """
@@ -49,7 +49,7 @@ def of_geometry(geometry: Geometry, size: Size) -> Resampling:
     """Crop, resize, flips and border as one step.
 
     Args:
-        geometry: of frames of this size; a border of it has one colour.
+        geometry: geometry of frames of this size; a border of it has one colour.
         size: (height, width), pixels.
     """
     resizes = geometry.size != geometry.crop[2:]
@@ -75,7 +75,7 @@ def compose(steps: Sequence[Resampling], size: Size) -> list[Warp]:
     border lies where there is still something of the picture; or two steps fill with different colours, and both show.
 
     Args:
-        steps: in the order in which they apply.
+        steps: steps in the order in which they apply.
         size: (height, width) of the frames that the first one gets, pixels.
     """
     warps: list[Warp] = []

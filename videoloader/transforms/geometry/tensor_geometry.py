@@ -1,4 +1,4 @@
-"""What conversion does to the places of pixels, done to tensors that are no part of the video: masks, flow, frames."""
+"""Conversion's effect on the places of pixels, for tensors that are no part of the video: masks, flow, frames."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def apply_geometry(
     """Crop, resize, flip and surround frames as a conversion does.
 
     Args:
-        frames: [T, C, H, W] of any number type, in the size in which a player shows the video.
-        geometry: of the conversion.
-        interpolation: in place of the geometry's. ``"nearest"`` takes the pixels that the geometry's own nearest shows,
-            or, where frames are interpolated, those in which the centres of the output's pixels lie.
-        fill: one value for each channel, or one for all, in place of the colour of the geometry's border.
+        frames: any number type, [T, C, H, W], in the size in which a player shows the video.
+        geometry: geometry of the conversion.
+        interpolation: replacement of the geometry's interpolation. ``"nearest"`` takes the pixels that the geometry's
+            own nearest shows, or, where frames are interpolated, those in which the centres of the output's pixels lie.
+        fill: one value for each channel, or one for all, in place of the border's colour.
 
     Returns:
         [T, C, *geometry.output_size] of the same type: values of integers are rounded to nearest, halves up, and

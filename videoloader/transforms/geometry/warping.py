@@ -20,7 +20,7 @@ class _Points(NamedTuple):
 
     Attributes:
         first: int64[H', W'], the number of the first tap (up and left).
-        right, below: [H', W'] of the picture's type, how far the point lies after that tap's centre, pixels.
+        right, below: [H', W'] of the picture's type, the point's distance after the centre of that tap, pixels.
         outside: bool[H', W'], points whose taps all lie outside; their first tap means nothing.
     """
 
@@ -31,7 +31,7 @@ class _Points(NamedTuple):
 
 
 class _Reach(NamedTuple):
-    """How far points, and their taps, may lie outside the input, pixels: more has the fill's value alone."""
+    """The distance outside the input for points and their taps, pixels: farther ones have the fill's value alone."""
 
     before: int
     after: int
@@ -46,7 +46,7 @@ def warp_tensor(frames: torch.Tensor, warp: Warp, fill: Sequence[float] | None =
 
     Args:
         frames: [T, C, H, W] of any number type.
-        warp: with one matrix, or T.
+        warp: warp with one matrix, or T.
         fill: one value for each channel, or one for all, in place of the warp's.
 
     Returns:
@@ -142,7 +142,7 @@ def _linear_weights(t: torch.Tensor) -> list[torch.Tensor]:
 def _cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
     """Keys, "Cubic convolution interpolation for digital image processing" (1981), a = −0.75.
 
-    Of the four pixels around a point that lies ``t`` after the second.
+    Weights of the four pixels around a point that lies ``t`` after the second.
     """
     a = -0.75
     near = [((a + 2) * distance - (a + 3)) * distance * distance + 1 for distance in (t, 1 - t)]

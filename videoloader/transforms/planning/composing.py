@@ -23,7 +23,7 @@ class GeometricGroup(PixelTransform):
     """Geometric transforms as one pixel transform with one resampling; see ``resampling.compose`` for what that means.
 
     Args:
-        transforms: in the order in which they apply; see ``is_geometric``.
+        transforms: steps in the order in which they apply; see ``is_geometric``.
 
     Raises:
         ConfigurationError: one of them has a border that is no colour.
@@ -73,8 +73,8 @@ def output_size(transforms: Iterable[Step], size: Size) -> Size:
     """(height, width) that transforms give to frames, whatever they draw. Those that are not geometric keep the size.
 
     Raises:
-        ConfigurationError: it depends on what is drawn, a crop is larger than the frames, or frames are larger than
-            what they are padded to.
+        ConfigurationError: it depends on what is drawn, a crop is larger than the frames, or frames are larger than the
+            size that they are padded to.
     """
     for transform in transforms:
         if isinstance(transform, Choice):

@@ -39,13 +39,14 @@ def plan_geometries(
     What comes before a step that makes views is drawn once, what comes after it for each view.
 
     Args:
-        transforms: the list that ``split_conversion`` gives, in the order in which they apply.
+        transforms: the list that ``split_conversion`` gives, in the order in which it applies.
         display_size: (height, width) of the video's frames as a player shows them.
         rng: the clip's own generator; each random transform draws from it in turn.
-        clip: what predicates are told of it; nothing but the frames' size by default.
+        clip: facts that predicates are told; nothing but the frames' size by default.
 
     Raises:
-        ConfigurationError: a crop is larger than the frames, or the frames are larger than what they are padded to.
+        ConfigurationError: a crop is larger than the frames, or the frames are larger than the size that they are
+            padded to.
     """
     geometries = [Geometry((0, 0, *display_size), display_size)]
     for transform in transforms:

@@ -33,9 +33,9 @@ class DrawnView(NamedTuple):
     """One view of a clip with all that was drawn for it.
 
     Attributes:
-        geometry: that conversion carries out.
-        operations: on the pixels that it makes.
-        seeds: of the modules that get floats.
+        geometry: the part that conversion carries out.
+        operations: operations on the pixels that conversion makes.
+        seeds: seeds of the modules that get floats.
     """
 
     geometry: Geometry
@@ -45,16 +45,16 @@ class DrawnView(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransformPlan:
-    """How a list of transforms is carried out.
+    """The plan by which a list of transforms is carried out.
 
     Attributes:
-        time: those of positions, which choose among the frames of a clip before any is decoded.
+        time: transforms of positions, which choose among the frames of a clip before any is decoded.
         conversion: the first of the others, which conversion carries out as it writes a frame.
-        pixels: those that follow, on the decoded frames of the batch, uint8[B, T, 3, H, W].
-        decoded: the pixels that conversion writes.
-        modules: on what has been made floats.
-        output: the pixels that are given out.
-        mixing: of the finished batch; None for none.
+        pixels: the next ones, on the decoded frames of the batch, uint8[B, T, 3, H, W].
+        decoded: pixels that conversion writes.
+        modules: modules that get floats.
+        output: pixels of the finished batch.
+        mixing: mixing of the finished batch; None for none.
     """
 
     time: tuple[TimeTransform, ...]
@@ -74,13 +74,13 @@ class TransformPlan:
 
     @property
     def views(self) -> int:
-        """How many views a clip has; each fills a row of the batch."""
+        """The number of views that a clip has; each fills a row of the batch."""
         return count_views(self.conversion)
 
     def one_view(self) -> TransformPlan:
         """The same, unless it makes several views of a clip or mixes clips, which then is a ConfigurationError."""
         if self.mixing is not None:
-            raise ConfigurationError("clips are mixed by loaders of batches only, not where each stands by itself")
+            raise ConfigurationError("only loaders of batches mix clips: here each clip stands by itself")
         if self.views > 1:
             raise ConfigurationError(f"the transforms make {self.views} views of a clip, but one is wanted here")
         return self
@@ -102,7 +102,7 @@ class TransformPlan:
 
         Args:
             display_size: (height, width) of the video's frames as a player shows them.
-            length: frames.
+            length: number of frames.
             rng: the clip's own generator; each transform draws from it in turn.
             label, columns: see ``ClipInfo``.
 
@@ -139,9 +139,10 @@ class TransformPlan:
         """Carry out what comes after conversion, on the current CUDA stream where the frames are on a GPU.
 
         Args:
-            frames: of B clips as decoded: uint8[B, T, 3, H, W], or in the layout where no pixels are transformed.
-            drawn: for each clip.
-            layout: of what is given out.
+            frames: frames of B clips as decoded: uint8[B, T, 3, H, W], or in the layout where no pixels are
+                transformed.
+            drawn: one view for each clip.
+            layout: layout of the result.
         """
         if self.pixels:
             frames = apply_operations(frames, [view.operations for view in drawn], self.output, layout)
@@ -173,7 +174,7 @@ def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]
 
 
 def _instead_of(given: object) -> str:
-    """What to write in place of something that is no transform."""
+    """The object to write in place of something that is no transform."""
     if given is None:
         return "leave it out"
     if isinstance(given, type):
@@ -193,19 +194,19 @@ def arrange_transforms(
     color: Color = "rgb",
     fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> TransformPlan:
-    """How a list of transforms is to be carried out.
+    """Plan how a list of transforms is carried out.
 
     Args:
-        transforms: see ``list_transforms``, in the order in which they apply. Those of positions may stand anywhere;
+        transforms: list, single transform or function; see ``list_transforms``. Those of positions may stand anywhere;
             transforms of pixels come before ``Normalize`` or ``ToFloat``, mixing last of all. A ``torch.nn.Module`` is
             taken as ``Module``.
-        dtype: see ``output_dtype``.
+        dtype: default None. See ``output_dtype``.
         color, fill_value: see ``OutputSpec``.
 
     Raises:
-        ConfigurationError: something is no transform; there is more than one Normalize, one with uint8 output, or one
-            before transforms of pixels that are no modules; a CropToBox after others; mixing is not the last, or twice
-            there; a dtype or color that there is not; pixels are transformed, or normalised by the statistics of
+        ConfigurationError: something is no transform; there are two Normalize, one with uint8 output, or one before
+            transforms of pixels that are no modules; a CropToBox follows others; mixing is not the last, or comes
+            twice; there is no such dtype or color; or pixels are transformed, or normalised by the statistics of
             ImageNet, that are not RGB.
     """
     time: list[TimeTransform] = []
@@ -216,13 +217,13 @@ def arrange_transforms(
         if isinstance(step, TimeTransform):
             time.append(step)
         elif mixing is not None:
-            raise ConfigurationError("mixing must be the last of the transforms, and only once there: see MixChoice")
+            raise ConfigurationError("mixing must be the last transform, and there can be only one: see MixChoice")
         elif isinstance(step, Mixing):
             mixing = step
         elif isinstance(step, PixelTransform | GeometryStep | ViewStep | Normalize | ToFloat):
             steps.append(step)
         else:
-            told = f"number {number} of the transforms is {reprlib.repr(step)}, which is no transform"
+            told = f"number {number} of the transforms is {reprlib.repr(step)}, which is not a transform"
             raise ArgumentError(f"{told}: {_instead_of(step)}")
     to_floats = [step for step in steps if isinstance(step, Normalize | ToFloat)]
     if len(to_floats) > 1:

@@ -61,7 +61,7 @@ class ViewStep(Transform):
     """A step that makes several clips of one.
 
     Attributes:
-        views: V, how many.
+        views: number of views.
     """
 
     views: int
