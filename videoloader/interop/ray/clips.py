@@ -99,8 +99,9 @@ def read_clips(
         ConfigurationError: an argument has no such value, the data set gives no clips, or has a column of a name
             that is taken.
         VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``). Using the rows raises
-            what comes up later as a ``ray.exceptions.RayTaskError`` of the same class, or, where an actor cannot even
-            begin (its GPU cannot be used), as a ``ray.exceptions.ActorDiedError``.
+            what comes up later, or that none of all clips can be made, as a ``ray.exceptions.RayTaskError`` of the
+            same class, or, where an actor cannot even begin (its GPU cannot be used), as a
+            ``ray.exceptions.ActorDiedError``.
 
     Examples:
         >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])
@@ -160,7 +161,7 @@ def read_clips(
             "on_error": on_error,
             "on_corrupt": on_corrupt,
             "skipped": skipped,
-            "attempts": ray.remote(num_cpus=0)(Attempts).remote(),
+            "attempts": ray.remote(num_cpus=0)(Attempts).remote(len(table)),
         },
     )
     return clips
