@@ -31,6 +31,7 @@ from soak.fuzz_indexing import check_index
 from soak.limits import Limits, run_limited
 
 from videoloader import Video, VideoDataset, build_index, build_store
+from videoloader.decoding import picture_changes
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource, IndexStore, RemoteSource, open_source
 from videoloader.indexing.bitstream import (
@@ -44,7 +45,6 @@ from videoloader.indexing.bitstream import (
     random_access,
     references,
     sei,
-    vp9,
     vpx,
     x264_version,
 )
@@ -198,13 +198,11 @@ def _bitstream(data: bytes, folder: Path) -> None:
     kept = closure.needed(packets, wanted, more_follow=False)
     assert all(keep for keep, want in zip(kept, wanted, strict=True) if want)
     for packet in packets:
-        if codec in ("h264", "hevc", "vvc"):
-            parameter_sets.sets_in_packet(codec, 4, packet)
         if codec in ("h264", "hevc"):
+            parameter_sets.sets_in_packet(codec, 4, packet)
             picture_formats.parameter_set_format(codec, packet)
         if codec in ("vp8", "vp9"):
             vpx.keyframe_format(codec, packet)
-            assert all(0 <= start < stop <= len(packet) for start, stop in vp9.split_superframe(packet))
         if codec == "h264":
             x264_version.demands_version(config, packet)
             x264_version.x264_version(packet, config)
@@ -212,6 +210,8 @@ def _bitstream(data: bytes, folder: Path) -> None:
             assert check(packet) in (True, False)
         if codec in _WITH_KINDS:
             picture_kinds.is_b_picture(codec, config, packet)
+        if codec in ("vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4"):
+            picture_changes.contradiction(codec, packet, picture_formats.PictureFormat(64, 48, "420", 8, 1, None))
         if codec == "mjpeg":
             jpeg.tables_brought(packet)
             jpeg.read_jpeg_frame(packet)
