@@ -31,12 +31,11 @@ ROOT = Path(__file__).parents[2]
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 TOOLS = ["pytest", "pytest-timeout", "hypothesis", "pillow"]
 SHOWN = ("av", "numpy", "torch")
-# What needs no extra: from bytes to batches, in threads, processes and forks, and what is refused.
+# What needs no extra: from bytes to batches, in threads and processes.
 CORE = [
     "tests/test_video.py",
     "tests/test_no_workers.py",
     "tests/test_stored_loader.py",
-    "tests/test_forked_loaders.py",
     "tests/convert/test_native.py",
     "tests/indexing/test_containers.py",
     "tests/indexing/store/test_index_store.py",
@@ -48,7 +47,7 @@ EXTRAS = {
     "lightning": ["tests/interop/test_lightning.py"],
     "lmdb": ["tests/indexing/sources/test_every_source.py"],
     "parquet": ["tests/dataset/test_table_files.py", "tests/dataset/test_saving.py"],
-    "ray": ["tests/interop/on_ray"],
+    "ray": ["tests/interop/on_ray/test_ray_indexing.py"],
     "remote": ["tests/indexing/sources/test_remote.py", "tests/indexing/sources/test_patience.py"],
 }
 
