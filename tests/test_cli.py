@@ -11,12 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from child_environment import SAFE_PATH
 
 import videoloader as vl
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
-COMMAND = [sys.executable, "-P", "-c", "from videoloader.cli import app; app()"]
+COMMAND = [sys.executable, *SAFE_PATH, "-c", "from videoloader.cli import app; app()"]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -103,13 +104,13 @@ def test_errors_are_one_line(folder: Path, arguments: tuple[str, ...], message: 
 
 
 def test_the_package_can_be_run() -> None:
-    done = subprocess.run([sys.executable, "-P", "-m", "videoloader", "--help"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *SAFE_PATH, "-m", "videoloader", "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert "describe" in done.stdout
 
 
 def test_without_typer_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['typer'] = None; import videoloader.cli"
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *SAFE_PATH, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.strip() == "the videoloader command needs typer and rich: pip install 'videoloader[cli]'"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from child_environment import child_environment
+from child_environment import SAFE_PATH, child_environment
 
 # Defines loader(**settings), same(batches, others), and in_child(function), which gives what it says as an exit code.
 PREAMBLE = """
@@ -41,7 +41,7 @@ signal.alarm(200)
 
 def run(sample: Callable[[str], Path], program: str) -> None:
     videos = [str(sample("h264_mp4")), str(sample("hevc_mp4"))]
-    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-P", "-c", PREAMBLE + program, *videos]
+    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", *SAFE_PATH, "-c", PREAMBLE + program, *videos]
     done = subprocess.run(command, env=child_environment(), capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
 
@@ -198,6 +198,6 @@ if not (child := os.fork()):
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 assert kept.forks == 0
 """
-    command = [sys.executable, "-P", "-c", program]
+    command = [sys.executable, *SAFE_PATH, "-c", program]
     done = subprocess.run(command, env=child_environment(), capture_output=True)
     assert done.returncode == 0, done.stderr.decode()

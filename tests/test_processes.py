@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 import torch
-from child_environment import child_environment
+from child_environment import SAFE_PATH, child_environment
 
 import videoloader as vl
 from videoloader.interop.torch import ClipRequest, DecodingLoader
@@ -129,7 +129,8 @@ assert sum(1 for _ in loop) > 3
 
 
 def run(program: str, *arguments: str | Path) -> None:
-    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-P", "-c", program, *map(str, arguments)]
+    options = ["-W", "ignore:.*fork:DeprecationWarning", *SAFE_PATH]
+    command = [sys.executable, *options, "-c", program, *map(str, arguments)]
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
 

@@ -15,6 +15,7 @@ import av
 import numpy as np
 import pytest
 import torch
+from child_environment import SAFE_PATH
 from waiting import PATIENCE
 
 import videoloader as vl
@@ -207,5 +208,5 @@ def test_a_process_forks_while_threads_keep_their_decoders(sample):
         "child.kill()\n"
         "sys.exit(code or 1)\n"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code, str(sample("mpeg4_mkv"))])
+    done = subprocess.run([sys.executable, *SAFE_PATH, "-c", code, str(sample("mpeg4_mkv"))])
     assert done.returncode == 7

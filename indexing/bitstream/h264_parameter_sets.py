@@ -131,6 +131,8 @@ def read_sps(payload: bytes) -> Sps:
         width -= (left + right) * unit_x
         height -= (top + bottom_rows) * unit_y
         left, top = left * unit_x, top * unit_y
+        if min(width, height) < 1:
+            raise ValueError("a sequence parameter set cuts off more than there is")
     vui = Vui()
     timed, reordered, buffered = False, None, None
     if bits.u(1):

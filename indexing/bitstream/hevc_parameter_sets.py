@@ -83,6 +83,8 @@ def read_sequence_parameters(unit: bytes) -> SequenceParameters:
         unit_y = 2 if chroma == 1 else 1
         left, right, top, bottom = (bits.ue() * unit for unit in (unit_x, unit_x, unit_y, unit_y))
         width, height = width - left - right, height - top - bottom
+    if min(width, height) < 1:
+        raise ValueError("a sequence parameter set leaves nothing of the picture")
     bit_depth = 8 + bits.ue()
     bits.ue()
     order_bits = bits.ue() + 4

@@ -29,6 +29,8 @@ SCHEMA_VERSION = 2
 _MEMBER_PRINT = re.compile(r"\d+-[^-]+-(\d+)-(\d+)")
 # Seconds a connection waits for another one's transaction; a builder's take milliseconds.
 BUSY_TIMEOUT = 30.0
+# SQLITE_READONLY_ROLLBACK, which Python names from 3.11 on, and what SQLite says of it.
+_READONLY_ROLLBACK, _READONLY = 8 | 3 << 8, "attempt to write a readonly database"
 
 Fact = str | int | float | None
 
@@ -177,7 +179,9 @@ def needs_rollback(error: sqlite3.Error) -> bool:
 
     Whoever reads then through a connection that may write undoes it.
     """
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_ROLLBACK
+    code = getattr(error, "sqlite_errorcode", None)
+    # Python 3.10 tells no codes. There another try at a store that cannot be written to does no harm.
+    return code == _READONLY_ROLLBACK if code is not None else _READONLY in str(error)
 
 
 def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:

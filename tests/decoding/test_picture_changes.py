@@ -51,3 +51,10 @@ def test_a_packet_of_another_size_is_found(name, sample, tmp_path):
         assert b"\0\0\1\x20" not in bytes(packets[0].data), "these have their headers in the container"
         return
     assert "192×144" in contradiction(stream.codec, packets[0].data, picture)
+
+
+def test_a_damaged_superframe_is_found(sample):
+    stream, packets, picture = packets_and_format(sample("vp9_webm"))
+    # One frame of 200 bytes, where there are four (VP9 bitstream specification, annex B).
+    damaged = bytes(packets[0].data[:4]) + b"\xc0\xc8\xc0"
+    assert contradiction(stream.codec, damaged, picture) == "a frame ends after its superframe"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import videoloader
+
+# For a child's command line: the folder that it runs in is no place of modules. Python 3.10 knows no such option.
+SAFE_PATH = ["-P"] if sys.version_info >= (3, 11) else []
 
 
 def child_environment(*folders: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from child_environment import SAFE_PATH
 from synthetic_index import make_index
 
 from videoloader.errors import IndexingError
@@ -31,7 +32,7 @@ building.build_store([line.rstrip("\\n") for line in sys.stdin], sys.argv[1], wo
 
 def start_build(paths: list[Path], store: Path) -> subprocess.Popen[str]:
     """A process that builds; it has begun when this returns."""
-    command = [sys.executable, "-P", "-c", SCRIPT, str(store)]
+    command = [sys.executable, *SAFE_PATH, "-c", SCRIPT, str(store)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None

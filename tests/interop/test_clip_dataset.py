@@ -152,6 +152,23 @@ def test_a_bad_video_is_named(tmp_path: Path) -> None:
         ClipDataset(vl.VideoDataset.from_paths([tmp_path / "text.mp4"]), MODE)
 
 
+@pytest.mark.filterwarnings("ignore:.*cannot be")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_of_which_nothing_can_be_made_is_an_error(sample: Sample, tmp_path: Path, workers: int) -> None:
+    path = tmp_path / "gone.mp4"
+    path.write_bytes(sample("h264_mp4").read_bytes())
+    data = vl.VideoDataset.from_paths([path])
+    clips = ClipDataset(data, MODE)
+    stream = BatchStream(partial(loader_of, data, on_error="skip"))
+    path.write_bytes(b"something else")
+    for loader in (
+        DataLoader(clips, 2, num_workers=workers, collate_fn=stack_clips),
+        DataLoader(stream, batch_size=None, num_workers=workers),
+    ):
+        with pytest.raises(vl.VideoLoaderError, match=r"gone\.mp4"):
+            list(loader)
+
+
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
 def test_batches_move_like_tensors(data: vl.VideoDataset) -> None:
     [batch] = loader_of(data, batch_size=6)

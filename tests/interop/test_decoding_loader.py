@@ -368,6 +368,24 @@ def test_what_cannot_be_decoded_is_named_or_skipped(paths: list[str], damaged: s
     assert loader.stats().clips == 4
 
 
+@pytest.mark.filterwarnings("ignore:clips of 1 file cannot be made")
+def test_an_epoch_of_which_nothing_can_be_made_is_an_error(paths: list[str], tmp_path: Path) -> None:
+    (tmp_path / "text.mp4").write_text("no video")
+    unreadable = [[ClipRequest(str(tmp_path / "text.mp4"), [0])]] * 3
+    loader = make(unreadable, on_error="skip")
+    for epoch in range(2):
+        assert loader.state_dict()["epoch"] == epoch
+        with pytest.raises(vl.SourceError, match=r"text\.mp4: of the epoch's 3 clips none can be made; the first: "):
+            list(loader)
+    # What is left of an epoch may be the part that cannot be made.
+    batches = [[ClipRequest(paths[0], [0])], *unreadable]
+    begun, resumed = make(batches, on_error="skip"), make(batches, on_error="skip")
+    next(iter(begun))
+    resumed.load_state_dict(begun.state_dict())
+    assert list(resumed) == []
+    assert len(list(resumed)) == 1
+
+
 def test_a_loop_left_early_ends_its_epoch_and_leaves_nothing_behind(paths: list[str]) -> None:
     data = Captioned(paths, ROWS, seeded=False)
     whole = make(DataLoader(data, batch_size=2))

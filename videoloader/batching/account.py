@@ -64,8 +64,7 @@ class LoaderAccount:
         loop = self.stats - self._before
         if loop.skipped and not loop.clips:
             path, reason = (self.unreadable[self._known :] or self.unreadable)[0]
-            what = f"of the epoch's {counted(loop.skipped, 'clip')} none can be made"
-            raise SourceError(f"{what}; the first: {reason.removeprefix(printable(path) + ': ')}", path)
+            raise nothing_made(loop.skipped, path, reason)
 
     def _end_loop(self) -> None:
         """Warn of what a loop could not read, unless all of it was known before."""
@@ -88,3 +87,9 @@ class LoaderAccount:
                 f"{stats.made_up_share:.0%} of the frames of {clips} are made up by padding (mask False): "
                 "take a smaller length or stride, another pad, or leave short videos out by data.where(min_frames=…)"
             )
+
+
+def nothing_made(clips: int, path: str, reason: str) -> SourceError:
+    """The error of an epoch of which no clip can be made, with the first of them."""
+    what = f"of the epoch's {counted(clips, 'clip')} none can be made"
+    return SourceError(f"{what}; the first: {reason.removeprefix(printable(path) + ': ')}", path)

@@ -17,9 +17,12 @@ _AV1_HEAD = 256
 
 def contradiction(codec: str, payload: bytes | memoryview, picture: PictureFormat) -> str:
     """The part of a packet of VP8, VP9, AV1 or MPEG-1, 2, 4 that contradicts the session's size; empty if none does."""
-    for what, (width, height) in _stated_sizes(codec, payload):
-        if (width, height) != (picture.width, picture.height):
-            return f"{what} says {width}×{height}"
+    try:
+        for what, (width, height) in _stated_sizes(codec, payload):
+            if (width, height) != (picture.width, picture.height):
+                return f"{what} says {width}×{height}"
+    except ValueError as error:  # damage, of which the CPU's engine tells
+        return str(error)
     if codec == "mpeg4" and may_have_sequence_headers(payload):
         layer = find_layer(sequence_headers(codec, payload))
         if layer and layer.interlaced:

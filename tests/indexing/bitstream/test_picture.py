@@ -5,12 +5,14 @@ from fractions import Fraction
 
 import av
 import pytest
+from bit_writing import BitWriter
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_videos import RECIPES, Recipe, write_video
 
 from videoloader.indexing import StreamInfo, build_index
-from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.bitstream.hevc_parameter_sets import read_sequence_parameters
+from videoloader.indexing.bitstream.picture import parameter_set_format, picture_format
 
 X264, X265 = "libx264", "libx265"
 QUIET = {"preset": "ultrafast", "x265-params": "log-level=none:pools=1:frame-threads=1"}
@@ -113,3 +115,16 @@ def test_damaged_headers_are_unknown_or_read_but_never_an_error(sample, codec, n
     at = data.draw(st.integers(0, len(config)))
     damaged = config[:at] + noise + (b"" if cut else config[at + len(noise) :])
     picture_format(replace(stream, codec_configs=(damaged,)))
+
+
+@pytest.mark.parametrize(("cut_off", "size"), [(0, (16, 16)), (7, (2, 16)), (8, None), (2**30, None)])
+def test_a_picture_of_which_more_is_cut_off_than_there_is_has_no_format(cut_off, size):
+    sps = BitWriter().u(66, 8).u(0, 8).u(10, 8).ue(0).ue(0).ue(0).ue(0).ue(1).u(0, 1)  # up to the references
+    sps.ue(0).ue(0).u(1, 1).u(0, 1)  # 16 by 16 pixels, frames only
+    sps.u(1, 1).ue(0).ue(cut_off).ue(0).ue(0).u(0, 1)  # in pairs of pixels, on the right
+    told = parameter_set_format("h264", b"\x67" + sps.bytes())
+    assert (told and (told.width, told.height)) == size
+    hevc = BitWriter().u(0, 4).u(0, 3).u(1, 1).u(0, 88).u(30, 8).ue(0).ue(1).ue(16).ue(16)  # 16 by 16 pixels, 4:2:0
+    hevc.u(1, 1).ue(0).ue(cut_off).ue(0).ue(0).bytes()
+    with pytest.raises(ValueError, match="too early" if size else "leaves nothing of the picture"):
+        read_sequence_parameters(b"\x42\1" + hevc.bytes())

@@ -17,6 +17,7 @@ import fsspec
 import pytest
 import torch
 from archive_writing import example, recordio_bytes, tar_bytes, tfrecord_bytes, write_lmdb, zip_bytes
+from child_environment import SAFE_PATH
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from range_server import serve
@@ -183,7 +184,7 @@ def test_another_process_opens_its_own(place: Place, kind: str) -> None:
     # memory:// is fsspec's own memory, which other processes do not have.
     if kind != "memory URL":
         program = "import pickle, sys; source = pickle.load(sys.stdin.buffer); print(source.read(1000, 4).hex())"
-        command = [sys.executable, "-P", "-c", program]
+        command = [sys.executable, *SAFE_PATH, "-c", program]
         done = subprocess.run(command, input=pickle.dumps(source), capture_output=True)
         assert done.stdout.decode().strip() == DATA[1000:1004].hex(), done.stderr.decode()
     copy = pickle.loads(pickle.dumps(source))

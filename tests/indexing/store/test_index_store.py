@@ -23,7 +23,7 @@ from videoloader.errors import (
     StaleIndexError,
 )
 from videoloader.indexing import IndexStore, build_index, build_store, torchcodec_frame_mappings
-from videoloader.indexing.store.schema import COLUMNS
+from videoloader.indexing.store.schema import COLUMNS, needs_rollback
 
 
 @pytest.fixture
@@ -185,6 +185,14 @@ class TestReaders:
         for statement in ("DELETE FROM videos", "SELECT nothing FROM videos"):
             with pytest.raises(ConfigurationError, match="query fails"):
                 store.query(statement)
+
+    @pytest.mark.parametrize(("code", "undo"), [(None, True), (776, True), (8, False)])
+    def test_a_store_with_a_transaction_to_undo_is_known_where_python_tells_no_codes(self, code, undo):
+        error = sqlite3.OperationalError("attempt to write a readonly database")
+        if code is not None:  # from Python 3.11 on
+            error.sqlite_errorcode = code
+        assert needs_rollback(error) == undo
+        assert not needs_rollback(sqlite3.OperationalError("disk I/O error"))
 
 
 def test_facts_are_those_of_the_index(store, videos):

@@ -25,6 +25,7 @@ from videoloader import (
     RandomResizedCrop,
     RandomWindow,
     Reverse,
+    SourceError,
     UniformFrames,
     VideoDataset,
     VideoEntry,
@@ -208,6 +209,19 @@ def test_what_is_skipped_is_put_down(damaged: VideoDataset) -> None:
         assert text[0] == damaged[1].path
         assert [path for path, _ in others] == [str(gone)] * 3
         assert all("gone.mp4" in error for _, error in others)
+
+
+def test_clips_of_which_none_can_be_made_are_an_error(data: VideoDataset, tmp_path: Path) -> None:
+    from videoloader.interop.ray import read_clips
+
+    broken = tmp_path / "broken.mp4"
+    shutil.copy(data[0].path, broken)
+    clips = read_clips(VideoDataset.from_paths([broken] * 3), MODE, batch_size=2, concurrency=2, on_error="skip")
+    content = broken.read_bytes()
+    broken.write_bytes(content[:1000])
+    for _ in range(2):
+        with pytest.raises(SourceError, match=r"broken\.mp4: of the epoch's 9 clips none can be made; the first: "):
+            clips.take_all()
 
 
 def test_clips_with_damaged_frames_may_be_skipped(data: VideoDataset, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 import ray
 import torch
 
+from videoloader.batching.account import nothing_made
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import BatchMaker, BatchPlan
-from videoloader.batching.clip_plan import ClipPlanner
+from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.options import RaiseOrSkip
 from videoloader.convert import Layout
 from videoloader.device import resolve_device
@@ -89,19 +90,26 @@ class ClipMaker:
 
         Raises:
             DecodeError, SourceError, UnsupportedError: a clip cannot be made, and is not to be left out.
+            SourceError: none of all clips can be made; the call that ends last tells it.
         """
         clips = batch["clip"].tolist()
         with self._decoding:
             if ray.get(self._attempts.begin.remote(clips[0])) > _MOST_ATTEMPTS:
                 raise DecodeError(f"{_MOST_ATTEMPTS} workers died while they made clips {clips[0]} to {clips[-1]}")
+            rows: dict[str, Column] = {}
+            unreadable: list[tuple[PlannedClip, str]] = []
             try:
-                rows = self._make(clips)
+                rows, unreadable = self._make(clips)
             finally:
-                ray.get(self._attempts.end.remote(clips[0]))
+                left_out = len(clips) if unreadable and not rows else 0
+                none_made = ray.get(self._attempts.end.remote(clips[0], left_out))
+            if none_made and unreadable:
+                (clip, reason), number = unreadable[0], len(self._recipe.planner.table)
+                raise nothing_made(number, clip.video.entry.path, reason)
         if rows:
             yield rows
 
-    def _make(self, clips: Sequence[int]) -> dict[str, Column]:
+    def _make(self, clips: Sequence[int]) -> tuple[dict[str, Column], list[tuple[PlannedClip, str]]]:
         recipe, token = self._recipe, CancelToken()
         planned = [view for clip in clips for view in recipe.planner.plan(clip, recipe.epoch)]
         same_shape = len({clip.shape for clip in planned}) == 1
@@ -115,7 +123,7 @@ class ClipMaker:
                 warnings.warn(f"clip {clip.number} left out: {error}", RuntimeWarning, stacklevel=2)
             else:
                 self._skipped.add(clip.number, clip.video.entry.path, error)
-        return {} if made is None else self._columns(made)
+        return {} if made is None else self._columns(made), making.unreadable
 
     def _columns(self, batch: Batch) -> dict[str, Column]:
         names = self._recipe.planner.table.dataset.table.columns

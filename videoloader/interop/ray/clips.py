@@ -104,8 +104,8 @@ def read_clips(
         ConfigurationError: an argument has no such value, the data set gives no clips, or has a column of a name
             that is taken.
         VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``). Errors that come up when the rows are
-            used are a ``ray.exceptions.RayTaskError`` of the same class, or, where an actor cannot even begin (its GPU
-            cannot be used), a ``ray.exceptions.ActorDiedError``.
+            used, also that none of all clips can be made, are a ``ray.exceptions.RayTaskError`` of the same class, or,
+            where an actor cannot even begin (its GPU cannot be used), a ``ray.exceptions.ActorDiedError``.
 
     Examples:
         >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])
@@ -167,7 +167,7 @@ def read_clips(
             "on_error": on_error,
             "on_corrupt": on_corrupt,
             "skipped": skipped,
-            "attempts": ray.remote(num_cpus=0)(Attempts).remote(),
+            "attempts": ray.remote(num_cpus=0)(Attempts).remote(len(table)),
         },
     )
     return clips

@@ -291,7 +291,8 @@ class DecodingLoader(OneLoop):
         """The batches of one epoch, or of what is left of it after ``load_state_dict``.
 
         Raises:
-            VideoLoaderError: a clip cannot be made (with ``on_error="raise"``); it names the file.
+            VideoLoaderError: a clip cannot be made (with ``on_error="raise"``), or none of a whole epoch can; it names
+                the file.
             ConfigurationError: clips of one list differ in their size or number of frames, see ``collate``; another
                 loop over this loader has begun; it is closed; or the epoch is over, and none of its batches held a
                 request.
@@ -299,6 +300,7 @@ class DecodingLoader(OneLoop):
         token = self._begin_loop()
         if self._begun:
             self._progress, self._begun = _Progress(self._progress.epoch + 1), False
+        resumed = self._resumed  # of what is left of an epoch, the last batches may be the ones that are skipped
         end: list[_Progress | Exception] = []
         ahead = batches_ahead(self._start_batches(end, token), self._has_room, _Pending.drop, token)
         try:
@@ -306,6 +308,8 @@ class DecodingLoader(OneLoop):
             if isinstance(end[0], Exception):
                 raise end[0]
             self._progress, self._begun, self._resumed = end[0], False, False
+            if not resumed:
+                self._account.raise_if_nothing()
         finally:
             # The traceback of an error holds this frame: the torch loader's processes are to end, whoever keeps it.
             end.clear()

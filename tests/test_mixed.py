@@ -1,0 +1,23 @@
+"""A small sample of soak/mixed.py: one round of each piece of work, and what is made of the numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from soak.footprint import Footprint
+from soak.mixed import WARM_UP, WORK, Round, made_world, run, slower
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_round_of_everything(tmp_path: Path) -> None:
+    with made_world(tmp_path, tmp_path / "no corpus", ("h264_intra", "mpeg4_mp4")) as world:
+        (once,) = run(world, 0)
+    assert once.clips >= len(WORK)
+    assert once.held.done == 1
+
+
+def test_the_last_tenth_is_compared_with_the_slowest_of_the_first() -> None:
+    rates = [99] * WARM_UP + [5, 4, 6] + [9] * 24 + [2, 3, 7]
+    rounds = [Round(Footprint(n, 0, 0, 0, 0), clips, 1) for n, clips in enumerate(rates, 1)]
+    assert slower(rounds) == (4, 3)
