@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from videoloader.attribute_names import TellsOfReaders
 from videoloader.dataset.allowed_sources import Sources, check_sources
+from videoloader.dataset.archives import archive_entries
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
@@ -18,7 +19,6 @@ from videoloader.dataset.paths import entries_of_paths, path_text
 from videoloader.dataset.reading import read_table
 from videoloader.dataset.saving import map_rows
 from videoloader.dataset.stores import Store
-from videoloader.dataset.webdataset import shard_entries
 from videoloader.dataset.where import entries_of_store
 from videoloader.indexing.sources.folder import times_suffix
 
@@ -213,6 +213,50 @@ class DatasetReaders(metaclass=TellsOfReaders):
         return cls(there, known, left_out)
 
     @classmethod
+    def from_archives(
+        cls,
+        archives: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        video: str | Collection[str] | None = None,
+        label: str | None = None,
+        class_names: ClassNames | None = None,
+    ) -> Self:
+        """All videos in archives (tar, zip, LMDB, TFRecord, RecordIO), in their order there.
+
+        Nothing is unpacked: videos are read where they lie. What else the archive tells about a video becomes its
+        label and columns:
+
+            tar, zip, LMDB   files (keys) with the same path up to the first dot of their name, of at most 64 KiB, by
+                             extension, as WebDataset writes them: ``key.cls`` is the label, ``json`` is parsed, ``txt``
+                             is text, others are bytes; ``"__key__"`` is the key
+            TFRecord         features of the ``tf.train.Example`` of at most 64 KiB: numbers, lists of them, and bytes,
+                             as text where they are UTF-8 in all records
+            RecordIO         ``id``, and one whole number as the label; other labels as ``label`` or ``labels``
+
+        Headers and what becomes columns are read. Index files beside the archives are used: ``x.idx`` of DALI's
+        wds2idx and tfrecord2idx, and of MXNet. What they tell is compared with the archive.
+
+        Args:
+            archives: str, path, or several. Paths or URLs, or patterns of them: ``{0000..0099}``, ``{a,b}``, and ``*``
+                but of web servers, which do not list files. A path that exists is no pattern.
+            video: str, or several. Ending of the names of videos, in any case; "" for all names. Of TFRecord the
+                feature. Default: None, ``VIDEO_EXTENSIONS``, or the whole record.
+            label: str. Column that holds the label, ``"json.category"`` for a field of JSON. Default: None, as above.
+            class_names: as for ``from_paths``. Default: None.
+
+        Raises:
+            SourceError, IndexingError: an archive cannot be read, is damaged, or its index file is of another one.
+            UnsupportedError: a tar archive is compressed.
+            ConfigurationError: there is no video, or a file beside one is not what its name says.
+
+        Examples:
+            ``VideoDataset.from_archives("s3://bucket/train-{0000..0099}.tar")``, and for features of TFRecord:
+
+                VideoDataset.from_archives("train-*.tfrecord", video="video/encoded", label="video/class")
+        """
+        return cls(*archive_entries(archives, video, label, names_in_order(class_names)))
+
+    @classmethod
     def from_tars(
         cls,
         shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
@@ -220,12 +264,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
         extensions: Collection[str] = VIDEO_EXTENSIONS,
         class_names: ClassNames | None = None,
     ) -> Self:
-        """All videos in tar archives, in their order there; in the layout of WebDataset or any other.
-
-        Nothing is unpacked: videos are read where they lie. A file with the same path as a video up to the first
-        dot of its name belongs to it: ``key.cls`` is its label, a number or a name, and others of at most 64 KiB
-        are ``VideoEntry.columns`` by extension: ``json`` parsed, ``txt`` as text, else bytes. ``"__key__"`` is
-        the key.
+        """All videos in tar archives: ``from_archives(shards, video=extensions)``, which see.
 
         Args:
             shards: paths or URLs of the archives, or one of them.
@@ -233,14 +272,13 @@ class DatasetReaders(metaclass=TellsOfReaders):
             class_names: as for ``from_paths``.
 
         Raises:
-            SourceError, IndexingError: an archive cannot be read, or is damaged.
-            UnsupportedError: it is compressed.
-            ConfigurationError: there is no video, or a file beside one is not what its name says.
+            SourceError, IndexingError, UnsupportedError, ConfigurationError: as for ``from_archives``.
 
         Examples:
             ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
         """
-        return cls(*shard_entries(shards, file_endings(extensions), names_in_order(class_names)))
+        file_endings(extensions)
+        return cls.from_archives(shards, video=extensions, class_names=class_names)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
