@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
@@ -16,14 +16,19 @@ from videoloader.dataset.known_columns import entries_of
 from videoloader.dataset.labels import ClassNames, names_in_order
 from videoloader.dataset.missing import without_missing
 from videoloader.dataset.paths import entries_of_paths, path_text
+from videoloader.dataset.preparing import prepare
 from videoloader.dataset.reading import read_table
 from videoloader.dataset.saving import map_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.where import entries_of_store
+from videoloader.errors import ConfigurationError
+from videoloader.indexing import IndexStore
 from videoloader.indexing.sources.folder import times_suffix
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from videoloader.dataset.dataset import VideoDataset
 
 
 class DatasetReaders(metaclass=TellsOfReaders):
@@ -298,6 +303,37 @@ class DatasetReaders(metaclass=TellsOfReaders):
         return cls(*map_rows(path_text("path", path)))
 
     @classmethod
+    def load_or_make(
+        cls, path: str | os.PathLike[str], make: Callable[[], VideoDataset], *, store: Store | None = None
+    ) -> Self:
+        """The data set saved at a path, which one process of all makes and saves where it is not there yet.
+
+        The other processes wait, and load what it has saved: folders and buckets are listed once, and videos indexed
+        once. With an initialised ``torch.distributed`` that process is rank 0, else the first one that comes (a lock on
+        ``path + ".lock"``, which stays there). Where it dies the next one takes over; a store is then built on from
+        where it was. Delete the file to have it made anew.
+
+        Args:
+            path: str or path. Of the file, as ``save`` writes it, on a file system that all processes see; one that
+                each machine has for itself is made on each.
+            make: function without arguments. Makes the data set.
+            store: str, path, or ``IndexStore``. Index store that is built of its videos and saved along. Default: None.
+
+        Raises:
+            SourceError: the file cannot be read, written or locked, or rank 0 failed.
+            ConfigurationError: as for ``save`` and ``load``.
+
+        Examples:
+            ``VideoDataset.load_or_make("train.arrow", lambda: VideoDataset.from_folder("kinetics/train"))``, or with a
+            store, which the loader then takes as ``index="train.db"``:
+
+                data = VideoDataset.load_or_make("train.arrow", list_videos, store="train.db")
+        """
+        file = path_text("path", path)
+        prepare(file, lambda: _make_and_save(file, make, store))
+        return cls.load(file)
+
+    @classmethod
     def from_store(cls, store: Store, *, where: str = "") -> Self:
         """One entry for each video of an index store that could be indexed, in the order in which they were.
 
@@ -313,3 +349,12 @@ class DatasetReaders(metaclass=TellsOfReaders):
             ``VideoDataset.from_store("train.db", where="duration_s > 10 AND NOT is_vfr")``
         """
         return cls(*entries_of_store(store, where))
+
+
+def _make_and_save(path: str, make: Callable[[], VideoDataset], store: Store | None) -> None:
+    data = make()
+    if not isinstance(data, DatasetReaders):
+        raise ConfigurationError(f"make must give a VideoDataset, got {data!r}")
+    if store is not None:
+        data.build_index(store.path if isinstance(store, IndexStore) else store)
+    data.save(path, store=store)
