@@ -35,7 +35,7 @@ def make_lists(data: vl.VideoDataset) -> vl.VideoLoader:
         ("from_json", r'write VideoDataset.from_csv\("rows.jsonl"\)'),
         ("from_dataframe", r'write VideoDataset.from_paths\(df\["path"\], df\["label"\]\)'),
         ("from_folders", "write VideoDataset.from_folder$"),
-        ("zzz", "it has from_csv, from_folder, from_frame_folders, from_paths, from_store, from_tars, load$"),
+        ("zzz", "it has from_archives, from_csv, from_folder, from_frame_folders, from_paths, from_store, from_tars, "),
     ],
 )
 def test_a_constructor_that_there_is_not_says_which_is_meant(name: str, says: str) -> None:

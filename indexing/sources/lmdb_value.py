@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,27 @@ _environments = _Environments()
 def is_lmdb(head: bytes) -> bool:
     """Whether a file begins as the data file of a database does."""
     return head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC
+
+
+def read_lmdb(path: str, wanted: Callable[[str, int], bool]) -> dict[str, bytes | None]:
+    """The keys of a database in their order, and the values of those that are wanted.
+
+    Args:
+        path: folder or data file of the database.
+        wanted: whether the value of this key and size is.
+
+    Raises:
+        ConfigurationError: the package lmdb is not installed.
+        SourceError: the database cannot be opened or read.
+    """
+    environment = _environments.get(path)
+    try:
+        with environment.begin(buffers=True) as transaction:
+            # A value's size is known without a page of it being read.
+            pairs = ((os.fsdecode(bytes(key)), value) for key, value in transaction.cursor())
+            return {key: bytes(value) if wanted(key, len(value)) else None for key, value in pairs}
+    except Exception as error:  # lmdb's errors have no common name that is known before it is imported
+        raise SourceError(f"cannot be read ({error})", path) from None
 
 
 class LmdbSource(SourceBase):

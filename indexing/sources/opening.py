@@ -8,13 +8,14 @@ import re
 import reprlib
 from fractions import Fraction
 from functools import lru_cache
-from typing import BinaryIO, TypeAlias, cast
+from typing import BinaryIO, Literal, TypeAlias, cast
 from urllib.parse import unquote
 
 from videoloader.errors import ArgumentError, ConfigurationError, SourceError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
 from videoloader.indexing.sources.folder import FolderSource, Timestamps, frame_folder_places, is_frame_folder
+from videoloader.indexing.sources.gzip_file import unpacked_tfrecord
 from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.recordio import is_recordio, open_recordio
@@ -26,6 +27,8 @@ from videoloader.indexing.sources.zip_member import is_zip, open_zip_member
 
 # What ``open_source``, ``build_index`` and ``Video`` take.
 Openable: TypeAlias = "str | os.PathLike[str] | bytes | BinaryIO | ByteSource"
+
+ArchiveKind = Literal["tar", "zip", "TFRecord", "RecordIO", "LMDB"]
 
 _MEMBER = "::"
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
@@ -92,7 +95,7 @@ def open_source(source: Openable) -> ByteSource:
 def _open_name(name: str) -> ByteSource:
     if os.path.isfile(name):
         return FileSource(name)
-    if is_frame_folder(path := _local_path(name)):
+    if is_frame_folder(path := local_path(name)):
         return FolderSource(path)
     if os.path.exists(name):
         return FileSource(name)
@@ -104,9 +107,9 @@ def _open_name(name: str) -> ByteSource:
     if not member:
         if is_remote(container):
             return RemoteSource(container)
-        return FileSource(_local_path(container))
-    if os.path.isdir(_local_path(container)):
-        return LmdbSource(_local_path(container), member)
+        return FileSource(local_path(container))
+    if os.path.isdir(local_path(container)):
+        return LmdbSource(local_path(container), member)
     return _open_member(open_archive(container), member)
 
 
@@ -117,7 +120,7 @@ def local_places(name: str) -> list[str] | None:
     """
     if os.path.isfile(name):
         return [name]
-    if is_frame_folder(path := _local_path(name)):
+    if is_frame_folder(path := local_path(name)):
         return frame_folder_places(path)
     if os.path.exists(name):
         return [name]
@@ -129,7 +132,7 @@ def local_places(name: str) -> list[str] | None:
         container, member = (name, "") if _CHAINED.match(name) else _split_member(name)
     if is_remote(container):
         return None
-    path = _local_path(container)
+    path = local_path(container)
     # What is read along with an archive: the data of a database, the keys of records.
     beside = (os.path.join(path, "data.mdb"), f"{os.path.splitext(path)[0]}.idx") if member else ()
     return [path, *filter(os.path.lexists, beside)]
@@ -143,7 +146,7 @@ def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Time
     """
     if fps is None and timestamps is None:
         return open_source(source)
-    path = _local_path(os.fspath(source)) if isinstance(source, str | os.PathLike) else ""
+    path = local_path(os.fspath(source)) if isinstance(source, str | os.PathLike) else ""
     if not is_frame_folder(path):
         raise ConfigurationError(
             f"fps and timestamps are for folders of image files, and {reprlib.repr(source)} is not one; AtRate and "
@@ -162,7 +165,7 @@ def open_archive(name: str) -> ByteSource:
         SourceError, ConfigurationError: as in ``open_source``.
     """
     if not is_remote(name):
-        return FileSource(_local_path(name))
+        return FileSource(local_path(name))
     kept = _kept_remote(name, os.getpid())
     if kept.has_changed:
         _kept_remote.cache_clear()
@@ -175,7 +178,8 @@ def is_remote(name: str) -> bool:
     return bool(_URL.match(name) or _CHAINED.match(name)) and not _LOCAL_URL.match(name) and not os.path.exists(name)
 
 
-def _local_path(name: str) -> str:
+def local_path(name: str) -> str:
+    """A path, or that of a ``file://`` URL."""
     local = _LOCAL_URL.match(name)
     return unquote(name[local.end() :]) if local else name
 
@@ -194,7 +198,7 @@ def _split_member(name: str) -> tuple[str, str]:
     at = name.find(_MEMBER)
     first = at
     while at >= 0:
-        if os.path.exists(_local_path(name[:at])):
+        if os.path.exists(local_path(name[:at])):
             return name[:at], name[at + len(_MEMBER) :]
         at = name.find(_MEMBER, at + 1)
     return (name[:first], name[first + len(_MEMBER) :]) if first >= 0 else (name, "")
@@ -207,14 +211,44 @@ def _kept_remote(url: str, process: int) -> RemoteSource:
     return RemoteSource(url)
 
 
-def _open_member(container: ByteSource, member: str) -> ByteSource:
+def open_archive_of_kind(name: str) -> tuple[ArchiveKind, ByteSource]:
+    """What kind of archive lies at a path or URL, by its first bytes, and its bytes; of gzip'd TFRecords unpacked ones.
+
+    What is of no other kind is called a tar archive.
+
+    Raises:
+        SourceError, ConfigurationError: as for ``open_source``.
+    """
+    if os.path.isdir(path := local_path(name)):
+        return "LMDB", FileSource(os.path.join(path, "data.mdb"))
+    return _kind_of(open_archive(name))
+
+
+def _kind_of(container: ByteSource) -> tuple[ArchiveKind, ByteSource]:
     head = container.read(0, _HEAD_SIZE)
     if is_tfrecord(head):
-        return open_tfrecord(container, member)
+        return "TFRecord", container
+    if unpacked := unpacked_tfrecord(container, head):
+        return "TFRecord", unpacked
     if is_recordio(head):
-        return open_recordio(container, member)
+        return "RecordIO", container
     if is_zip(head):
-        return open_zip_member(container, member)
+        return "zip", container
     if is_lmdb(head) and isinstance(container, FileSource):
-        return LmdbSource(container.name, member)
-    return open_tar_member(container, member)
+        return "LMDB", container
+    return "tar", container
+
+
+def _open_member(container: ByteSource, member: str) -> ByteSource:
+    kind, archive = _kind_of(container)
+    match kind:
+        case "TFRecord":
+            return open_tfrecord(archive, member)
+        case "RecordIO":
+            return open_recordio(archive, member)
+        case "zip":
+            return open_zip_member(archive, member)
+        case "LMDB":
+            return LmdbSource(archive.name, member)
+        case "tar":
+            return open_tar_member(archive, member)

@@ -6,16 +6,18 @@ A record is ``uint32 magic, uint32 flag << 29 | length, data``, little-endian, f
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
+from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
@@ -28,6 +30,8 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 # python/mxnet/recordio.py, IRHeader: flag, label, id, id2; with a flag, so many labels more.
 _IMAGE_HEADER = struct.Struct("<IfQQ")
 _UNPACKED = "unpacked"
+# What no video begins with: so few labels, and a first one that no four letters are.
+_MOST_LABELS, _LARGEST_LABEL = 1 << 16, 1e9
 
 _directories: DirectoryCache[array[int]] = DirectoryCache(1 << 23)
 _key_tables: DirectoryCache[dict[int, int]] = DirectoryCache(1 << 20)
@@ -40,6 +44,15 @@ class _Part(NamedTuple):
     next: int
 
 
+class RecordHeader(NamedTuple):
+    """The header that ``mxnet.recordio.pack`` puts before a record: its size, labels, and ids."""
+
+    size: int
+    labels: list[float]
+    id: int
+    id2: int
+
+
 def is_recordio(head: bytes) -> bool:
     """Whether a file begins with the header of a record."""
     return head.startswith(MAGIC)
@@ -50,8 +63,8 @@ def open_recordio(file: ByteSource, member: str) -> ByteSource:
 
     Args:
         file: the ``.rec`` file.
-        member: the record's key where an ``.idx`` file lies beside the file, else its number from 0. With
-            ``/unpacked`` after it, the header that ``mxnet.recordio.pack`` puts first is left out.
+        member: the record's key where an ``.idx`` file lies beside the file, else its number from 0. The header that
+            ``mxnet.recordio.pack`` puts first is left out where there is one, with ``/unpacked`` behind it in any case.
 
     Raises:
         SourceError: there is no such record.
@@ -60,20 +73,57 @@ def open_recordio(file: ByteSource, member: str) -> ByteSource:
     key, slash, form = member.partition("/")
     if slash and form != _UNPACKED:
         raise SourceError(f"{member!r} is neither a record's number nor number/{_UNPACKED}", file.name)
-    name = f"{file.name}::{member}"
-    start = _find(file, key)
-    parts = list(_parts(file, start))
-    if len(parts) == 1:
-        record: ByteSource = PartSource(file, parts[0].start, parts[0].size, name)
-    else:
-        record = MemorySource(MAGIC.join(file.read(part.start, part.size) for part in parts), name)
+    record = _record_at(file, _find(file, key), f"{file.name}::{member}")
     if not slash:
-        return record
+        header = read_header(record)
+        return record if header is None else PartSource(record, header.size, record.size - header.size, record.name)
     head = record.read(0, _IMAGE_HEADER.size)
     skip = _IMAGE_HEADER.size + 4 * _IMAGE_HEADER.unpack(head)[0] if len(head) == _IMAGE_HEADER.size else 1 << 62
     if skip > record.size:
-        raise IndexingError("the record is too short for the header of mxnet.recordio.pack", name)
-    return PartSource(record, skip, record.size - skip, name)
+        raise IndexingError("the record is too short for the header of mxnet.recordio.pack", record.name)
+    return PartSource(record, skip, record.size - skip, record.name)
+
+
+def read_recordio(file: ByteSource) -> list[tuple[int, RecordHeader | None]]:
+    """(key, header) of all records in their order, in one pass over the file; keys are as for ``open_recordio``.
+
+    Raises:
+        IndexingError: the file or its ``.idx`` is damaged or cut off.
+    """
+    source, headers = forward(file), dict[int, RecordHeader | None]()
+
+    def see(start: int) -> None:
+        headers[start] = read_header(_record_at(source, start, file.name))
+
+    table = _keys_beside(file)
+    if table is None:
+        starts = _directories.get((file.name, file.fingerprint), lambda: _walk(source, see))
+        table = dict(enumerate(starts))
+    keys = sorted(table, key=table.__getitem__)
+    for key in keys:
+        if table[key] not in headers:
+            see(table[key])
+    return [(key, headers[table[key]]) for key in keys]
+
+
+def read_header(record: ByteSource) -> RecordHeader | None:
+    """The header that a record begins with, if it is one, which no container's first bytes are."""
+    head = record.read(0, _IMAGE_HEADER.size)
+    if len(head) < _IMAGE_HEADER.size:
+        return None
+    count, label, *ids = _IMAGE_HEADER.unpack(head)
+    size = _IMAGE_HEADER.size + 4 * count
+    if count >= _MOST_LABELS or size >= record.size or not math.isfinite(label) or abs(label) > _LARGEST_LABEL:
+        return None
+    labels = struct.unpack(f"<{count}f", record.read(_IMAGE_HEADER.size, 4 * count)) if count else [label]
+    return RecordHeader(size, list(labels), *ids)
+
+
+def _record_at(file: ByteSource, start: int, name: str) -> ByteSource:
+    parts = list(_parts(file, start))
+    if len(parts) == 1:
+        return PartSource(file, parts[0].start, parts[0].size, name)
+    return MemorySource(MAGIC.join(file.read(part.start, part.size) for part in parts), name)
 
 
 def _find(file: ByteSource, key: str) -> int:
@@ -84,7 +134,7 @@ def _find(file: ByteSource, key: str) -> int:
         if int(key) not in table:
             raise SourceError(f"no record {key} among the {len(table)} of its .idx file", file.name)
         return table[int(key)]
-    starts = _directories.get((file.name, file.fingerprint), lambda: _walk(file))
+    starts = _directories.get((file.name, file.fingerprint), lambda: _walk(forward(file)))
     if int(key) >= len(starts):
         raise SourceError(f"no record {key} among {len(starts)}", file.name)
     return starts[int(key)]
@@ -116,11 +166,12 @@ def _read_keys(table: ByteSource) -> dict[int, int]:
     return dict(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def _walk(file: ByteSource) -> array[int]:
+def _walk(file: ByteSource, see: Callable[[int], None] = lambda start: None) -> array[int]:
     starts = array("q")
     position = 0
     while position < file.size:
         starts.append(position)
+        see(position)
         for part in _parts(file, position):
             position = part.next
     return starts

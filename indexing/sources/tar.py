@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ import numpy.typing as npt
 from videoloader.errors import IndexingError, SourceError, UnsupportedError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
+from videoloader.indexing.sources.forward import forward
+from videoloader.indexing.sources.index_files import does_not_fit, members_of_tar
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
 
@@ -31,6 +34,8 @@ _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\x04\x22\x4d\x18": "lz4",
 }
+# Of an index file, so many headers are compared at once, and each other one when its member is read.
+_HEADERS_LOOKED_AT = 8
 # What stands for the offset of a member that has no bytes in one piece.
 _SPARSE, _DANGLING = -1, -2
 
@@ -50,11 +55,20 @@ class TarDirectory:
     Attributes:
         names: names of all files, each between two zero bytes.
         offset, size: int64, place of the bytes of each.
+        index: the index file that told so; None where the headers did.
     """
 
     names: bytes
     offset: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
+    index: ByteSource | None = None
+
+    @classmethod
+    def of_members(cls, members: list[Member], index: ByteSource | None = None) -> TarDirectory:
+        """A directory of files in their order."""
+        joined = b"\0".join([b"", *(os.fsencode(member.name) for member in members), b""])
+        offset, size = (np.array([member[field] for member in members], np.int64) for field in (1, 2))
+        return cls(joined, offset, size, index)
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -83,7 +97,42 @@ def tar_directory(archive: ByteSource) -> TarDirectory:
         UnsupportedError: the file is no tar archive, or a compressed one.
         IndexingError: a header is damaged, or the archive is cut off.
     """
-    return _directories.get((archive.name, archive.fingerprint), lambda: _walk(archive))
+    return _directories.get((archive.name, archive.fingerprint), lambda: _walk(forward(archive)))
+
+
+def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[TarDirectory, dict[int, bytes]]:
+    """The files of an archive, and the bytes of those that are wanted, by their offsets: in one pass over it.
+
+    Where DALI's index file lies beside the archive (``x.idx`` for ``x.tar``), it tells where the files are. Some
+    headers are compared with it now, and those of wanted members.
+
+    Raises:
+        UnsupportedError: the file is no tar archive, or a compressed one.
+        IndexingError: a header is damaged, the archive is cut off, or the index file is one of another archive.
+    """
+    source, contents = forward(archive), dict[int, bytes]()
+
+    def take(member: Member) -> None:
+        if member.offset >= 0 and member.offset not in contents and wanted(member):
+            contents[member.offset] = source.read(member.offset, member.size)
+
+    def make() -> TarDirectory:
+        _check_kind(source)
+        found = members_of_tar(archive)
+        if found is None:
+            return _walk(source, take)
+        index, members = found
+        directory = TarDirectory.of_members([Member(_plain(name), *place) for name, *place in members], index)
+        for number in np.unique(np.linspace(0, len(members) - 1, _HEADERS_LOOKED_AT).astype(int)) if members else ():
+            _check_told(archive, Member(*members[number]), index)
+        return directory
+
+    directory = _directories.get((archive.name, archive.fingerprint), make)
+    for member in directory.members():
+        if directory.index is not None and member.offset not in contents and wanted(member):
+            _check_told(source, member, directory.index)
+        take(member)
+    return directory, contents
 
 
 def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
@@ -101,6 +150,8 @@ def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
         raise SourceError(f"no member {name!r} among {len(directory)}{near}", archive.name)
     if member.offset == _SPARSE:
         raise UnsupportedError(f"member {name!r} is a sparse file: unpack it", archive.name)
+    if directory.index is not None:
+        _check_told(archive, member, directory.index)
     return PartSource(archive, member.offset, member.size, f"{archive.name}::{name}")
 
 
@@ -119,7 +170,19 @@ def _check_kind(archive: ByteSource) -> None:
         raise UnsupportedError("is not an archive: neither tar, zip, TFRecord, RecordIO nor LMDB", archive.name)
 
 
-def _walk(archive: ByteSource) -> TarDirectory:
+def _check_told(archive: ByteSource, member: Member, index: ByteSource) -> None:
+    """Make sure that the header before a member's bytes is one of a file of its size."""
+    header = archive.read(member.offset - _BLOCK, _BLOCK)
+    try:
+        # Of larger files than the field holds the pax records before the header tell the size.
+        fits = _has_checksum(header) and _number(header[124:136]) in (member.size, 0) and header[156:157] in b"\x000 7"
+    except ValueError:
+        fits = False
+    if not fits:
+        raise does_not_fit(index, archive, f"no file of {member.size} bytes begins at byte {member.offset}")
+
+
+def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: None) -> TarDirectory:
     _check_kind(archive)
     names: list[str] = []
     offsets: list[int] = []
@@ -174,10 +237,10 @@ def _walk(archive: ByteSource) -> TarDirectory:
         names.append(_plain(name))
         offsets.append(_SPARSE if sparse else start)
         sizes.append(size)
+        see(Member(names[-1], offsets[-1], size))
     if links:
         _follow_links(names, offsets, sizes, links)
-    joined = b"\0".join([b"", *map(os.fsencode, names), b""])
-    return TarDirectory(joined, np.array(offsets, np.int64), np.array(sizes, np.int64))
+    return TarDirectory.of_members([Member(*each) for each in zip(names, offsets, sizes, strict=True)])
 
 
 def _follow_links(names: list[str], offsets: list[int], sizes: list[int], links: dict[str, str]) -> None:

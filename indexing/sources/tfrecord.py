@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +18,10 @@ import numpy as np
 from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
-from videoloader.indexing.sources.near_names import near_names
+from videoloader.indexing.sources.forward import forward
+from videoloader.indexing.sources.index_files import does_not_fit, records_of_tfrecord
 from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.tf_example import Features, find_feature, read_features
 
 _HEADER = struct.Struct("<QI")
 _WRONG = "wrong checksum of its length"
@@ -37,11 +39,13 @@ class _Records(NamedTuple):
         starts: start of each record, and the end of the last one.
         damaged: number of a record whose length is damaged -> the damage.
         lost: reason why nothing is known of the records after these; "" where there are no more.
+        told_by: the index file that told where they are; None where their headers did.
     """
 
     starts: array[int]
     damaged: dict[int, str]
     lost: str
+    told_by: ByteSource | None = None
 
 
 _directories: DirectoryCache[_Records] = DirectoryCache(1 << 23, count=lambda records: len(records.starts))
@@ -78,7 +82,7 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
     """A record, or a feature of the ``tf.train.Example`` in it.
 
     Args:
-        file: a TFRecord file, not compressed.
+        file: a TFRecord file; one that is compressed by gzip must be unpacked (``unpacked_tfrecord``).
         member: number of the record from 0, and for a feature ``/`` and its name: ``"17/video/encoded"``.
 
     Raises:
@@ -86,7 +90,7 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
         IndexingError: the file or the record is damaged or cut off.
     """
     number, _, feature = member.partition("/")
-    records = _directories.get((file.name, file.fingerprint), lambda: _walk(file))
+    records = _directories.get((file.name, file.fingerprint), lambda: _walk(forward(file)))
     known = len(records.starts) - 1
     if not (number.isascii() and number.isdigit()) or (int(number) >= known and not records.lost):
         raise SourceError(f"no record {number!r} among {known}", file.name)
@@ -95,17 +99,59 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
     start, stop = records.starts[int(number)], records.starts[int(number) + 1]
     if fault := records.damaged.get(int(number)):
         raise IndexingError(fault, file.name)
+    _check_told(file, records, start, stop)
     start, length = start + _HEADER.size, stop - start - _AROUND
     name = f"{file.name}::{member}"
     record = PartSource(file, start, length, name)
     if not feature:
         return record
-    place = _find_feature(record, feature)
+    place = find_feature(record, feature)
     return PartSource(file, start + place.start, place.stop - place.start, name)
 
 
-def _walk(file: ByteSource) -> _Records:
-    """The places of the records. A damaged length ends where the next record begins, if it is sure where that is."""
+def read_tfrecord(file: ByteSource, largest: int) -> list[Features | None]:
+    """The features of all records, in one pass over the file; None of a record that is no ``tf.train.Example``.
+
+    Where an index file of DALI's tfrecord2idx lies beside the file, it tells where the records are, and the header of
+    each is compared with it.
+
+    Args:
+        file: as for ``open_tfrecord``.
+        largest: bytes of a feature that is read.
+
+    Raises:
+        IndexingError: the file is damaged or cut off, or the index file is one of another file.
+    """
+    source, features = forward(file), dict[int, Features | None]()
+
+    def see(start: int, length: int) -> None:
+        try:
+            features[start] = read_features(PartSource(source, start + _HEADER.size, length, file.name), largest)
+        except IndexingError:
+            features[start] = None
+
+    def make() -> _Records:
+        found = records_of_tfrecord(file)
+        return _walk(source, see) if found is None else _Records(array("q", found[1]), {}, "", found[0])
+
+    records = _directories.get((file.name, file.fingerprint), make)
+    for fault in (*records.damaged.values(), *filter(None, [records.lost])):
+        raise IndexingError(fault, file.name)
+    for start, stop in zip(records.starts, records.starts[1:], strict=False):
+        _check_told(source, records, start, stop)
+        if start not in features:
+            see(start, stop - start - _AROUND)
+    return [features[start] for start in records.starts[:-1]]
+
+
+def _check_told(file: ByteSource, records: _Records, start: int, stop: int) -> None:
+    """Make sure that a record of this length begins where an index file told so."""
+    if records.told_by is not None and _record_length(file, start) != (stop - start - _AROUND, ""):
+        raise does_not_fit(records.told_by, file, f"no record of {stop - start} bytes begins at byte {start}")
+
+
+def _walk(file: ByteSource, see: Callable[[int, int], None] = lambda start, length: None) -> _Records:
+    """Where the records are. One whose length is damaged ends where the next begins, if it is sure which that is."""
     records = _Records(array("q", [0]), {}, "")
     while (position := records.starts[-1]) < file.size:
         length, fault = _record_length(file, position)
@@ -115,6 +161,7 @@ def _walk(file: ByteSource) -> _Records:
                 return records._replace(lost=fault)
             records.damaged[len(records.starts) - 1] = fault
             length = stop - position - _AROUND
+        see(position, length)
         records.starts.append(position + length + _AROUND)
     return records
 
@@ -164,69 +211,3 @@ def _next_header(file: ByteSource, position: int) -> int:
                 return position + int(found)
         position += _SCANNED_AT_ONCE
     return file.size
-
-
-# tensorflow/core/example: Example.features, Features.feature (a map), its key and value, Feature.bytes_list,
-# BytesList.value.
-_FEATURES, _FEATURE, _KEY, _VALUE, _BYTES_LIST, _BYTES = 1, 1, 1, 2, 1, 1
-_VARINT, _LENGTH_DELIMITED = 0, 2
-_SIZE_OF_WIRE_TYPE = {1: 8, 5: 4}
-_LONGEST_VARINT = 10
-
-
-def _find_feature(record: ByteSource, name: str) -> range:
-    """The place of a feature's bytes in the record, found by stepping over all others."""
-    names: list[str] = []
-    wanted = None
-    for features in _fields(record, 0, record.size, _FEATURES):
-        for entry in _fields(record, features.start, features.stop, _FEATURE):
-            key = b""
-            for field in _fields(record, entry.start, entry.stop, _KEY):
-                key = record.read(field.start, min(field.stop - field.start, len(name) * 4 + 1))
-            names.append(key.decode("utf-8", "replace"))
-            if key == name.encode():
-                wanted = entry
-    if wanted is None:
-        raise SourceError(f"the record has no feature {name!r}{near_names(name, names)}", record.name)
-    values = [
-        value
-        for feature in _fields(record, wanted.start, wanted.stop, _VALUE)
-        for each in _fields(record, feature.start, feature.stop, _BYTES_LIST)
-        for value in _fields(record, each.start, each.stop, _BYTES)
-    ]
-    if len(values) != 1:
-        raise SourceError(f"feature {name!r} is not one value of bytes, but {len(values)}", record.name)
-    return values[0]
-
-
-def _fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[range]:
-    """The places of the length-delimited fields of that number in a message at ``[start, stop)`` of the record."""
-    while start < stop:
-        head = record.read(start, min(2 * _LONGEST_VARINT, stop - start))
-        tag, at = _varint(head, 0, start, record)
-        wire_type = tag & 7
-        if wire_type in _SIZE_OF_WIRE_TYPE:
-            size = _SIZE_OF_WIRE_TYPE[wire_type]
-        elif wire_type in (_VARINT, _LENGTH_DELIMITED):
-            number, at = _varint(head, at, start, record)
-            size = number if wire_type == _LENGTH_DELIMITED else 0
-        else:
-            raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)
-        value = range(start + at, start + at + size)
-        if value.stop > stop:
-            raise IndexingError(
-                f"the record is not a tf.train.Example: the field at byte {start} is cut off", record.name
-            )
-        if wire_type == _LENGTH_DELIMITED and tag >> 3 == wanted:
-            yield value
-        start = value.stop
-
-
-def _varint(data: bytes, at: int, start: int, record: ByteSource) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and where it ends."""
-    value = 0
-    for place in range(at, min(at + _LONGEST_VARINT, len(data))):
-        value |= (data[place] & 0x7F) << 7 * (place - at)
-        if not data[place] & 0x80:
-            return value, place + 1
-    raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)

@@ -6,11 +6,13 @@ import io
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 
 from videoloader.errors import IndexingError, SourceError, UnsupportedError
 from videoloader.indexing.limits import beyond, current_limits
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
+from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
@@ -57,6 +59,27 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     if member.compress_type == zipfile.ZIP_STORED:
         return PartSource(archive, start, member.compress_size, full_name)
     return MemorySource(_inflate(archive, start, member, full_name), full_name)
+
+
+def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> dict[str, bytes | None]:
+    """The files of an archive in the order of its directory, and the bytes of those that are wanted.
+
+    Args:
+        archive: that is read.
+        wanted: whether a file of this name and size is.
+
+    Raises:
+        UnsupportedError, IndexingError: as for ``open_zip_member``.
+    """
+    source = forward(archive)
+    directory = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
+    contents: dict[str, bytes | None] = dict.fromkeys(directory)
+    for member in sorted(directory.values(), key=lambda member: member.header_offset):
+        if wanted(member.filename, member.file_size):
+            contents[member.filename] = b""
+            if member.file_size:
+                contents[member.filename] = open_zip_member(source, member.filename).read(0, member.file_size)
+    return contents
 
 
 def _inflate(archive: ByteSource, start: int, member: zipfile.ZipInfo, name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -14,15 +15,22 @@ from videoloader.order.ranks import local_rank, shard_of_environment
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}
+HYDRA = {"PMI_RANK": "6", "PMI_SIZE": "7", "MPI_LOCALRANKID": "3"}
 SRUN = {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "6", "SLURM_NTASKS": "6", "SLURM_LOCALID": "2"}
 # What sbatch and salloc set in the shell of a job of eight tasks, before any srun.
 SLURM_SHELL = {"SLURM_JOB_ID": "17", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0"}
+# A task of a step that is not told the number of its tasks by the usual variable.
+SLURM_STEP = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}
+PMIX = {"PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-node-7@1"}
+PMIX_OF_SLURM = {"PMIX_RANK": "5", "PMIX_NAMESPACE": "slurm.pmix.17.0"}
+ALL = (TORCHRUN, OPEN_MPI, HYDRA, SRUN, SLURM_SHELL, SLURM_STEP, PMIX, {"SLURM_STEPID": ""})
 
 
 @pytest.fixture(autouse=True)
 def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in {**TORCHRUN, **OPEN_MPI, **SRUN, **SLURM_SHELL}:
-        monkeypatch.delenv(name, raising=False)
+    for environment in ALL:
+        for name in environment:
+            monkeypatch.delenv(name, raising=False)
 
 
 def launched(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
@@ -38,19 +46,49 @@ def launched(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> No
         (TORCHRUN, (3, 8), 1),
         (OPEN_MPI, (2, 4), 0),
         (SRUN, (5, 6), 2),
-        (SLURM_SHELL, (0, 1), None),
+        (HYDRA, (6, 7), 3),
+        ({"PMI_RANK": "0", "PMI_SIZE": "2"}, (0, 2), None),
+        (SLURM_STEP, (0, 4), 0),
+        (SLURM_STEP | {"SLURM_PROCID": "3", "SLURM_LOCALID": "1"}, (3, 4), 1),
+        (SLURM_SHELL | {"SLURM_STEPID": "2", "SLURM_PROCID": "7"}, (7, 8), 0),
+        (SLURM_SHELL | {"SLURM_NTASKS": "1"}, (0, 1), None),
+        (SRUN | PMIX_OF_SLURM, (5, 6), 2),
         # torchrun and mpirun inside a step: its task is their daemon.
         (SRUN | TORCHRUN, (3, 8), 1),
         (SRUN | OPEN_MPI, (2, 4), 0),
         (SLURM_SHELL | OPEN_MPI, (2, 4), 0),
+        (SRUN | HYDRA, (6, 7), 3),
+        (SRUN | PMIX | OPEN_MPI, (2, 4), 0),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_launchers(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], shard: tuple[int, int], local: int | None
 ) -> None:
     launched(monkeypatch, environment)
     assert shard_of_environment() == shard
     assert local_rank() == local
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        (SLURM_SHELL, "the Slurm job has 8 tasks, but srun has not started this process"),
+        (SLURM_SHELL | {"SLURM_STEP_ID": "4294967290"}, "the Slurm job has 8 tasks"),  # the shell of salloc
+        ({"SLURM_PROCID": "3"}, "SLURM_PROCID=3 is set, but neither SLURM_STEP_NUM_TASKS nor"),
+        (SLURM_SHELL | {"SLURM_PROCID": "3"}, "SLURM_PROCID=3 is set, but neither"),
+        ({"SLURM_PROCID": "0", "SLURM_STEP_ID": "1"}, "SLURM_PROCID=0 is set, but neither"),
+        (PMIX, "PMIX_RANK=1 is set, but no variable tells the number of ranks"),
+        (SRUN | PMIX, "PMIX_RANK=1 is set"),  # Slurm's task is the daemon that started the rank
+    ],
+)
+def test_a_process_that_looks_alone_and_probably_is_not_is_told(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], told: str
+) -> None:
+    launched(monkeypatch, environment)
+    with pytest.warns(UserWarning, match=rf"^{re.escape(told)}.* reads all clips; give shard_id and num_shards"):
+        assert shard_of_environment() == (0, 1)
+    assert local_rank() is None
 
 
 @pytest.mark.parametrize(
@@ -71,6 +109,7 @@ def test_launchers(
     [
         ("RANK", "WORLD_SIZE"),
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMI_RANK", "PMI_SIZE"),
         ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ],
 )
@@ -81,7 +120,8 @@ def test_half_set_or_malformed_environments_are_errors_that_show_both(
     given = {name[each]: value for each, value in environment.items()}
     launched(monkeypatch, given)
     if set(given) == {"SLURM_PROCID"}:
-        assert shard_of_environment() == (0, 1)
+        with pytest.warns(UserWarning, match="SLURM_PROCID=1 is set, but neither"):
+            assert shard_of_environment() == (0, 1)
         return
     with pytest.raises(ConfigurationError) as error:
         shard_of_environment()

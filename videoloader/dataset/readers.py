@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from videoloader.attribute_names import TellsOfReaders
 from videoloader.dataset.allowed_sources import Sources, check_sources
+from videoloader.dataset.archives import archive_entries
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entries_of_frame_folders, file_endings
 from videoloader.dataset.known_columns import entries_of
 from videoloader.dataset.labels import ClassNames, names_in_order
 from videoloader.dataset.missing import without_missing
 from videoloader.dataset.paths import entries_of_paths, path_text
+from videoloader.dataset.preparing import prepare
 from videoloader.dataset.reading import read_table
 from videoloader.dataset.saving import map_rows
 from videoloader.dataset.stores import Store
-from videoloader.dataset.webdataset import shard_entries
 from videoloader.dataset.where import entries_of_store
+from videoloader.errors import ConfigurationError
+from videoloader.indexing import IndexStore
 from videoloader.indexing.sources.folder import times_suffix
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from videoloader.dataset.dataset import VideoDataset
 
 
 class DatasetReaders(metaclass=TellsOfReaders):
@@ -220,6 +225,50 @@ class DatasetReaders(metaclass=TellsOfReaders):
         return cls(there, known, left_out)
 
     @classmethod
+    def from_archives(
+        cls,
+        archives: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        video: str | Collection[str] | None = None,
+        label: str | None = None,
+        class_names: ClassNames | None = None,
+    ) -> Self:
+        """All videos in archives (tar, zip, LMDB, TFRecord, RecordIO), in their order there.
+
+        Nothing is unpacked: videos are read where they lie. What else the archive tells about a video becomes its
+        label and columns:
+
+            tar, zip, LMDB   files (keys) with the same path up to the first dot of their name, of at most 64 KiB, by
+                             extension, as WebDataset writes them: ``key.cls`` is the label, ``json`` is parsed, ``txt``
+                             is text, others are bytes; ``"__key__"`` is the key
+            TFRecord         features of the ``tf.train.Example`` of at most 64 KiB: numbers, lists of them, and bytes,
+                             as text where they are UTF-8 in all records
+            RecordIO         ``id``, and one whole number as the label; other labels as ``label`` or ``labels``
+
+        Headers and what becomes columns are read. Index files beside the archives are used: ``x.idx`` of DALI's
+        wds2idx and tfrecord2idx, and of MXNet. What they tell is compared with the archive.
+
+        Args:
+            archives: str, path, or several. Paths or URLs, or patterns of them: ``{0000..0099}``, ``{a,b}``, and ``*``
+                but of web servers, which do not list files. A path that exists is no pattern.
+            video: str, or several. Ending of the names of videos, in any case; "" for all names. Of TFRecord the
+                feature. Default: None, ``VIDEO_EXTENSIONS``, or the whole record.
+            label: str. Column that holds the label, ``"json.category"`` for a field of JSON. Default: None, as above.
+            class_names: as for ``from_paths``. Default: None.
+
+        Raises:
+            SourceError, IndexingError: an archive cannot be read, is damaged, or its index file is of another one.
+            UnsupportedError: a tar archive is compressed.
+            ConfigurationError: there is no video, or a file beside one is not what its name says.
+
+        Examples:
+            ``VideoDataset.from_archives("s3://bucket/train-{0000..0099}.tar")``, and for features of TFRecord:
+
+                VideoDataset.from_archives("train-*.tfrecord", video="video/encoded", label="video/class")
+        """
+        return cls(*archive_entries(archives, video, label, names_in_order(class_names)))
+
+    @classmethod
     def from_tars(
         cls,
         shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
@@ -227,11 +276,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
         extensions: Collection[str] = VIDEO_EXTENSIONS,
         class_names: ClassNames | None = None,
     ) -> Self:
-        """All videos in tar archives, in their order there; in the layout of WebDataset or any other.
-
-        Nothing is unpacked: videos are read where they lie. A file belongs to a video if both have the same path up to
-        the first dot of the name: ``key.cls`` is its label, a number or a name, and others of at most 64 KiB are
-        ``VideoEntry.columns`` by extension: ``json`` parsed, ``txt`` as text, else bytes. ``"__key__"`` is the key.
+        """All videos in tar archives: ``from_archives(shards, video=extensions)``, which see.
 
         Args:
             shards: str, path, or several of them. The paths or URLs of the archives.
@@ -240,14 +285,13 @@ class DatasetReaders(metaclass=TellsOfReaders):
             class_names: list or dict, default None. See ``from_paths``.
 
         Raises:
-            SourceError, IndexingError: an archive cannot be read, or is damaged.
-            UnsupportedError: an archive is compressed.
-            ConfigurationError: there is no video, or the content of a file beside one does not match its name.
+            SourceError, IndexingError, UnsupportedError, ConfigurationError: as for ``from_archives``.
 
         Examples:
             ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
         """
-        return cls(*shard_entries(shards, file_endings(extensions), names_in_order(class_names)))
+        file_endings(extensions)
+        return cls.from_archives(shards, video=extensions, class_names=class_names)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -267,6 +311,37 @@ class DatasetReaders(metaclass=TellsOfReaders):
         return cls(*map_rows(path_text("path", path)))
 
     @classmethod
+    def load_or_make(
+        cls, path: str | os.PathLike[str], make: Callable[[], VideoDataset], *, store: Store | None = None
+    ) -> Self:
+        """The data set saved at a path, which one process of all makes and saves where it is not there yet.
+
+        The other processes wait, and load what it has saved: folders and buckets are listed once, and videos indexed
+        once. With an initialised ``torch.distributed`` that process is rank 0, else the first one that comes (a lock on
+        ``path + ".lock"``, which stays there). Where it dies the next one takes over; a store is then built on from
+        where it was. Delete the file to have it made anew.
+
+        Args:
+            path: str or path. Of the file, as ``save`` writes it, on a file system that all processes see; one that
+                each machine has for itself is made on each.
+            make: function without arguments. Makes the data set.
+            store: str, path, or ``IndexStore``. Index store that is built of its videos and saved along. Default: None.
+
+        Raises:
+            SourceError: the file cannot be read, written or locked, or rank 0 failed.
+            ConfigurationError: as for ``save`` and ``load``.
+
+        Examples:
+            ``VideoDataset.load_or_make("train.arrow", lambda: VideoDataset.from_folder("kinetics/train"))``, or with a
+            store, which the loader then takes as ``index="train.db"``:
+
+                data = VideoDataset.load_or_make("train.arrow", list_videos, store="train.db")
+        """
+        file = path_text("path", path)
+        prepare(file, lambda: _make_and_save(file, make, store))
+        return cls.load(file)
+
+    @classmethod
     def from_store(cls, store: Store, *, where: str = "") -> Self:
         """One entry for each video of an index store that could be indexed, in the order of indexing.
 
@@ -282,3 +357,12 @@ class DatasetReaders(metaclass=TellsOfReaders):
             ``VideoDataset.from_store("train.db", where="duration_s > 10 AND NOT is_vfr")``
         """
         return cls(*entries_of_store(store, where))
+
+
+def _make_and_save(path: str, make: Callable[[], VideoDataset], store: Store | None) -> None:
+    data = make()
+    if not isinstance(data, DatasetReaders):
+        raise ConfigurationError(f"make must give a VideoDataset, got {data!r}")
+    if store is not None:
+        data.build_index(store.path if isinstance(store, IndexStore) else store)
+    data.save(path, store=store)

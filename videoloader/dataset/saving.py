@@ -63,6 +63,8 @@ def write_rows(path: str, rows: Saved) -> None:
     try:
         with pyarrow.OSFile(part, "wb") as file, pyarrow.ipc.new_file(file, schema) as writer:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+        with open(part, "rb+") as written:  # or a machine that fails may leave the new name with nothing behind it
+            os.fsync(written.fileno())
         os.replace(part, path)
     except OSError as error:
         with suppress(OSError):

@@ -21,10 +21,18 @@ class _Launcher(NamedTuple):
 
 _TORCHRUN = _Launcher("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _OPEN_MPI = _Launcher("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")
-# Not SLURM_NTASKS: the shell of sbatch or salloc has it, too, with SLURM_PROCID=0, and is no task of a step.
+# Hydra, the mpiexec of MPICH, Intel MPI and MVAPICH; and srun --mpi=pmi2.
+_HYDRA = _Launcher("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID")
 _SLURM = _Launcher("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
-# Slurm last: the tasks of its step may be Open MPI's daemons, or torchrun, whose processes inherit its variables.
-_LAUNCHERS = (_TORCHRUN, _OPEN_MPI, _SLURM)
+_SLURM_STEP = _Launcher("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
+# Slurm last: the tasks of its step may be daemons of MPI, or torchrun, whose processes inherit its variables.
+_LAUNCHERS = (_TORCHRUN, _OPEN_MPI, _HYDRA)
+
+# PMIx gives the processes their ranks, not their number.
+_PMIX_RANK, _PMIX_NAMESPACE, _PMIX_OF_SLURM = "PMIX_RANK", "PMIX_NAMESPACE", "slurm.pmix."
+# slurm.h, SLURM_MAX_NORMAL_STEP_ID: the numbers behind it are of the shells of sbatch and salloc.
+_LAST_STEP = 0xFFFFFFF0
+_INSTEAD = "give shard_id and num_shards, or set RANK and WORLD_SIZE"
 
 
 def shard_of_environment() -> tuple[int, int]:
@@ -32,9 +40,12 @@ def shard_of_environment() -> tuple[int, int]:
 
     They come from the first of these that there is: an initialised ``torch.distributed``, an initialised
     ``jax.distributed`` (JAX is asked only where the program has imported it), and the environment of torchrun
-    (``RANK``, ``WORLD_SIZE``), of Open MPI's mpirun (``OMPI_COMM_WORLD_RANK``, ``OMPI_COMM_WORLD_SIZE``), of Slurm's
-    srun (``SLURM_PROCID``, ``SLURM_STEP_NUM_TASKS``; the shell of a batch or interactive job is one process). Where
-    there is none, (0, 1).
+    (``RANK``, ``WORLD_SIZE``), of Open MPI's mpirun (``OMPI_COMM_WORLD_RANK``, ``OMPI_COMM_WORLD_SIZE``), of MPICH's
+    and Intel MPI's mpiexec (``PMI_RANK``, ``PMI_SIZE``), of Slurm's srun (``SLURM_PROCID``, and
+    ``SLURM_STEP_NUM_TASKS`` or, in a step, ``SLURM_NTASKS``). Where there is none, (0, 1).
+
+    A warning tells of processes that are probably not alone: a task without the number of tasks, a rank of PMIx
+    (``PMIX_RANK``), which does not come with their number, and the shell of a Slurm job of several tasks.
 
     Raises:
         ConfigurationError: only one of two variables is set, or they are not integers with 0 <= rank < ranks.
@@ -52,6 +63,8 @@ def shard_of_environment() -> tuple[int, int]:
         return int(jax.process_index()), int(jax.process_count())
     launcher = _launcher()
     if launcher is None:
+        if company := _looks_alone():
+            warn_user(f"{company}: this process takes itself for the only one, and reads all clips; {_INSTEAD}")
         return 0, 1
     rank, ranks = os.environ.get(launcher.rank), os.environ.get(launcher.ranks)
     try:
@@ -109,7 +122,34 @@ def local_rank() -> int | None:
 
 def _launcher() -> _Launcher | None:
     for launcher in _LAUNCHERS:
-        # The rank alone says nothing where the shell of a job has it, too.
-        if launcher.ranks in os.environ or (launcher.rank in os.environ and launcher is not _SLURM):
+        if launcher.rank in os.environ or launcher.ranks in os.environ:
             return launcher
-    return None
+    if _has_rank_of_pmix():
+        return None
+    # The rank alone says nothing: the shell of sbatch or salloc has SLURM_PROCID=0, and SLURM_NTASKS, too.
+    if _SLURM.ranks in os.environ:
+        return _SLURM
+    return _SLURM_STEP if _is_in_step() and _SLURM_STEP.ranks in os.environ else None
+
+
+def _has_rank_of_pmix() -> bool:
+    """Whether the rank is of a launcher of PMIx: srun --mpi=pmix tells its ranks by Slurm's variables, too."""
+    return _PMIX_RANK in os.environ and not os.environ.get(_PMIX_NAMESPACE, "").startswith(_PMIX_OF_SLURM)
+
+
+def _is_in_step() -> bool:
+    """Whether srun started this process."""
+    step = os.environ.get("SLURM_STEP_ID") or os.environ.get("SLURM_STEPID", "")
+    return step.isdecimal() and int(step) < _LAST_STEP
+
+
+def _looks_alone() -> str:
+    """What tells that other processes run this program, too, whose number nobody told; "" where nothing does."""
+    if _has_rank_of_pmix():
+        return f"{_PMIX_RANK}={os.environ[_PMIX_RANK]} is set, but no variable tells the number of ranks"
+    task, tasks = os.environ.get(_SLURM.rank, ""), os.environ.get(_SLURM_STEP.ranks, "")
+    if _is_in_step() or task.strip("0"):
+        return f"{_SLURM.rank}={task} is set, but neither {_SLURM.ranks} nor a step with {_SLURM_STEP.ranks}"
+    if tasks.isdecimal() and int(tasks) > 1:
+        return f"the Slurm job has {tasks} tasks, but srun has not started this process"
+    return ""

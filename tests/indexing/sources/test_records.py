@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from pathlib import Path
 
@@ -138,6 +139,24 @@ def test_a_tfrecord_cut_off_or_with_a_wrong_length_says_so() -> None:
         open_tfrecord(damaged, "1")
 
 
+def test_a_tfrecord_of_gzip_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [bytes(range(256)) * 9, b"", b"second"]
+    whole = tfrecord_bytes(records)
+    path = tmp_path / "x.tfrecord.gz"
+    # Files of gzip may be joined, as TensorFlow's writer does where it flushes.
+    path.write_bytes(gzip.compress(whole[:100]) + gzip.compress(whole[100:]))
+    assert [content(open_source(f"{path}::{number}")) for number in (0, 2)] == [records[0], records[2]]
+    with serve({"x.tfrecord.gz": path.read_bytes()}) as server:
+        assert content(open_source(f"{server.url}x.tfrecord.gz::2")) == b"second"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(IndexingError, match=r"x\.tfrecord\.gz: is cut off"):
+        open_source(f"{path}::0")
+    path.write_bytes(gzip.compress(tfrecord_bytes([bytes(1 << 20)])))
+    monkeypatch.setenv("VIDEOLOADER_LIMITS", "member_bytes=1000000")
+    with pytest.raises(UnsupportedError, match=r"more than 1000000 bytes unpacked .* beyond the limit member_bytes"):
+        open_source(f"{path}::0")
+
+
 pieces = st.lists(st.sampled_from([RECORDIO_MAGIC, b"abcd", b"x", b"yz"]), max_size=12).map(b"".join)
 
 
@@ -153,14 +172,37 @@ def test_records_of_recordio_by_number_also_where_they_hold_the_magic(records: l
         open_recordio(file, "0/label")
 
 
-def test_the_header_of_mxnets_pack_is_left_out_where_asked() -> None:
+def test_the_header_of_mxnets_pack_is_left_out() -> None:
     one_label = struct.pack("<IfQQ", 0, 3.0, 1, 0) + b"clip"
     two_labels = struct.pack("<IfQQff", 2, 0.0, 1, 0, 1.0, 2.0) + b"clip"
     file = MemorySource(recordio_bytes([one_label, two_labels, b"short"])[0], "x.rec")
-    assert content(open_recordio(file, "0")) == one_label
-    assert [content(open_recordio(file, f"{number}/unpacked")) for number in (0, 1)] == [b"clip", b"clip"]
+    for form in ("", "/unpacked"):
+        assert [content(open_recordio(file, f"{number}{form}")) for number in (0, 1)] == [b"clip", b"clip"]
+    assert content(open_recordio(file, "2")) == b"short"
     with pytest.raises(IndexingError, match="too short for the header"):
         open_recordio(file, "2/unpacked")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"\0\0\0\x18ftypisom\0\0\2\0isomiso2",  # mp4
+        b"\0\1\0\0mdat\0\0\0\0\0\0\0\0\0\0\0\0",  # QuickTime, of a multiple of 64 KiB
+        b"\0\0\0\0mdat\0\0\0\0\0\0\0\0\0\0\0\0",  # to the end of the file
+        b"\0\0\0\1\x67\x42\0\x1e\0\0\0\0\0\0\0\0\0\0\0\0",  # H.264
+        b"\0\0\1\xba" + bytes(20),  # MPEG-PS
+        b"\x1aE\xdf\xa3\1\0\0\0\0\0\0\x1f" + bytes(12),  # Matroska
+        b"RIFF\0\0\1\0AVI LIST" + bytes(8),
+        b"\x47\x40\0\x10\0" + bytes(20),  # MPEG-TS
+        b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1" + bytes(12),
+        b"FLV\1\5\0\0\0\x09" + bytes(16),
+        b"OggS\0\2" + bytes(20),
+    ],
+)
+def test_what_begins_as_a_video_has_no_header(head: bytes) -> None:
+    record = head + bytes(1 << 17)
+    file = MemorySource(recordio_bytes([record])[0], "x.rec")
+    assert content(open_recordio(file, "0")) == record
 
 
 def test_an_idx_file_beside_gives_the_keys(tmp_path: Path) -> None:

@@ -1,0 +1,44 @@
+"""Reading a file far away from its front to its back, in few requests."""
+
+from __future__ import annotations
+
+from videoloader.indexing.sources.base import ByteSource, SourceBase
+from videoloader.indexing.sources.remote import RemoteSource
+
+# The first and every window behind a jump; and what windows grow to where reading goes on.
+_FIRST, _AFTER_JUMP, _LARGEST = 64 << 10, 8 << 10, 4 << 20
+
+
+class ForwardSource(SourceBase):
+    """A remote source for one thread that reads the headers in it one after the other, and little else.
+
+    Where the next header is near, what lies between is read along, in windows that grow; where it is far, a small
+    window is fetched there. So files of small parts take a request for each 4 MiB, and others one for each part.
+
+    Args:
+        source: that is read.
+    """
+
+    def __init__(self, source: RemoteSource) -> None:
+        self.name, self.size, self.fingerprint = source.name, source.size, source.fingerprint
+        self.read_through = source.read_through
+        self._source = source
+        self._start, self._window, self._last, self._length = 0, b"", 0, _FIRST // 2
+
+    def read(self, offset: int, size: int) -> bytes:
+        stop = min(offset + size, self.size)
+        if offset >= stop:
+            return b""
+        if not self._start <= offset < stop <= self._start + len(self._window):
+            is_near = abs(offset - self._last) <= self.read_through
+            self._length = min(max(2 * self._length, _FIRST), _LARGEST) if is_near else _AFTER_JUMP
+            length = min(max(self._length, stop - offset), self.size - offset)
+            (self._window,) = self._source.read_ranges([offset], [length])
+            self._start = offset
+        self._last = stop
+        return self._window[offset - self._start : stop - self._start]
+
+
+def forward(source: ByteSource) -> ByteSource:
+    """The source as it is best read from front to back by one thread."""
+    return ForwardSource(source) if isinstance(source, RemoteSource) else source

@@ -1,0 +1,65 @@
+"""TFRecord files that are compressed as a whole by gzip (RFC 1952): unpacked into memory, once a process."""
+
+from __future__ import annotations
+
+import io
+import zlib
+
+from videoloader.errors import IndexingError
+from videoloader.indexing.limits import beyond, current_limits
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.directory_cache import DirectoryCache
+from videoloader.indexing.sources.forward import forward
+from videoloader.indexing.sources.local import MemorySource
+from videoloader.indexing.sources.tfrecord import is_tfrecord
+
+_MAGIC = b"\x1f\x8b"
+_GZIP = 16 + zlib.MAX_WBITS
+_PIECE = 1 << 20
+
+# By bytes: the files used last, and one at least.
+_unpacked: DirectoryCache[MemorySource] = DirectoryCache(256 << 20, count=lambda source: source.size)
+
+
+def unpacked_tfrecord(file: ByteSource, head: bytes) -> ByteSource | None:
+    """The records of a TFRecord file that is compressed by gzip, unpacked; None where it is no such file.
+
+    Args:
+        file: that may be one.
+        head: its first bytes.
+
+    Raises:
+        UnsupportedError: unpacked it takes more memory than a member may (``member_bytes`` of ``Limits``).
+        IndexingError: it is damaged or cut off.
+    """
+    if not head.startswith(_MAGIC):
+        return None
+    try:
+        first = zlib.decompressobj(_GZIP).decompress(head, len(head))
+    except zlib.error:
+        return None
+    if not is_tfrecord(first):
+        return None
+    return _unpacked.get((file.name, file.fingerprint), lambda: _unpack(file))
+
+
+def _unpack(file: ByteSource) -> MemorySource:
+    """All members of the file, one after the other, by pieces, so that no more than may be is ever in memory."""
+    source, most, out = forward(file), current_limits().member_bytes, io.BytesIO()
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        for offset in range(0, file.size, _PIECE):
+            packed = source.read(offset, _PIECE)
+            while packed:
+                if unpacker.eof:
+                    unpacker = zlib.decompressobj(_GZIP)
+                out.write(unpacker.decompress(packed, _PIECE))
+                if out.tell() > most:
+                    what = f"is compressed by gzip, and more than {most} bytes unpacked (or unpack the file)"
+                    raise beyond("member_bytes", what, file.name)
+                packed = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+    except zlib.error as error:
+        raise IndexingError(f"is damaged ({error})", file.name) from None
+    if not unpacker.eof:
+        raise IndexingError("is cut off: its compressed data does not end", file.name)
+    return MemorySource(out.getvalue(), file.name)

@@ -1,0 +1,113 @@
+"""Index files that other libraries write beside archives: where the parts of an archive lie."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from videoloader.errors import IndexingError
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.local import FileSource
+from videoloader.indexing.sources.remote import RemoteSource
+
+_BLOCK = 512
+# DALI, tools/wds2idx.py: "v1.2 <samples>", and a line for each sample with "<extension> <offset> <size> <name>" of each
+# of its files. Versions before do not tell the names.
+_WDS_VERSION = re.compile(rb"v1\.([2-9]) (\d{1,18})")
+_WDS_SAMPLE = re.compile(r"\S* (\d{1,18}) (\d{1,18}) (\S+)(?: (?=\S* \d)|$)")
+# DALI, tools/tfrecord2idx: "<offset> <size>" of each record, with what is around it.
+_RECORD_LINES = re.compile(rb"(?:\d{1,18} \d{1,18}\r?\n)*(?:\d{1,18} \d{1,18})?\s*")
+
+
+class IndexedMember(NamedTuple):
+    """A file in a tar archive, as its index file has it."""
+
+    name: str
+    offset: int
+    size: int
+
+
+def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | None:
+    """The first file of the archive's name with one of these endings in place of its own, or None.
+
+    Args:
+        archive: a local file or a remote one, of which each ending takes a request.
+        endings: with the dot. One that begins with a plus stands behind the archive's own ending: ``"+.idx"``.
+    """
+    if not isinstance(archive, FileSource | RemoteSource):
+        return None
+    folder, slash, name = archive.name.rpartition("/")
+    for ending in endings:
+        stem = name if ending.startswith("+") else os.path.splitext(name)[0]
+        beside = f"{folder}{slash}{stem}{ending.removeprefix('+')}"
+        if beside == archive.name:
+            continue
+        if isinstance(archive, RemoteSource):
+            remote = archive.beside(beside)
+            if remote.exists():
+                return remote
+        elif os.path.isfile(beside):
+            return FileSource(beside)
+    return None
+
+
+def does_not_fit(index: ByteSource, archive: ByteSource, why: str) -> IndexingError:
+    """The error for an index file that tells of another archive than the one it lies beside."""
+    return IndexingError(f"does not fit to {archive.name} ({why}): make it anew, or delete it", index.name)
+
+
+def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[IndexedMember]] | None:
+    """The members of a tar archive by the ``.idx`` file of DALI's wds2idx beside it; None where there is none.
+
+    That they can lie in this archive is checked, not yet their headers.
+
+    Raises:
+        IndexingError: the file does not fit to the archive.
+    """
+    index = file_beside(archive, (".idx",))
+    if index is None:
+        return None
+    lines = index.read(0, index.size).splitlines()
+    head = _WDS_VERSION.fullmatch(lines[0].strip()) if lines else None
+    if head is None:  # of an older version, or of another making
+        return None
+    members: list[IndexedMember] = []
+    for line in lines[1:]:
+        text, at = os.fsdecode(line.strip()), 0
+        while found := _WDS_SAMPLE.match(text, at):
+            members.append(IndexedMember(found[3], int(found[1]), int(found[2])))
+            at = found.end()
+        if at < len(text):
+            raise IndexingError(f"is damaged, or names members with spaces: {text[:80]!r}; delete it", index.name)
+    if len(lines) - 1 != int(head[2]):
+        raise IndexingError(f"is cut off: {len(lines) - 1} of {int(head[2])} lines; make it anew", index.name)
+    end = 0
+    for name, offset, size in members:
+        if offset % _BLOCK or offset < end + _BLOCK or offset + size > archive.size:
+            raise does_not_fit(index, archive, f"{name} cannot lie at bytes {offset} to {offset + size}")
+        end = -(-(offset + size) // _BLOCK) * _BLOCK
+    return index, members
+
+
+def records_of_tfrecord(file: ByteSource) -> tuple[ByteSource, list[int]] | None:
+    """Where records of a TFRecord file begin, and the last one ends, by the ``.idx`` file of DALI's tfrecord2idx.
+
+    Returns:
+        The index file and the places; None where there is none, or it is one of another making.
+
+    Raises:
+        IndexingError: the file does not fit.
+    """
+    index = file_beside(file, ("+.idx", ".idx"))
+    if index is None or _RECORD_LINES.fullmatch(text := index.read(0, index.size)) is None:
+        return None
+    numbers = [int(number) for number in text.split()]
+    starts = [0]
+    for offset, size in zip(numbers[::2], numbers[1::2], strict=True):
+        if offset != starts[-1]:
+            raise does_not_fit(index, file, f"no record begins at byte {offset}")
+        starts.append(offset + size)
+    if starts[-1] != file.size:
+        raise does_not_fit(index, file, f"its records end at byte {starts[-1]} of {file.size}")
+    return index, starts

@@ -1,0 +1,137 @@
+"""The features of a ``tf.train.Example``: the places of those of bytes, and the values of the small ones."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from videoloader.errors import IndexingError, SourceError
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.local import MemorySource
+from videoloader.indexing.sources.near_names import near_names
+
+# tensorflow/core/example: Example.features, Features.feature (a map), its key and value, Feature.bytes_list,
+# BytesList.value; the values of the other lists are of number 1, too.
+_FEATURES, _FEATURE, _KEY, _VALUE, _BYTES_LIST, _BYTES = 1, 1, 1, 2, 1, 1
+_FLOAT_LIST, _INT64_LIST = 2, 3
+_VARINT, _LENGTH_DELIMITED = 0, 2
+_SIZE_OF_WIRE_TYPE = {1: 8, 5: 4}
+_LONGEST_VARINT = 10
+
+
+class Features(NamedTuple):
+    """What a record holds: the names of all features, and the values of those that are small.
+
+    A feature of one value has that value, one of several a list; bytes stay bytes. One without a value is left out.
+    """
+
+    names: list[str]
+    values: dict[str, bytes | int | float | list[bytes | int | float]]
+
+
+def read_features(record: ByteSource, largest: int) -> Features:
+    """The features of a record, of which none larger than ``largest`` bytes is read.
+
+    Raises:
+        IndexingError: the record is no ``tf.train.Example``.
+    """
+    found = Features([], {})
+    for features in _fields(record, 0, record.size, _FEATURES):
+        for entry in _fields(record, features.start, features.stop, _FEATURE):
+            key, values = b"", range(0)
+            for field in _fields(record, entry.start, entry.stop, _KEY):
+                key = record.read(field.start, min(field.stop - field.start, largest))
+            for field in _fields(record, entry.start, entry.stop, _VALUE):
+                values = field
+            name = key.decode("utf-8", "replace")
+            found.names.append(name)
+            if len(values) > largest:
+                continue
+            listed = _values(MemorySource(record.read(values.start, len(values)), record.name))
+            if listed:
+                found.values[name] = listed[0] if len(listed) == 1 else listed
+    return found
+
+
+def _values(feature: ByteSource) -> list[bytes | int | float]:
+    """The values of a Feature: of its bytes_list, float_list or int64_list, whose numbers may be packed or not."""
+    listed: list[bytes | int | float] = []
+    for kind in (_BYTES_LIST, _FLOAT_LIST, _INT64_LIST):
+        for each in _fields(feature, 0, feature.size, kind):
+            for wire_type, value in _all_fields(feature, each.start, each.stop, _BYTES):
+                data = feature.read(value.start, len(value))
+                if kind == _BYTES_LIST:
+                    listed.append(data)
+                elif kind == _FLOAT_LIST:
+                    listed += struct.unpack(f"<{len(data) // 4}f", data[: len(data) // 4 * 4])
+                else:
+                    at = 0
+                    while at < len(data):
+                        number, at = _varint(data, at, value.start, feature)
+                        listed.append(number - (number >> 63 << 64))
+                        if wire_type == _VARINT:
+                            break
+    return listed
+
+
+def find_feature(record: ByteSource, name: str) -> range:
+    """The place of a feature's bytes in the record, found by stepping over all others."""
+    names: list[str] = []
+    wanted = None
+    for features in _fields(record, 0, record.size, _FEATURES):
+        for entry in _fields(record, features.start, features.stop, _FEATURE):
+            key = b""
+            for field in _fields(record, entry.start, entry.stop, _KEY):
+                key = record.read(field.start, min(field.stop - field.start, len(name) * 4 + 1))
+            names.append(key.decode("utf-8", "replace"))
+            if key == name.encode():
+                wanted = entry
+    if wanted is None:
+        raise SourceError(f"the record has no feature {name!r}{near_names(name, names)}", record.name)
+    values = [
+        value
+        for feature in _fields(record, wanted.start, wanted.stop, _VALUE)
+        for each in _fields(record, feature.start, feature.stop, _BYTES_LIST)
+        for value in _fields(record, each.start, each.stop, _BYTES)
+    ]
+    if len(values) != 1:
+        raise SourceError(f"feature {name!r} is not one value of bytes, but {len(values)}", record.name)
+    return values[0]
+
+
+def _fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[range]:
+    """The places of the length-delimited fields of that number in a message at ``[start, stop)`` of the record."""
+    return (value for kind, value in _all_fields(record, start, stop, wanted) if kind == _LENGTH_DELIMITED)
+
+
+def _all_fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[tuple[int, range]]:
+    """The wire types of all fields of that number, and the places of their values."""
+    while start < stop:
+        head = record.read(start, min(2 * _LONGEST_VARINT, stop - start))
+        tag, at = _varint(head, 0, start, record)
+        wire_type = tag & 7
+        if wire_type in _SIZE_OF_WIRE_TYPE:
+            size = _SIZE_OF_WIRE_TYPE[wire_type]
+        elif wire_type in (_VARINT, _LENGTH_DELIMITED):
+            number, after = _varint(head, at, start, record)
+            size = number if wire_type == _LENGTH_DELIMITED else after - at
+            at = after if wire_type == _LENGTH_DELIMITED else at
+        else:
+            raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)
+        value = range(start + at, start + at + size)
+        if value.stop > stop:
+            raise IndexingError(f"the record is no tf.train.Example: the field at byte {start} is cut off", record.name)
+        if tag >> 3 == wanted:
+            yield wire_type, value
+        start = value.stop
+
+
+def _varint(data: bytes, at: int, start: int, record: ByteSource) -> tuple[int, int]:
+    """A number of seven bits a byte, the lowest first, and where it ends."""
+    value = 0
+    for place in range(at, min(at + _LONGEST_VARINT, len(data))):
+        value |= (data[place] & 0x7F) << 7 * (place - at)
+        if not data[place] & 0x80:
+            return value, place + 1
+    raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)

@@ -1,0 +1,72 @@
+"""The archives that names stand for: paths and URLs, patterns, and ranges of numbers in braces."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable
+
+from videoloader.errors import ConfigurationError, SourceError, needs
+from videoloader.indexing.sources.folder import natural_order
+from videoloader.indexing.sources.opening import is_remote
+
+_BRACES = re.compile(r"\{(?:(\d{1,9})\.\.(\d{1,9})|([^{},]*(?:,[^{},]*)+))\}")
+_MOST_NAMES = 1 << 20
+# A question mark begins the query of a URL, and brackets stand in addresses.
+_LOCAL_PATTERN, _REMOTE_PATTERN = re.compile(r"[*?\[]"), re.compile(r"\*")
+
+
+def names_of_archives(archives: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Paths and URLs in their order; of a pattern in natural order.
+
+    Raises:
+        ConfigurationError: nothing fits a pattern, or the names have no order.
+        SourceError: a bucket cannot be listed.
+    """
+    if isinstance(archives, set | frozenset):
+        raise ConfigurationError(f"archives must be a list of paths, got {archives!r}: a set has no order")
+    given = [archives] if isinstance(archives, str | os.PathLike) else list(archives)
+    return [found for each in given for name in _with_braces(os.fspath(each)) for found in _fitting(name)]
+
+
+def _with_braces(name: str) -> list[str]:
+    """The names that braces stand for, as in shells: ``{000..099}`` and ``{a,b}``."""
+    if os.path.exists(name):
+        return [name]
+    names = [name]
+    while braces := _BRACES.search(names[0]):
+        first, last, listed = braces.groups()
+        if listed is None:
+            if int(last) - int(first) >= _MOST_NAMES:
+                raise ConfigurationError(f"{name!r} stands for more than {_MOST_NAMES} archives")
+            options = [f"{number:0{len(first)}}" for number in range(int(first), int(last) + 1)]
+        else:
+            options = listed.split(",")
+        if len(names) * len(options) > _MOST_NAMES or not options:
+            raise ConfigurationError(f"{name!r} stands for none, or for more than {_MOST_NAMES} archives")
+        parts = [_BRACES.split(each, 1) for each in names]
+        names = [f"{part[0]}{option}{part[-1]}" for part in parts for option in options]
+    return names
+
+
+def _fitting(name: str) -> list[str]:
+    """The files that a pattern fits, or the name itself where it is none."""
+    if not is_remote(name):
+        if os.path.exists(name) or not _LOCAL_PATTERN.search(name):
+            return [name]
+        found = natural_order(glob.glob(name, recursive=True))
+    else:
+        # Web servers do not list their files.
+        if name.lower().startswith(("http://", "https://")) or not _REMOTE_PATTERN.search(name):
+            return [name]
+        with needs("reading URLs needs fsspec: pip install 'videoloader[remote]'", name):
+            from fsspec.core import url_to_fs
+        try:
+            filesystem, path = url_to_fs(name)
+            found = natural_order(filesystem.unstrip_protocol(each) for each in filesystem.glob(path))
+        except Exception as error:  # each file system has errors of its own
+            raise SourceError(f"cannot be listed ({type(error).__name__}: {error})", name) from error
+    if not found:
+        raise ConfigurationError("no archive fits the pattern", name)
+    return found

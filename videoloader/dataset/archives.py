@@ -1,0 +1,109 @@
+"""Rows of a data set that lies in archives: tar, zip, LMDB, TFRecord, RecordIO."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from videoloader.dataset.archive_names import names_of_archives
+from videoloader.dataset.archive_rows import ArchiveRow, rows_of_examples, rows_of_members, rows_of_records
+from videoloader.dataset.entry import VideoEntry
+from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings
+from videoloader.dataset.labels import parse_labels
+from videoloader.errors import ConfigurationError
+from videoloader.indexing.sources.opening import open_archive_of_kind
+
+_ARCHIVES_AT_ONCE = 16
+
+
+def archive_entries(
+    archives: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    video: str | Collection[str] | None,
+    label: str | None,
+    class_names: Sequence[str] | None,
+) -> tuple[list[VideoEntry], Sequence[str]]:
+    """Entries for the videos of all archives in their order, and the class names; see ``VideoDataset.from_archives``.
+
+    Raises:
+        SourceError, IndexingError, UnsupportedError: an archive cannot be read, or is damaged.
+        ConfigurationError: there is no video, one has no label where others do, an argument does not fit the archives,
+            or a file is not the JSON or the text that its name says.
+    """
+    names = names_of_archives(archives)
+    with ThreadPoolExecutor(_ARCHIVES_AT_ONCE, "videoloader-archives") as pool:
+        rows = list(chain(*pool.map(partial(_rows_of, video=video), names)))
+    if not rows:
+        raise ConfigurationError(f"no video in {len(names)} archives: no file ends with {', '.join(_endings(video))}")
+    _read_as_text(rows)
+    texts = [_label_of(row, label) for row in rows]
+    if "" in texts and any(texts):
+        wanted = "no .cls file beside it" if label is None else f"no {label!r} beside it"
+        raise ConfigurationError(f"the label is missing: {wanted}", rows[texts.index("")].path)
+    if label is not None and not any(texts):
+        known = ", ".join(dict.fromkeys(chain(*(row.columns for row in rows)))) or "none"
+        raise ConfigurationError(f"no video has a label {label!r}; columns: {known}")
+    labels, known_names = parse_labels(texts, class_names, lambda i: rows[i].path)
+    entries = [VideoEntry(row.path, number, columns=row.columns) for row, number in zip(rows, labels, strict=True)]
+    return entries, known_names
+
+
+def _endings(video: str | Collection[str] | None) -> tuple[str, ...]:
+    if video == "":  # every member
+        return ("",)
+    return file_endings(VIDEO_EXTENSIONS if video is None else [video] if isinstance(video, str) else video)
+
+
+def _rows_of(name: str, video: str | Collection[str] | None) -> list[ArchiveRow]:
+    kind, archive = open_archive_of_kind(name)
+    if kind == "TFRecord":
+        if video is not None and not isinstance(video, str):
+            raise ConfigurationError(f"video must be the name of a feature, got {video!r}", name)
+        return rows_of_examples(name, archive, video)
+    if kind == "RecordIO":
+        if video is not None:
+            raise ConfigurationError(f"records of RecordIO have no names: leave video={video!r} out", name)
+        return rows_of_records(name, archive)
+    return rows_of_members(name, kind, archive, _endings(video))
+
+
+def _read_as_text(rows: Sequence[ArchiveRow]) -> None:
+    """Columns of features that are UTF-8 in all rows become text."""
+    names = dict.fromkeys(chain(*(row.features for row in rows)))
+    for name in names:
+        values = [row.columns.get(name) for row in rows if name in row.features]
+        if not all(_all_of(values, lambda value: isinstance(value, bytes))):
+            continue
+        try:
+            texts = [_in_all(value, bytes.decode) for value in values]
+        except UnicodeDecodeError:
+            continue
+        for row, text in zip((row for row in rows if name in row.features), texts, strict=True):
+            row.columns[name] = text
+
+
+def _all_of(values: Iterable[Any], test: Callable[[Any], bool]) -> Iterable[bool]:
+    return (test(each) for value in values for each in (value if isinstance(value, list) else [value]))
+
+
+def _in_all(value: Any, change: Callable[[Any], Any]) -> Any:
+    return [change(each) for each in value] if isinstance(value, list) else change(value)
+
+
+def _label_of(row: ArchiveRow, label: str | None) -> str:
+    """The label as text, "" where there is none."""
+    if label is None:
+        return row.label
+    value, (column, dot, field) = row.columns.get(label), label.rpartition(".")
+    if value is not None:
+        del row.columns[label]
+    elif dot and isinstance(row.columns.get(column), dict):
+        value = row.columns[column].get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise ConfigurationError(f"the label {label!r} must be a number or a name, got {value!r}", row.path)
+    return str(value).strip()
