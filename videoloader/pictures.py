@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ def contact_sheet(
 
     Args:
         strips: of the clips, at least one.
-        size: pixels of the longer side of a frame. Default: the fewer frames, the larger, 152 … 470.
+        size: pixels of the longer side of a frame. Default: the fewer frames, the larger, 151 … 467.
         normalize: that the frames went through, which is undone. Default: floats are shown by the range of their
             values, and the last line says how.
         note: line below the frames.
@@ -88,9 +88,11 @@ def contact_sheet(
         from PIL import Image, ImageDraw, ImageFont
     font = ImageFont.load_default(12)
     count = sum(len(strip.tiles) for strip in strips)
-    size = size or next(side for most, side in [(2, 470), (4, 310), (8, 229), (count, 152)] if count <= most)
-    to_8_bits, told = _to_8_bits([tile.frame for strip in strips for tile in strip.tiles], normalize)
-    blocks = [_strip_picture(strip, size, to_8_bits, font) for strip in strips]
+    size = size or next(side for most, side in [(2, 467), (3, 309), (8, 229), (count, 151)] if count <= most)
+    arrays = [[_array(tile.frame, size) for tile in strip.tiles] for strip in strips]
+    to_8_bits, told = _to_8_bits([array for some in arrays for array in some], normalize)
+    pictures = [[_fitted(Image.fromarray(to_8_bits(array)), size) for array in some] for some in arrays]
+    blocks = [_strip_picture(strip, some, font) for strip, some in zip(strips, pictures, strict=True)]
 
     # Blocks stand side by side while they fit.
     places, left, top, bottom = [], _MARGIN, _MARGIN, _MARGIN
@@ -111,10 +113,9 @@ def contact_sheet(
     return sheet
 
 
-def _strip_picture(strip: Strip, size: int, to_8_bits: Any, font: FreeTypeFont | ImageFont) -> Image:
+def _strip_picture(strip: Strip, pictures: Sequence[Image], font: FreeTypeFont | ImageFont) -> Image:
     from PIL import Image, ImageDraw
 
-    pictures = [_fitted(Image.fromarray(to_8_bits(tile.frame)), size) for tile in strip.tiles]
     for picture, tile in zip(pictures, strip.tiles, strict=True):
         _mark(picture, tile)
     wide = max(_NARROWEST, *(picture.width for picture in pictures))
@@ -194,26 +195,21 @@ def shortened(text: str, width: float, font: FreeTypeFont | ImageFont) -> str:
     return text[: kept // 2] + "…" + text[len(text) - kept // 2 :]
 
 
-def _to_8_bits(frames: Sequence[Any], normalize: Normalize | None) -> tuple[Any, str]:
+def _to_8_bits(
+    arrays: Sequence[npt.NDArray[Any]], normalize: Normalize | None
+) -> tuple[Callable[[npt.NDArray[Any]], npt.NDArray[np.uint8]], str]:
     """A function from a frame to uint8[H, W, 3] or uint8[H, W], one for all frames, and a line that describes it."""
-    arrays = [_array(frame) for frame in frames]
-    for array in arrays:
-        if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3)) or 0 in array.shape:
-            raise ArgumentError(f"a frame to show must be [H, W, 3], [H, W, 1] or [H, W], got {list(array.shape)}")
-    kinds = {array.dtype for array in arrays}
     if normalize is not None:
         mean, std, told = np.array(normalize.mean), np.array(normalize.std), "Normalize is undone"
-    elif kinds == {np.dtype(np.uint8)}:
-        return (lambda frame: _one_or_three(_array(frame))), ""
+    elif all(array.dtype == np.uint8 for array in arrays):
+        return np.ascontiguousarray, ""
     else:
         mean, std, told = _by_range(arrays)
 
-    def to_8_bits(frame: Any) -> npt.NDArray[np.uint8]:
-        array = _one_or_three(_array(frame))
-        values = array.astype(np.float32)
-        three = values.ndim == 3
-        values = values * (std if three else std.mean()) + (mean if three else mean.mean())
-        shown: npt.NDArray[np.uint8] = np.clip(np.nan_to_num(values) * 255 + 0.5, 0, 255).astype(np.uint8)
+    def to_8_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+        factors = (std, mean) if array.ndim == 3 else (std.mean(), mean.mean())
+        values = np.nan_to_num(array.astype(np.float32) * factors[0] + factors[1])
+        shown: npt.NDArray[np.uint8] = np.clip(values * 255 + 0.5, 0, 255).astype(np.uint8)
         return shown
 
     return to_8_bits, told
@@ -239,13 +235,18 @@ def _by_range(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.float6
     return -low / (high - low) * ones, ones / (high - low), f"{values}, shown from black to white"
 
 
-def _one_or_three(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.ascontiguousarray(array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array)
+def _array(frame: Any, size: int) -> npt.NDArray[Any]:
+    """A frame as [H, W, 3] or [H, W] in main memory, maybe with fewer pixels, but more than are shown.
 
-
-def _array(frame: Any) -> npt.NDArray[Any]:
-    """A frame in main memory; numpy has no bfloat16."""
+    Raises:
+        ArgumentError: it is no picture.
+    """
+    shape = tuple(frame.shape)
+    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (1, 3)) or 0 in shape:
+        raise ArgumentError(f"a frame to show must be [H, W, 3], [H, W, 1] or [H, W], got {list(shape)}")
+    step = max(1, max(shape[:2]) // (3 * size))
+    frame = frame[::step, ::step, 0] if shape[2:] == (1,) else frame[::step, ::step]
     if hasattr(frame, "detach"):
         frame = frame.detach().cpu()
-        return np.asarray(frame.float() if frame.is_floating_point() else frame)
+        frame = frame.float() if frame.is_floating_point() else frame  # numpy has no bfloat16
     return np.asarray(frame)

@@ -8,11 +8,14 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.convert import Layout
+from videoloader.dataset import VideoDataset
+from videoloader.dataset.ranges import entry_range
 from videoloader.errors import ArgumentError, check_choice, check_positive, check_positive_or_none, counted
 from videoloader.pictures import Strip, Tile, contact_sheet
 from videoloader.reading.clip import Clip
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 @tells_of_arguments
 def show(
-    what: Batch | Clip | Video | torch.Tensor | Sequence[Any] | Any,
+    what: Batch | Clip | Video | VideoDataset | torch.Tensor | Sequence[Any] | Any,
     *,
     clips: int = 8,
     frames: int = 16,
@@ -41,11 +44,12 @@ def show(
     A notebook shows the picture where the call is the last line of a cell; in a program, ``save`` it.
 
     Args:
-        what: Batch, Clip, Video, tensor, array, or a list of these. A video shows keyframes, all over it. A tensor or
-            array holds one frame (3 dimensions), a clip (4) or several (5), on any device and of any type.
-        clips: clips of a batch, at most. Default: 8.
+        what: Batch, Clip, Video, VideoDataset, tensor, array, or a list of these. A video shows keyframes, and a data
+            set one frame of each of some rows, which are read for it. A tensor or array holds one frame (3 dimensions),
+            a clip (4) or several (5), on any device and of any type.
+        clips: clips of a batch, or rows of a data set, at most. Default: 8.
         frames: frames of each clip, at most; evenly spaced ones of longer clips. Default: 16.
-        size: pixels of the longer side of a frame. Default: the fewer frames, the larger, 152 … 470.
+        size: pixels of the longer side of a frame. Default: the fewer frames, the larger, 151 … 467.
         layout: the order of the dimensions of a tensor, as of ``VideoLoader``. Default: found by where the 3 or 1
             channels are.
         normalize: that the frames went through, which is undone. Default: floats are shown by the range of their
@@ -57,6 +61,7 @@ def show(
     Raises:
         ConfigurationError: Pillow is not installed (``pip install videoloader[pictures]``).
         ArgumentError: it is none of these.
+        VideoLoaderError: a video cannot be read.
 
     Examples:
         >>> picture = vl.show(batch, clips=2)
@@ -72,18 +77,17 @@ def show(
     strips = _strips(what, clips, frames, layout)
     if not strips:
         raise ArgumentError(f"there is nothing to show: {reprlib.repr(what)} is empty")
-    count = len(what) if isinstance(what, Batch) else len(strips)
-    return contact_sheet(
-        strips[:clips],
-        size=size,
-        normalize=normalize,
-        note=f"{clips} of {count} clips" if count > clips else "",
-    )
+    count = len(what) if isinstance(what, Batch | VideoDataset) else len(strips)
+    kind = "rows" if isinstance(what, VideoDataset) else "clips"
+    note = f"{clips} of {count} {kind}" if count > clips else ""
+    return contact_sheet(strips[:clips], size=size, normalize=normalize, note=note)
 
 
 def _strips(what: Any, clips: int, frames: int, layout: Layout | None) -> list[Strip]:
     if isinstance(what, Video):
         return [video_strip(what, frames)]
+    if isinstance(what, VideoDataset):
+        return [row_strip(what, row) for row in spread(len(what), clips).tolist()]
     if isinstance(what, Batch):
         return [_batch_strip(what, row, frames) for row in range(min(clips, len(what)))]
     if isinstance(what, Clip):
@@ -107,7 +111,7 @@ def _strips(what: Any, clips: int, frames: int, layout: Layout | None) -> list[S
         several = what if dimensions == 5 else what[None]
         order = layout or _layout_of(tuple(several.shape[1:]))
         return [_clip_strip(several[row], order, frames) for row in range(len(several))]
-    takes = "a Batch, a Clip, a Video, a tensor or array of 2 to 5 dimensions, or a list of these"
+    takes = "a Batch, a Clip, a Video, a VideoDataset, a tensor or array of 2 to 5 dimensions, or a list of these"
     raise ArgumentError(f"show takes {takes}, got {reprlib.repr(what)}")
 
 
@@ -121,15 +125,41 @@ def video_strip(video: Video, frames: int) -> Strip:
     Raises:
         VideoLoaderError: they cannot be decoded.
     """
-    index = video.index
-    keys = np.flatnonzero(index.packet_key[index.frame_packet])
-    keys = keys if len(keys) else np.arange(min(1, len(video)))
-    numbers = keys[_spread(len(keys), frames)]
+    keys = _keyframes(video)
+    numbers = keys[spread(len(keys), frames)] if len(keys) else np.arange(min(1, len(video)))
+    told = f"{len(numbers)} of {counted(len(keys), 'keyframe')}" if len(keys) else "no keyframe"
+    return Strip(_video_tiles(video, numbers), f"{PurePath(video.index.source).name}: {told}")
+
+
+def row_strip(data: VideoDataset, row: int) -> Strip:
+    """One frame of a row: its first keyframe, or its first frame where it has none.
+
+    Args:
+        data: whose video is opened.
+        row: of it.
+
+    Raises:
+        VideoLoaderError: the video cannot be read.
+    """
+    entry = data[row]
+    with Video(entry.path, device="cpu", times=entry.times) as video:
+        first, stop = entry_range(entry, video.index)
+        keys = _keyframes(video)
+        inside = keys[(keys >= first) & (keys < stop)]
+        tiles = _video_tiles(video, inside[:1] if len(inside) else [first])
+    label = entry.label
+    named = "" if label is None else data.class_names[label] if data.class_names else f"label {label}"
+    return Strip(tiles, ", ".join(filter(None, [f"row {row}", named, PurePath(entry.path).name])))
+
+
+def _keyframes(video: Video) -> npt.NDArray[np.int64]:
+    return np.flatnonzero(video.index.packet_key[video.index.frame_packet])
+
+
+def _video_tiles(video: Video, numbers: Any) -> Sequence[Tile]:
     # Large frames are made small where they are decoded.
     clip = video.read(numbers, transforms=[Resize(320)] if min(video.width, video.height) > 320 else ())
-    strip = _clip_strip(clip.frames, clip.layout, frames, numbers, clip.timestamps, clip.mask, clip.corrupt)
-    name = PurePath(index.source).name
-    return Strip(strip.tiles, f"{name}: {len(numbers)} of {counted(len(keys), 'keyframe')}")
+    return _strips(clip, 1, len(numbers), None)[0].tiles
 
 
 def _batch_strip(batch: Batch, row: int, frames: int) -> Strip:
@@ -167,7 +197,7 @@ def _clip_strip(
     roles: Roles | None = None,
 ) -> Strip:
     shown = _moved(frames, layout)
-    places = _spread(len(shown), most)
+    places = spread(len(shown), most)
     role = {} if roles is None else dict.fromkeys(roles.inputs, "input") | dict.fromkeys(roles.targets, "target")
     tiles = [
         Tile(
@@ -200,6 +230,6 @@ def _moved(frames: Any, order: str) -> Any:
     return frames.permute(axes) if isinstance(frames, torch.Tensor) else np.asarray(frames).transpose(axes)
 
 
-def _spread(count: int, most: int) -> Any:
+def spread(count: int, most: int) -> Any:
     """int64, up to ``most`` places of 0 … count − 1, the first and the last among them."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
