@@ -54,6 +54,7 @@ from videoloader.sampling import (
     UniformFrames as UniformFrames,
     WholeVideo as WholeVideo,
 )
+from videoloader.showing import show as show
 from videoloader.transforms import *
 from videoloader.verification import FileReport as FileReport, VerifyReport as VerifyReport, verify as verify
 from videoloader.video import Clip as Clip, Video as Video

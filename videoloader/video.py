@@ -26,6 +26,7 @@ from videoloader.indexing.index import Times
 from videoloader.indexing.sources import choose_stream
 from videoloader.indexing.sources.folder import Timestamps
 from videoloader.indexing.sources.opening import open_frames
+from videoloader.notebook import ShownInNotebooks
 from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.reading.video_reader import VideoReader
@@ -40,7 +41,7 @@ from videoloader.transforms.planning.pipeline import TransformPlan, Transforms
 
 @tells_of_arguments
 @tells_of_attributes("video", frames="video[:]")
-class Video:
+class Video(ShownInNotebooks):
     """A video file, read frame-exactly and in any order.
 
     Args:

@@ -31,6 +31,7 @@ from videoloader.errors import ArgumentError, ConfigurationError, is_true
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
 from videoloader.indexing.store.fingerprints import FingerprintKind
+from videoloader.notebook import ShownInNotebooks
 from videoloader.sampling import FrameMode
 from videoloader.sampling.mode import FrameNumbers
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 @tells_of_arguments
 @tells_of_attributes("data")
 @dataclass(frozen=True, repr=False)
-class VideoDataset(DatasetReaders, Sequence[VideoEntry]):
+class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
     """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.
 
     Rows are made when asked for, so a million of them take little more memory than their paths, and changes to the

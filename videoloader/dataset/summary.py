@@ -13,6 +13,7 @@ from videoloader.dataset.clip_cost import ADVISED_GOP, ClipCost, estimate_cost
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, DISPLAYED_WIDTH, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import check_positive
+from videoloader.notebook import ShownInNotebooks
 from videoloader.sampling import FrameMode
 from videoloader.sampling.mode import FrameNumbers, mode_of
 
@@ -23,7 +24,7 @@ _TOLD = 5
 
 
 @dataclass(frozen=True)
-class DatasetSummary:
+class DatasetSummary(ShownInNotebooks):
     """The contents of a data set; ``str`` of it is a table for people.
 
     Attributes:
@@ -59,6 +60,11 @@ class DatasetSummary:
     cost: ClipCost | None = None
 
     def __str__(self) -> str:
+        return "\n".join(f"{name:<13}{line}" for name, line in self.lines.items())
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """The lines of the table for people, by what each tells of."""
         labels = f", {self.classes} classes" if self.classes else ""
         lines = {"videos": f"{self.videos} in {self.rows} rows{labels}"}
         if self.unreadable or self.left_out:
@@ -73,7 +79,7 @@ class DatasetSummary:
             if self.cost.made_up_share:
                 lines["padding"] = f"{100 * self.cost.made_up_share:.3g} % of the frames of clips are made up"
             lines[""] = f"({self.cost.clips} clips of {self.cost.videos} videos, {self.cost.mode})"
-        return "\n".join(f"{name:<13}{line}" for name, line in lines.items())
+        return lines
 
     def _facts(self) -> dict[str, str]:
         median, most, longest = self.longest_gop

@@ -8,10 +8,11 @@ import torch
 
 from videoloader.convert import Layout
 from videoloader.errors import ConfigurationError
+from videoloader.notebook import ShownInNotebooks
 from videoloader.sampling.roles import Roles
 
 
-class FramesByRole:
+class FramesByRole(ShownInNotebooks):
     """A clip or a batch, whose frame mode may name inputs and targets.
 
     Attributes:
