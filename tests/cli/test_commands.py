@@ -25,7 +25,10 @@ import videoloader as vl
         (("describe", "{0}", "--mode", "Nothing(3)"), "there is no 'Nothing' here"),
         (("describe", "{0}", "--mode", "RandomWindow(0)"), "must be a positive integer"),
         (("describe", "{0}", "--mode", "__import__('os').abort()"), "is not a frame mode"),
-        (("check", "{0}", "-o", "{0}/none/report.json"), "none/report.json: No such file or directory"),
+        (
+            ("check", "{0}", "-o", "{0}/none/report.json"),
+            "none/report.json: the report cannot be written (No such file or directory)",
+        ),
     ],
 )
 def test_errors_are_one_line_and_exit_code_2(folder: Path, arguments: tuple[str, ...], message: str) -> None:
