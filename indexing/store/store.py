@@ -309,6 +309,17 @@ class IndexStore:
         """
         write_parquet(path, self._rows())
 
+    def stored_rows(self) -> Iterator[tuple[Any, ...]]:
+        """The columns of all videos as they are stored, each with its record and its packed index; None without one.
+
+        Raises:
+            IndexingError: the file is damaged.
+        """
+        return self._select(
+            f"SELECT {', '.join(COLUMNS)}, records.record, blob FROM videos "
+            "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record ORDER BY id"
+        )
+
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         for source, *facts in self._select(f"SELECT {', '.join(COLUMNS)} FROM videos ORDER BY id"):
             yield (self.keys.path_of(from_sql(source)), *facts)

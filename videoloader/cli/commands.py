@@ -14,9 +14,10 @@ from videoloader.cli.check import check
 from videoloader.cli.describe import describe
 from videoloader.cli.index import index
 from videoloader.cli.info import info
+from videoloader.cli.merge import merge
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-for _command in (index, info, check, describe):
+for _command in (index, info, check, describe, merge):
     app.command()(_command)
 app.command("verify", hidden=True)(check)
 
