@@ -87,8 +87,8 @@ def merge_stores(
         ConfigurationError: there are no parts, or the merged store is one of them.
 
     Examples:
-        >>> merge_stores(["part-0.db", "part-1.db"], "all.db")
-        MergeReport(added=20, replaced=0, same=0, older=0, seconds=0.01)
+        >>> merge_stores(["part-0.db", "part-1.db"], "merged.db")
+        MergeReport(added=240000, replaced=0, same=12, older=0, seconds=0.01)
     """
     begin = time.monotonic()
     if isinstance(stores, str | bytes | os.PathLike):
