@@ -12,6 +12,7 @@ import typer
 from videoloader import __version__
 from videoloader.cli.check import check
 from videoloader.cli.describe import describe
+from videoloader.cli.doctor import doctor
 from videoloader.cli.export import export
 from videoloader.cli.index import index
 from videoloader.cli.info import info
@@ -19,7 +20,7 @@ from videoloader.cli.merge import merge
 from videoloader.cli.query import query
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-for _command in (index, info, check, describe, query, export, merge):
+for _command in (index, info, check, describe, query, export, merge, doctor):
     app.command()(_command)
 app.command("verify", hidden=True)(check)
 
