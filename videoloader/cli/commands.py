@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from videoloader import __version__
+from videoloader.cli.bench import bench
 from videoloader.cli.check import check
 from videoloader.cli.describe import describe
 from videoloader.cli.doctor import doctor
@@ -20,7 +21,7 @@ from videoloader.cli.merge import merge
 from videoloader.cli.query import query
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-for _command in (index, info, check, describe, query, export, merge, doctor):
+for _command in (index, info, check, describe, bench, query, export, merge, doctor):
     app.command()(_command)
 app.command("verify", hidden=True)(check)
 
