@@ -1,0 +1,205 @@
+"""What users look at: batches, clips, videos and frames as one picture."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import torch
+
+from videoloader.argument_names import tells_of_arguments
+from videoloader.batching.batch import Batch
+from videoloader.convert import Layout
+from videoloader.errors import ArgumentError, check_choice, check_positive, check_positive_or_none, counted
+from videoloader.pictures import Strip, Tile, contact_sheet
+from videoloader.reading.clip import Clip
+from videoloader.sampling.roles import Roles
+from videoloader.transforms.normalize import Normalize
+from videoloader.transforms.resizing import Resize
+from videoloader.video import Video
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@tells_of_arguments
+def show(
+    what: Batch | Clip | Video | torch.Tensor | Sequence[Any] | Any,
+    *,
+    clips: int = 8,
+    frames: int = 16,
+    size: int | None = None,
+    layout: Layout | None = None,
+    normalize: Normalize | None = None,
+) -> Image:
+    """A picture of frames: each small, over its number and time.
+
+    Frames that padding made up are hatched, damaged ones have a red frame, and inputs and targets of a clip are marked.
+    A notebook shows the picture where the call is the last line of a cell; in a program, ``save`` it.
+
+    Args:
+        what: Batch, Clip, Video, tensor, array, or a list of these. A video shows keyframes, all over it. A tensor or
+            array holds one frame (3 dimensions), a clip (4) or several (5), on any device and of any type.
+        clips: clips of a batch, at most. Default: 8.
+        frames: frames of each clip, at most; evenly spaced ones of longer clips. Default: 16.
+        size: pixels of the longer side of a frame. Default: the fewer frames, the larger, 152 … 470.
+        layout: the order of the dimensions of a tensor, as of ``VideoLoader``. Default: found by where the 3 or 1
+            channels are.
+        normalize: that the frames went through, which is undone. Default: floats are shown by the range of their
+            values, and the picture says how.
+
+    Returns:
+        A PIL image in RGB.
+
+    Raises:
+        ConfigurationError: Pillow is not installed (``pip install videoloader[pictures]``).
+        ArgumentError: it is none of these.
+
+    Examples:
+        >>> picture = vl.show(batch, clips=2)
+        >>> picture.save("batch.png")
+        >>> picture = vl.show(video.read(RandomWindow(16, stride=4)), size=320)
+    """
+    check_positive(clips=clips, frames=frames)
+    check_positive_or_none(size=size)
+    if layout is not None:
+        check_choice("layout", layout, get_args(Layout))
+    if not isinstance(normalize, Normalize | None):
+        raise ArgumentError(f"normalize must be a Normalize(mean, std), got {reprlib.repr(normalize)}")
+    strips = _strips(what, clips, frames, layout)
+    if not strips:
+        raise ArgumentError(f"there is nothing to show: {reprlib.repr(what)} is empty")
+    count = len(what) if isinstance(what, Batch) else len(strips)
+    return contact_sheet(
+        strips[:clips],
+        size=size,
+        normalize=normalize,
+        note=f"{clips} of {count} clips" if count > clips else "",
+    )
+
+
+def _strips(what: Any, clips: int, frames: int, layout: Layout | None) -> list[Strip]:
+    if isinstance(what, Video):
+        return [video_strip(what, frames)]
+    if isinstance(what, Batch):
+        return [_batch_strip(what, row, frames) for row in range(min(clips, len(what)))]
+    if isinstance(what, Clip):
+        strip = _clip_strip(
+            what.frames, what.layout, frames, what.frame_numbers, what.timestamps, what.mask, what.corrupt, what.roles
+        )
+        return [strip]
+    if isinstance(what, list | tuple):
+        each = [_strips(one, clips, frames, layout) for one in what]
+        # Frames one by one are a clip.
+        if each and all(getattr(one, "ndim", 0) in (2, 3) for one in what):
+            return [Strip([strip.tiles[0] for (strip,) in each][:frames], left_out=max(0, len(each) - frames))]
+        return [strip for strips in each for strip in strips]
+    dimensions = getattr(what, "ndim", 0)
+    if dimensions == 2:
+        return [Strip([Tile(what)])]
+    if dimensions == 3:
+        channels_first = layout != "THWC" if layout else what.shape[0] in (1, 3) and what.shape[2] not in (1, 3)
+        return [Strip([Tile(_moved(what, "CHW") if channels_first else what)])]
+    if dimensions in (4, 5):
+        several = what if dimensions == 5 else what[None]
+        order = layout or _layout_of(tuple(several.shape[1:]))
+        return [_clip_strip(several[row], order, frames) for row in range(len(several))]
+    takes = "a Batch, a Clip, a Video, a tensor or array of 2 to 5 dimensions, or a list of these"
+    raise ArgumentError(f"show takes {takes}, got {reprlib.repr(what)}")
+
+
+def video_strip(video: Video, frames: int) -> Strip:
+    """Keyframes of a video, evenly spaced ones of many, as they are shown.
+
+    Args:
+        video: that is read.
+        frames: at most.
+
+    Raises:
+        VideoLoaderError: they cannot be decoded.
+    """
+    index = video.index
+    keys = np.flatnonzero(index.packet_key[index.frame_packet])
+    keys = keys if len(keys) else np.arange(min(1, len(video)))
+    numbers = keys[_spread(len(keys), frames)]
+    # Large frames are made small where they are decoded.
+    clip = video.read(numbers, transforms=[Resize(320)] if min(video.width, video.height) > 320 else ())
+    strip = _clip_strip(clip.frames, clip.layout, frames, numbers, clip.timestamps, clip.mask, clip.corrupt)
+    name = PurePath(index.source).name
+    return Strip(strip.tiles, f"{name}: {len(numbers)} of {counted(len(keys), 'keyframe')}")
+
+
+def _batch_strip(batch: Batch, row: int, frames: int) -> Strip:
+    told = [PurePath(batch.paths[row]).name, f"clip {batch.clips[row]}", _label(batch.labels[row])]
+    told += [f"view {batch.views[row]}" if batch.views.any() else "", "repeated" if batch.repeated[row] else ""]
+    strip = _clip_strip(
+        batch.frames[row],
+        batch.layout,
+        frames,
+        batch.frame_numbers[row],
+        batch.timestamps[row],
+        batch.mask[row],
+        batch.corrupt[row],
+        batch.roles,
+    )
+    return Strip(strip.tiles, ", ".join(filter(None, told)), strip.left_out)
+
+
+def _label(label: torch.Tensor) -> str:
+    if label.ndim == 0:
+        return f"label {int(label)}" if label >= 0 else ""
+    shares, classes = label.float().topk(min(2, len(label)))
+    shown = [f"{number}: {share:.2f}" for number, share in zip(classes.tolist(), shares.tolist(), strict=True) if share]
+    return f"labels {', '.join(shown)}"
+
+
+def _clip_strip(
+    frames: Any,
+    layout: Layout,
+    most: int,
+    numbers: Any = None,
+    times: Any = None,
+    mask: Any = None,
+    corrupt: Any = None,
+    roles: Roles | None = None,
+) -> Strip:
+    shown = _moved(frames, layout)
+    places = _spread(len(shown), most)
+    role = {} if roles is None else dict.fromkeys(roles.inputs, "input") | dict.fromkeys(roles.targets, "target")
+    tiles = [
+        Tile(
+            shown[place],
+            None if numbers is None else int(numbers[place]),
+            None if times is None else float(times[place]),
+            role.get(place, ""),
+            mask is not None and not mask[place],
+            corrupt is not None and bool(corrupt[place]),
+        )
+        for place in places.tolist()
+    ]
+    return Strip(tiles, left_out=len(shown) - len(tiles))
+
+
+def _layout_of(shape: tuple[int, ...]) -> Layout:
+    for channels in (3, 1):
+        found: list[Layout] = [order for order in get_args(Layout) if shape[order.index("C")] == channels]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            told = f"frames of shape {list(shape)} may be {' or '.join(found)}"
+            raise ArgumentError(f"{told}: write layout={found[0]!r}")
+    raise ArgumentError(f"frames of shape {list(shape)} have neither 3 channels nor 1: write layout=")
+
+
+def _moved(frames: Any, order: str) -> Any:
+    """A view whose dimensions are (T,) H, W, C."""
+    axes = [order.index(each) for each in "THWC" if each in order]
+    return frames.permute(axes) if isinstance(frames, torch.Tensor) else np.asarray(frames).transpose(axes)
+
+
+def _spread(count: int, most: int) -> Any:
+    """int64, up to ``most`` places of 0 … count − 1, the first and the last among them."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
