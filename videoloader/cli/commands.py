@@ -18,10 +18,11 @@ from videoloader.cli.export import export
 from videoloader.cli.index import index
 from videoloader.cli.info import info
 from videoloader.cli.merge import merge
+from videoloader.cli.preview import preview
 from videoloader.cli.query import query
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-for _command in (index, info, check, describe, bench, query, export, merge, doctor):
+for _command in (index, info, check, preview, describe, bench, query, export, merge, doctor):
     app.command()(_command)
 app.command("verify", hidden=True)(check)
 

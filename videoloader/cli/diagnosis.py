@@ -28,7 +28,7 @@ _PACKAGES: tuple[_Package, ...] = (
     ("lmdb", ("lmdb",), "LMDB", "lmdb"),
     ("ray", ("ray",), "Ray", "ray"),
     ("lightning", ("lightning",), "Lightning", "lightning"),
-    ("PIL", ("pillow",), "pictures, videoloader preview", "pictures"),
+    ("PIL", ("pillow",), "pictures, videoloader preview", "cli"),
 )
 _GPU_PACKAGES: tuple[_Package, ...] = (
     ("PyNvVideoCodec", ("pynvvideocodec",), "NVDEC", "cuda"),
