@@ -16,7 +16,14 @@ from videoloader.indexing.sources import (
     RemoteSource,
     open_source,
 )
-from videoloader.indexing.store import BuildReport, IndexStore, build_store, torchcodec_frame_mappings
+from videoloader.indexing.store import (
+    BuildReport,
+    IndexStore,
+    MergeReport,
+    build_store,
+    merge_stores,
+    torchcodec_frame_mappings,
+)
 from videoloader.indexing.stream_info import StreamInfo
 
 __all__ = [
@@ -30,6 +37,7 @@ __all__ = [
     "Limits",
     "LmdbSource",
     "MemorySource",
+    "MergeReport",
     "Openable",
     "PartSource",
     "RemoteSource",
@@ -37,6 +45,7 @@ __all__ = [
     "VideoIndex",
     "build_index",
     "build_store",
+    "merge_stores",
     "open_source",
     "set_limits",
     "torchcodec_frame_mappings",

@@ -39,6 +39,7 @@ OTHER_NUMBERS = {
     "dataset.dataset.VideoDataset.build_index",
     "indexing.store.building.build_store",
     "indexing.store.frame_table.pack_index",
+    "indexing.store.merging.merge_stores",
     "progress.show_progress",
 }
 

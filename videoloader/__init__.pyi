@@ -25,9 +25,11 @@ from videoloader.indexing import (
     FolderSource as FolderSource,
     IndexStore as IndexStore,
     Limits as Limits,
+    MergeReport as MergeReport,
     VideoIndex as VideoIndex,
     build_index as build_index,
     build_store as build_store,
+    merge_stores as merge_stores,
     set_limits as set_limits,
 )
 from videoloader.loader import VideoLoader as VideoLoader

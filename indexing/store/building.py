@@ -229,7 +229,7 @@ class StoreBuild:
         self._rows, self._renewed = [], []
 
 
-_UPSERT = (
+UPSERT = (
     f"INSERT INTO videos ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
     f"ON CONFLICT (source) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)}"
 )
@@ -252,9 +252,9 @@ def _write_rows(
             key = to_sql(row.key)
             place = (None, None, None) if row.place is None else (to_sql(row.place.archive), *row.place[1:])
             told = (row.fingerprint, row.error_type, row.error, INDEXER_VERSION, *place, *row.facts)
-            connection.execute(_UPSERT, (key, *told))
+            connection.execute(UPSERT, (key, *told))
             if row.packed is None:
-                _delete_frame_table(connection, key)
+                delete_frame_table(connection, key)
                 continue
             record = record_key(row.packed.record)
             connection.execute("INSERT OR IGNORE INTO records VALUES (?, ?)", (record, row.packed.record))
@@ -269,10 +269,11 @@ def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
         connection.execute("BEGIN IMMEDIATE")
         mark_change(connection)
         for key in map(to_sql, keys):
-            _delete_frame_table(connection, key)
+            delete_frame_table(connection, key)
             connection.execute("DELETE FROM videos WHERE source = ?", (key,))
         connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
 
 
-def _delete_frame_table(connection: sqlite3.Connection, key: str | bytes) -> None:
+def delete_frame_table(connection: sqlite3.Connection, key: str | bytes) -> None:
+    """Take out the packed index of a video, if there is one."""
     connection.execute("DELETE FROM frame_tables WHERE video IN (SELECT id FROM videos WHERE source = ?)", (key,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -37,12 +37,34 @@ def torchcodec_frame_mappings(index: VideoIndex) -> str:
     return json.dumps({"frames": [{"pts": pts, "duration": step, "key_frame": key} for pts, step, key in rows]})
 
 
+def rows_where(query: Callable[..., list[tuple[Any, ...]]], where: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of ``COLUMNS`` that fulfil a condition, in bounded memory.
+
+    Args:
+        query: as of ``IndexStore``.
+        where: condition of SQL.
+    """
+    page = f"SELECT id, {', '.join(COLUMNS)} FROM videos WHERE id > ? AND ({where}) ORDER BY id LIMIT {_ROW_GROUP}"
+    last = 0
+    while rows := query(page, (last,)):
+        for last, *row in rows:  # noqa: B007
+            yield tuple(row)
+
+
 def write_csv(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:
     """Rows of ``COLUMNS`` as CSV; what is unknown is empty."""
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         writer.writerows(rows)
+
+
+def write_json_lines(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:
+    """Rows of ``COLUMNS`` as JSON lines; what is unknown is null."""
+    with open(path, "w", encoding="utf-8") as file:
+        for row in rows:
+            values = (_as_utf8(value) if isinstance(value, str) else value for value in row)
+            file.write(json.dumps(dict(zip(COLUMNS, values, strict=True)), ensure_ascii=False) + "\n")
 
 
 def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]]) -> None:

@@ -29,7 +29,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources import ByteSource, SourceState
 from videoloader.indexing.sources.state import Place
-from videoloader.indexing.store.export import write_csv, write_parquet
+from videoloader.indexing.store.export import rows_where, write_csv, write_json_lines, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time
 from videoloader.indexing.store.frame_counts import (
     NUMBERS,
@@ -299,21 +299,48 @@ class IndexStore:
         except (sqlite3.Error, sqlite3.Warning, TypeError, UnicodeError, OverflowError) as error:
             raise ConfigurationError(f"the query fails ({error}): {sql}", self.path) from None
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the table ``videos`` as CSV (RFC 4180, UTF-8) with a header; sources as paths."""
-        write_csv(path, self._rows())
+    def to_csv(self, path: str | os.PathLike[str], *, where: str = "") -> None:
+        """Write the table ``videos`` as CSV (RFC 4180, UTF-8) with a header; sources as paths.
 
-    def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the table ``videos`` as Parquet; sources as paths.
+        Args:
+            path: str or path. The file.
+            where: str. Condition of SQL over the columns that ``query`` lists. Default: ``""``, all rows.
+
+        Raises:
+            ConfigurationError: the condition is no SQL.
+        """
+        write_csv(path, self._rows(where))
+
+    def to_jsonl(self, path: str | os.PathLike[str], *, where: str = "") -> None:
+        """Write the table ``videos`` as JSON lines, an object a row; sources as paths. Arguments as of ``to_csv``."""
+        write_json_lines(path, self._rows(where))
+
+    def to_parquet(self, path: str | os.PathLike[str], *, where: str = "") -> None:
+        """Write the table ``videos`` as Parquet; sources as paths. Arguments as of ``to_csv``.
 
         Raises:
             ConfigurationError: pyarrow is not installed (``pip install 'videoloader[parquet]'``).
         """
-        write_parquet(path, self._rows())
+        write_parquet(path, self._rows(where))
 
-    def _rows(self) -> Iterator[tuple[Any, ...]]:
-        for source, *facts in self._select(f"SELECT {', '.join(COLUMNS)} FROM videos ORDER BY id"):
-            yield (self.keys.path_of(from_sql(source)), *facts)
+    def stored_rows(self) -> Iterator[tuple[Any, ...]]:
+        """The columns of all videos as they are stored, each with its record and its packed index; None without one.
+
+        Raises:
+            IndexingError: the file is damaged.
+        """
+        return self._select(
+            f"SELECT {', '.join(COLUMNS)}, records.record, blob FROM videos "
+            "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record ORDER BY id"
+        )
+
+    def _rows(self, where: str) -> Iterator[tuple[Any, ...]]:
+        if where:
+            self.query(f"SELECT 1 FROM videos WHERE {where} LIMIT 1")  # an error comes before the file is written
+            rows = rows_where(self.query, where)
+        else:
+            rows = self._select(f"SELECT {', '.join(COLUMNS)} FROM videos ORDER BY id")
+        return ((self.keys.path_of(from_sql(source)), *facts) for source, *facts in rows)
 
     def _not_indexed(self, source: str) -> NotIndexedError:
         return NotIndexedError(

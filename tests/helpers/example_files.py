@@ -62,7 +62,7 @@ def write_example_files(folder: Path) -> None:
         Image.new("RGB", (64, 48)).save(folder / name)
     (folder / "vimeo_triplet/tri_trainlist.txt").write_text("00001/0001\n")
     vl.build_store([folder / name for name in VIDEOS], folder / "all.db", workers=1)
-    for name in ("k400.db", "kinetics.db", "train.db"):
+    for name in ("k400.db", "kinetics.db", "train.db", "part-0.db", "part-1.db"):
         os.link(folder / "all.db", folder / name)
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -142,24 +139,6 @@ def test_numbers_must_be_positive(sample: Sample) -> None:
     for name in ("workers", "threads"):
         with pytest.raises(vl.ConfigurationError, match=name):
             verify(sample("h264_mp4"), **{name: 0})
-
-
-def test_the_command_ends_with_1_if_anything_is_wrong(sample: Sample, tmp_path: Path) -> None:
-    pytest.importorskip("typer")
-    good, bad = sample("h264_mp4"), tmp_path / "bad.mp4"
-    bad.write_text("no video")
-    command = [sys.executable, "-P", "-c", "from videoloader.cli import app; app()", "verify", "--device", "cpu"]
-
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, env=dict(os.environ))
-
-    fine = run(good)
-    assert fine.returncode == 0, fine.stderr
-    assert ": ok: 60 frames" in fine.stdout
-    wrong = run(good, bad, "-o", tmp_path / "report.json")
-    assert wrong.returncode == 1
-    assert "bad.mp4: NOT OK" in wrong.stdout
-    assert json.loads((tmp_path / "report.json").read_text())["ok"] is False
 
 
 def test_frames_are_compared_by_prints_alone() -> None:

@@ -103,5 +103,5 @@ def clip_stats(masks: Sequence[npt.NDArray[np.bool_]], reports: Sequence[ClipsRe
         cpu=sum(report.seconds for report in reports if not report.by_gpu),
         corrupt=sum(report.corrupt_frames for report in reports),
         shown=shown,
-        made_up=shown - sum(map(np.count_nonzero, masks)),
+        made_up=shown - sum(int(np.count_nonzero(mask)) for mask in masks),
     )

@@ -33,7 +33,15 @@ def pynvvideocodec() -> Any:
 
 
 @cache
-def _capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> Capabilities:
+def capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> Capabilities:
+    """What a GPU's NVDEC can do with one kind of stream.
+
+    Args:
+        gpu: CUDA device number.
+        codec: one of ``CODEC_NAMES``.
+        chroma: ``"420"`` or ``"444"``.
+        bit_depth: of the samples.
+    """
     nvc = pynvvideocodec()
     codec_number = int(getattr(nvc.cudaVideoCodec, CODEC_NAMES[codec]))
     return ask_capabilities(gpu, codec_number, int(getattr(nvc.cudaVideoChromaFormat, chroma)), bit_depth)
@@ -52,7 +60,7 @@ def default_workers(gpu: int) -> int:
     Returns:
         18 on an H200, which has seven engines; as many as CPU cores where the GPU has none.
     """
-    engines = _capabilities(gpu, "h264", "420", 8).num_engines
+    engines = capabilities(gpu, "h264", "420", 8).num_engines
     return -(-5 * engines // 2) or os.cpu_count() or 1
 
 
@@ -123,7 +131,7 @@ def why_not_picture(codec: str, picture: PictureFormat, gpu: int) -> str:
     """The reason why this GPU's NVDEC cannot decode pictures of a format, or does it wrongly; empty if it can."""
     if picture.chroma not in ("420", "444") or not picture.bit_depth:
         return f"{codec} with {picture.chroma} chroma is not for NVDEC"
-    caps = _capabilities(gpu, codec, picture.chroma, picture.bit_depth)
+    caps = capabilities(gpu, codec, picture.chroma, picture.bit_depth)
     if not caps.supported:
         return f"this GPU's NVDEC does not decode {codec} {picture.chroma} {picture.bit_depth} bit"
     small = picture.width < caps.min_width or picture.height < caps.min_height

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,18 @@ class FileReport:
     def to_json(self, indent: int | None = None) -> str:
         return json.dumps(self.to_dict(), indent=indent)
 
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> FileReport:
+        """The report that ``to_dict`` gave, maybe by way of JSON; what else is in it does not count.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        plain = {field.name: told[field.name] for field in fields(cls)}
+        faults = [Fault(each["kind"], each["message"], _as_ranges(each["frames"])) for each in told["faults"]]
+        arrays = {"faults": tuple(faults), "damaged": _as_ranges(told["damaged"])}
+        return cls(**{**plain, **arrays, "false_keyframes": tuple(told["false_keyframes"])})
+
     def __str__(self) -> str:
         what = f"{self.frames} frames, {self.keyframes} keyframes, {self.codec} in {self.container}"
         lines = [f"{self.source}: {'ok' if self.ok else 'NOT OK'}: {what if self.codec else 'not read'}"]
@@ -131,6 +143,10 @@ def ranges_of(numbers: Iterable[int]) -> Ranges:
     unique = np.unique(np.fromiter(numbers, np.int64))
     runs = np.split(unique, np.flatnonzero(np.diff(unique) > 1) + 1)
     return tuple((int(run[0]), int(run[-1])) for run in runs if len(run))
+
+
+def _as_ranges(pairs: Iterable[Iterable[int]]) -> Ranges:
+    return tuple((int(first), int(last)) for first, last in pairs)
 
 
 def told_ranges(ranges: Ranges) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -81,16 +81,32 @@ def verify(
     sources = _sources_of(source)
     if not sources:
         raise ConfigurationError(f"source must be at least one video, got {source!r}: nothing would be verified")
-    count = min(workers or (min(available_cores(), 4) if on.type == "cuda" else available_cores()), len(sources))
+    reports: list[FileReport | None] = [None] * len(sources)
+    done = 0
+    for number, report in verify_each(sources, on, workers, threads, seed):
+        reports[number], done = report, done + 1
+        progress(done, len(sources))
+    return VerifyReport(tuple(report for report in reports if report is not None))
+
+
+def verify_each(
+    sources: Sequence[Openable],
+    device: torch.device,
+    workers: int | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+) -> Iterator[tuple[int, FileReport]]:
+    """The number and the report of each video, as soon as it is there; arguments as of ``verify``."""
+    count = min(workers or (min(available_cores(), 4) if device.type == "cuda" else available_cores()), len(sources))
     paths = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in sources]
     if count > 1 and all(path is not None for path in paths):
-        tasks = [_Task(str(n), str(path), str(on), threads or 0, seed) for n, path in enumerate(paths)]
-        return VerifyReport(_in_processes(tasks, count, progress))
-    reports = []
-    for each in sources:
-        reports.append(verify_file(each, on, threads or 0, seed))
-        progress(len(reports), len(sources))
-    return VerifyReport(tuple(reports))
+        tasks = [_Task(str(n), str(path), str(device), threads or 0, seed) for n, path in enumerate(paths)]
+        for answers in answer_in_processes(([task] for task in tasks), count, _answer, _died_over):
+            for answer in answers:
+                yield int(answer.key), answer.report
+        return
+    for number, each in enumerate(sources):
+        yield number, verify_file(each, device, threads or 0, seed)
 
 
 def _sources_of(source: Openable | VideoDataset | Iterable[Openable]) -> Sequence[Openable]:
@@ -106,15 +122,6 @@ def _holds_images(folder: str | os.PathLike[str]) -> bool:
         return any(map(is_image_name, os.listdir(folder)))
     except OSError:
         return False  # reading it as a data set says why
-
-
-def _in_processes(tasks: list[_Task], workers: int, progress: Callable[[int, int], object]) -> tuple[FileReport, ...]:
-    reports: dict[str, FileReport] = {}
-    for answers in answer_in_processes(([task] for task in tasks), workers, _answer, _died_over):
-        for answer in answers:
-            reports[answer.key] = answer.report
-            progress(len(reports), len(tasks))
-    return tuple(reports[task.key] for task in tasks)
 
 
 def _answer(task: _Task) -> _Answer:

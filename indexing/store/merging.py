@@ -1,0 +1,238 @@
+"""Stores that were built in parts, merged into one."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from videoloader.argument_names import tells_of_arguments
+from videoloader.errors import ArgumentError, ConfigurationError, SourceError
+from videoloader.indexing.store.building import UPSERT, Progress, delete_frame_table
+from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
+from videoloader.indexing.store.schema import (
+    COLUMNS,
+    close_writer,
+    connect_writer,
+    mark_change,
+    record_key,
+    recorded_roots,
+)
+from videoloader.indexing.store.store import IndexStore
+
+# What is written in one transaction, and held in memory: so many rows, or so many bytes of indexes.
+_ROWS_AT_ONCE, _BYTES_AT_ONCE = 1000, 8 << 20
+# The time of change in a fingerprint: of a file or an archive after its size, of a folder after that word.
+_TIME = re.compile(r"(?:content:[^:]*:)?(?:\d+|folder)-(\d+)(?:-|$)")
+_SOURCE, _FINGERPRINT, _ERROR_TYPE, _INDEXER, _ARCHIVE = (
+    list(COLUMNS).index(name) for name in ("source", "fingerprint", "error_type", "indexer", "archive")
+)
+
+_Outcome = Literal["added", "replaced", "same", "older"]
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """What a merge did.
+
+    Attributes:
+        added: videos that the merged store did not know.
+        replaced: videos of which a part had a newer state than the merged store.
+        same: rows of parts whose video the merged store had in the same state.
+        older: rows of parts whose video the merged store had in a newer state.
+        seconds: how long it took.
+    """
+
+    added: int
+    replaced: int
+    same: int
+    older: int
+    seconds: float
+
+
+@tells_of_arguments
+def merge_stores(
+    stores: Iterable[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    root: str | os.PathLike[str] | None = None,
+    progress: Progress = lambda done, total: None,
+) -> MergeReport:
+    """Merge index stores that were built in parts into one, made or added to.
+
+    No video is opened. Where several stores know a video, the newest state of its file counts: the one with the latest
+    time of change. Of the same state an index counts more than an error, and a later version's more than an earlier
+    one's. Where that decides nothing (fingerprints of ``"size"`` and of remote files tell no time), the store that was
+    given last counts.
+
+    Rows are copied a thousand at a time, so memory does not grow with the stores. A merge may be interrupted or killed
+    at any moment: what was copied by then is a valid store, and the same merge, run again, completes it.
+
+    Args:
+        stores: list of paths. The parts; they stay as they are.
+        output: str or path. The merged store, on a file system of this machine.
+        root: str or path. Folder that paths are kept relative to, in a new store. Of an existing store: the place where
+            the recorded folder is now. Default: the parts' root, if all have the same, else the folder that the store
+            lies in; or the recorded one.
+        progress: function. Called now and then with (rows done, rows of all parts). Default: nothing is called.
+
+    Raises:
+        SourceError: a part cannot be read, or the merged store not be written.
+        IndexingError: a file is no index store, is damaged, or of another version.
+        ConfigurationError: there are no parts, or the merged store is one of them.
+
+    Examples:
+        >>> merge_stores(["part-0.db", "part-1.db"], "merged.db")
+        MergeReport(added=240000, replaced=0, same=12, older=0, seconds=0.01)
+    """
+    begin = time.monotonic()
+    if isinstance(stores, str | bytes | os.PathLike):
+        raise ArgumentError(f"stores must be a list of paths, got {stores!r}")
+    parts = [IndexStore(path) for path in stores]
+    path = os.path.abspath(os.fspath(output))
+    if not parts:
+        raise ConfigurationError("stores must be at least one index store, got none")
+    if any(os.path.exists(path) and os.path.samefile(part.path, path) for part in parts):
+        raise ConfigurationError("is a part and the merged store at once: leave it out of the parts", path)
+    given = None if root is None else os.path.abspath(os.fspath(root))
+    with _Merge(path, given, parts) as merge:
+        total, done = sum(map(len, parts)), 0
+        for part in parts:
+            merge.begin_part(part)
+            for row in part.stored_rows():
+                if merge.add(row):
+                    progress(done + merge.of_part, total)
+            merge.commit()
+            done += merge.of_part
+            progress(done, total)
+        merge.tidy_up()
+    counts = merge.counts
+    return MergeReport(counts["added"], counts["replaced"], counts["same"], counts["older"], time.monotonic() - begin)
+
+
+class _State(NamedTuple):
+    """What decides between two rows of a video; the larger one counts.
+
+    Attributes:
+        changed: the file's time of change, nanoseconds; -1 where the fingerprint tells none.
+        readable: whether the row has an index.
+        indexer: version of the library's indexing.
+    """
+
+    changed: int
+    readable: bool
+    indexer: int
+
+
+def _state(key: str, fingerprint: object, error_type: object, indexer: object) -> _State:
+    found = _TIME.match(fingerprint) if isinstance(fingerprint, str) and "://" not in key else None
+    return _State(int(found[1]) if found else -1, error_type is None, indexer if isinstance(indexer, int) else 0)
+
+
+class _Merge:
+    """A merged store that is being written: a context that closes it."""
+
+    def __init__(self, path: str, root: str | None, parts: list[IndexStore]) -> None:
+        is_new = not os.path.exists(path) or not os.path.getsize(path)
+        roots = {_root(part.keys) for part in parts}
+        common = roots.pop() if is_new and root is None and len(roots) == 1 else None
+        recorded = common if common != os.path.dirname(path) else None
+        self._path = path
+        self._connection = connect_writer(path, root or recorded)
+        settings = dict(self._connection.execute("SELECT name, value FROM settings"))
+        self._keys = SourceKeys(recorded_roots(settings, path) if root is None else (root,))
+        kinds = {kind for part in parts for (kind,) in part.query(_KIND)}
+        if is_new and len(kinds) == 1 and all(part.query(_KIND) for part in parts):
+            self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (kinds.pop(),))
+        self.counts: Counter[_Outcome] = Counter()
+        self.of_part = 0
+        self._rows: list[tuple[Any, ...]] = []
+        self._bytes = 0
+
+    def __enter__(self) -> _Merge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        close_writer(self._connection)
+
+    def begin_part(self, part: IndexStore) -> None:
+        self._root, self.of_part = _root(part.keys), 0
+
+    def add(self, row: tuple[Any, ...]) -> bool:
+        """Take in a row of the part; whether rows have just been committed."""
+        self._rows.append(row)
+        self._bytes += sum(len(each) for each in row[-2:] if isinstance(each, bytes))
+        if len(self._rows) < _ROWS_AT_ONCE and self._bytes < _BYTES_AT_ONCE:
+            return False
+        self.commit()
+        return True
+
+    def commit(self) -> None:
+        """Write the rows taken in so far, all or none.
+
+        Raises:
+            SourceError: that fails.
+        """
+        rows, self._rows, self._bytes = self._rows, [], 0
+        outcomes: Counter[_Outcome] = Counter()
+        try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                outcomes.update(map(self._write, rows))
+                if outcomes["added"] or outcomes["replaced"]:
+                    mark_change(self._connection)
+        except sqlite3.Error as error:
+            raise SourceError(f"the index store cannot be written ({error})", self._path) from None
+        self.counts += outcomes
+        self.of_part += len(rows)
+
+    def tidy_up(self) -> None:
+        """Take out the records that nothing refers to any more."""
+        if self.counts["replaced"]:
+            with self._connection:
+                self._connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
+
+    def _write(self, row: tuple[Any, ...]) -> _Outcome:
+        *columns, record, blob = row
+        key = self._key(columns[_SOURCE])
+        ours = to_sql(key)
+        outcome: _Outcome = "added"
+        known = self._connection.execute(_KNOWN, (ours,)).fetchone()
+        if known is not None:
+            theirs = (columns[_FINGERPRINT], columns[_ERROR_TYPE], columns[_INDEXER])
+            if known == theirs:
+                return "same"
+            if _state(key, *theirs) < _state(key, *known):
+                return "older"
+            outcome = "replaced"
+        columns[_SOURCE] = ours
+        if columns[_ARCHIVE] is not None:
+            columns[_ARCHIVE] = to_sql(self._key(columns[_ARCHIVE]))
+        self._connection.execute(UPSERT, columns)
+        if isinstance(record, bytes) and isinstance(blob, bytes):
+            record_at = record_key(record)
+            self._connection.execute("INSERT OR IGNORE INTO records VALUES (?, ?)", (record_at, record))
+            self._connection.execute(_TABLE, (record_at, blob, ours))
+        else:
+            delete_frame_table(self._connection, ours)
+        return outcome
+
+    def _key(self, stored: str | bytes) -> str:
+        """The name in this store of what a part calls so."""
+        key = from_sql(stored)
+        return self._keys.key_of(key if "://" in key else os.path.join(self._root, key))
+
+
+_KIND = "SELECT value FROM settings WHERE name = 'fingerprint'"
+_KNOWN = "SELECT fingerprint, error_type, indexer FROM videos WHERE source = ?"
+_TABLE = "INSERT OR REPLACE INTO frame_tables SELECT id, ?, ? FROM videos WHERE source = ?"
+
+
+def _root(keys: SourceKeys) -> str:
+    """The folder that a store's keys are relative to."""
+    return next((root for root in keys.roots if os.path.isdir(root)), keys.roots[0])

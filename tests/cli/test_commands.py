@@ -1,0 +1,99 @@
+"""What all commands have in common: their name, their exit codes, and what they print where."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import run, start
+
+import videoloader as vl
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("index", "{0}/none", "-o", "{0}/index.db"), "none: there is no such file or folder"),
+        (("index", "{0}", "-o", "{0}/none/index.db"), "cannot be written"),
+        (("index", "{0}", "-o", "{0}/h264_mp4/h264_mp4.mp4"), "is not an index store"),
+        (("index", "{0}/empty.txt", "-o", "{0}/index.db"), "empty.txt: names no video"),
+        (("info", "{0}/none.mp4"), "No such file"),
+        (("describe", "{0}/none.csv"), "No such file"),
+        (("describe", "{0}", "--mode", "Nothing(3)"), "there is no 'Nothing' here"),
+        (("describe", "{0}", "--mode", "RandomWindow(0)"), "must be a positive integer"),
+        (("describe", "{0}", "--mode", "__import__('os').abort()"), "is not a frame mode"),
+        (
+            ("check", "{0}", "-o", "{0}/none/report.json"),
+            "none/report.json: the report cannot be written (No such file or directory)",
+        ),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    (folder / "empty.txt").write_text("\n")
+    done = run(*(argument.format(folder) for argument in arguments))
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("nothing",), ("index", "a.mp4"), ("info", "a.mp4", "--nothing")])
+def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_ctrl_c_is_exit_code_130(folder: Path) -> None:
+    waits = (
+        "import time, videoloader.cli.index as module\n"
+        "def wait(*_, **__): print('begun', flush=True); time.sleep(600)\n"
+        "module.build_store = wait\n"
+        "from videoloader.cli import app; app()"
+    )
+    command = [sys.executable, "-P", "-c", waits, "index", str(folder), "-o", "index.db"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate()
+    assert process.returncode == 130
+    assert told.startswith("interrupted")
+    assert "Traceback" not in told
+
+
+def test_warnings_and_progress_stay_out_of_stdout(folder: Path, tmp_path: Path) -> None:
+    (folder / "h264_mp4" / "film.mxf").write_bytes(b"")
+    done = run("index", folder, "-o", tmp_path / "index.db", "--workers", 1, "--json")
+    assert done.stdout.startswith("{")
+    assert "warning: " in done.stderr
+
+
+def test_it_tells_its_version() -> None:
+    assert run("--version").stdout == f"videoloader {vl.__version__}\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
+    with start("info", folder / "h264_mp4/h264_mp4.mp4") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_shells_complete_it() -> None:
+    assert "--show-completion" in run("--help").stdout
+
+
+def test_the_package_can_be_run() -> None:
+    done = subprocess.run([sys.executable, "-P", "-m", "videoloader", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "describe" in done.stdout
+
+
+def test_without_typer_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['typer'] = None; import videoloader.cli"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.strip() == "the videoloader command needs typer and rich: pip install 'videoloader[cli]'"

@@ -1,0 +1,77 @@
+"""videoloader index: what it writes and prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from commands import run, run_json
+
+import videoloader as vl
+
+
+def test_a_folder_becomes_a_store(folder: Path) -> None:
+    store = folder / "index.db"
+    done = run("index", folder, "-o", store, "--workers", 1)
+    assert done.exit_code == 0, done.stderr
+    assert "2 indexed, 0 unchanged, 0 unreadable" in done.stdout
+    assert "vp9" in done.stdout
+    assert "120" in done.stdout  # frames
+    assert len(vl.IndexStore(store)) == 2
+    again = run("index", folder, "-o", store, "--workers", 1)
+    assert "0 indexed, 2 unchanged" in again.stdout
+    assert "h264" in run("info", store).stdout
+
+
+def test_tables_lists_and_files_may_be_given_together(folder: Path) -> None:
+    one, other = folder / "h264_mp4/h264_mp4.mp4", folder / "vp9_webm/vp9_webm.webm"
+    (folder / "rows.csv").write_text("path,label\nh264_mp4/h264_mp4.mp4,1\n")
+    (folder / "list.txt").write_text("vp9_webm/vp9_webm.webm\n\nh264_mp4/h264_mp4.mp4\n")
+    done = run("index", folder / "rows.csv", folder / "list.txt", one, "-o", folder / "index.db", "--workers", 1)
+    assert "2 indexed" in done.stdout, done.stderr
+    assert [len(vl.IndexStore(folder / "index.db").get(path)) for path in (one, other)] == [60, 60]
+
+
+def test_root_is_where_relative_paths_of_tables_and_lists_start(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("path,label\nh264_mp4/h264_mp4.mp4,1\n")
+    (tmp_path / "list.txt").write_text("vp9_webm/vp9_webm.webm\n")
+    store = tmp_path / "index.db"
+    told = run_json("index", tmp_path / "rows.csv", tmp_path / "list.txt", "--root", folder, "-o", store)
+    assert told["indexed"] == 2
+    assert run("index", tmp_path / "rows.csv", "-o", store).exit_code == 1
+
+
+def test_the_store_keeps_paths_relative_to_its_own_root(folder: Path, tmp_path: Path) -> None:
+    run("index", folder, "-o", tmp_path / "index.db", "--store-root", folder, "--workers", 1)
+    moved = vl.IndexStore(tmp_path / "index.db", root="/elsewhere")
+    assert sorted(moved.query("SELECT source FROM videos")) == [("h264_mp4/h264_mp4.mp4",), ("vp9_webm/vp9_webm.webm",)]
+
+
+def test_unreadable_files_are_listed_and_matter_only_to_the_strict(folder: Path, broken: Path) -> None:
+    arguments = ("index", folder, "-o", folder / "index.db", "--workers", 1)
+    done = run(*arguments)
+    assert done.exit_code == 0
+    assert "1 unreadable" in done.stdout
+    assert re.search(r"^unreadable: .*/vp9_webm/\[b\]text\.mp4: libavformat cannot read it", done.stdout, re.MULTILINE)
+    assert run(*arguments, "--strict").exit_code == 1
+    broken.unlink()
+    assert "1 vanished and forgotten" in run(*arguments, "--prune").stdout
+    assert len(vl.IndexStore(folder / "index.db")) == 2
+
+
+def test_it_ends_with_1_if_nothing_can_be_indexed(folder: Path, broken: Path) -> None:
+    arguments = ("index", broken, "-o", folder / "index.db")
+    assert run(*arguments).exit_code == 1
+    assert run(*arguments).exit_code == 1  # known by now
+    assert run(*arguments, folder / "h264_mp4/h264_mp4.mp4").exit_code == 0
+
+
+def test_json_tells_what_was_done(folder: Path, broken: Path) -> None:
+    done = run("index", folder, "-o", folder / "index.db", "--workers", 1, "--strict", "--json")
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)
+    assert (told["indexed"], told["unchanged"], told["vanished"]) == (2, 0, [])
+    ((path, reason),) = told["unreadable"]
+    assert path == str(broken)
+    assert "libavformat cannot read it" in reason

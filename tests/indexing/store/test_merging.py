@@ -1,0 +1,225 @@
+"""Stores of parts become one: what it holds, which state of a video counts, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from store_contents import contents, make_store
+
+import videoloader as vl
+from videoloader.indexing import IndexStore, build_store, merge_stores
+from videoloader.indexing.store import merging
+
+
+@pytest.fixture
+def parts(videos: list[Path], tmp_path: Path) -> list[Path]:
+    """Two stores beside each other, each of half of the videos."""
+    stores = [tmp_path / "part-0.db", tmp_path / "part-1.db"]
+    build_store(videos[:3], stores[0], workers=1)
+    build_store(videos[3:], stores[1], workers=1)
+    return stores
+
+
+def counts(report: merging.MergeReport) -> tuple[int, int, int, int]:
+    return report.added, report.replaced, report.same, report.older
+
+
+def test_the_merged_store_is_the_one_of_all_videos(parts: list[Path], store_path: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    report = merge_stores(parts, tmp_path / "all.db", progress=lambda *told: seen.append(told))
+    assert counts(report) == (6, 0, 0, 0)
+    assert contents(tmp_path / "all.db") == contents(store_path)
+    assert seen[-1] == (6, 6)
+    assert seen == sorted(seen)
+
+
+def test_merging_again_changes_nothing(parts: list[Path], tmp_path: Path) -> None:
+    merge_stores(parts, tmp_path / "all.db")
+    before = IndexStore(tmp_path / "all.db").content
+    assert counts(merge_stores(parts, tmp_path / "all.db")) == (0, 0, 6, 0)
+    assert IndexStore(tmp_path / "all.db").content == before
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_the_newest_state_of_a_video_counts(videos: list[Path], tmp_path: Path, newest_first: bool) -> None:
+    old, new, video = tmp_path / "old.db", tmp_path / "new.db", videos[0]
+    os.utime(video, (1e9, 1e9))
+    build_store([video], old, workers=1)
+    shutil.copy(videos[2], video)
+    os.utime(video, (2e9, 2e9))
+    build_store([video], new, workers=1)
+    report = merge_stores([new, old] if newest_first else [old, new], tmp_path / "all.db")
+    assert counts(report) == ((1, 0, 0, 1) if newest_first else (1, 1, 0, 0))
+    assert contents(tmp_path / "all.db") == contents(new)
+    # No record of the row that is gone is left behind.
+    assert len(IndexStore(tmp_path / "all.db").query("SELECT key FROM records")) == 1
+
+
+def test_a_newer_error_counts_and_takes_the_index_along(videos: list[Path], tmp_path: Path) -> None:
+    video = videos[0]
+    os.utime(video, (1e9, 1e9))
+    build_store([video], tmp_path / "old.db", workers=1)
+    video.write_text("no video any more")
+    build_store([video], tmp_path / "new.db", workers=1)
+    merge_stores([tmp_path / "old.db", tmp_path / "new.db"], tmp_path / "all.db")
+    with pytest.raises(vl.IndexingError, match="libavformat cannot read it"):
+        IndexStore(tmp_path / "all.db").get(video)
+
+
+def test_of_one_state_an_index_counts_more_than_an_error(
+    videos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_store(videos[:1], tmp_path / "good.db", workers=1)
+    shutil.copy(tmp_path / "good.db", tmp_path / "bad.db")
+    with sqlite3.connect(tmp_path / "bad.db") as connection:
+        connection.execute("UPDATE videos SET error_type = 'DecodeError', error = 'no memory'")
+        connection.execute("DELETE FROM frame_tables")
+    for order in (["good.db", "bad.db"], ["bad.db", "good.db"]):
+        merge_stores([tmp_path / name for name in order], tmp_path / f"{order[0]}.all")
+        assert len(IndexStore(tmp_path / f"{order[0]}.all").get(videos[0])) == 60
+
+
+def test_without_times_the_part_given_last_counts(videos: list[Path], tmp_path: Path) -> None:
+    video = videos[0]
+    build_store([video], tmp_path / "a.db", workers=1, fingerprint="size")
+    shutil.copy(videos[1], video)
+    build_store([video], tmp_path / "b.db", workers=1, fingerprint="size")
+    for order in (["a.db", "b.db"], ["b.db", "a.db"]):
+        merge_stores([tmp_path / name for name in order], tmp_path / f"{order[0]}.all")
+        assert contents(tmp_path / f"{order[0]}.all") == contents(tmp_path / order[1])
+    # The next build knows videos by the mark by which the parts did.
+    assert IndexStore(tmp_path / "a.db.all").query("SELECT value FROM settings WHERE name = 'fingerprint'") == [
+        ("size",)
+    ]
+
+
+def test_keys_are_relative_to_the_parts_root_where_they_share_one(videos: list[Path], tmp_path: Path) -> None:
+    folder, elsewhere = videos[0].parents[1], tmp_path / "stores"
+    elsewhere.mkdir()
+    for number in range(2):
+        build_store(videos[number : number + 1], elsewhere / f"{number}.db", root=folder, workers=1)
+    stores = [elsewhere / "0.db", elsewhere / "1.db"]
+    merge_stores(stores, tmp_path / "all.db")
+    assert sorted(contents(tmp_path / "all.db")) == ["h264_mp4/h264_mp4.mp4", "hevc_mp4/hevc_mp4.mp4"]
+    merge_stores(stores, tmp_path / "own.db", root=tmp_path)
+    assert sorted(contents(tmp_path / "own.db")) == ["data/h264_mp4/h264_mp4.mp4", "data/hevc_mp4/hevc_mp4.mp4"]
+
+
+def test_parts_of_several_roots_keep_their_videos(videos: list[Path], tmp_path: Path) -> None:
+    stores = []
+    for video in videos[:2]:
+        stores.append(video.parent / "index.db")
+        build_store([video], stores[-1], workers=1)
+    merge_stores(stores, tmp_path / "all.db")
+    merged = IndexStore(tmp_path / "all.db")
+    assert sorted(contents(tmp_path / "all.db")) == ["data/h264_mp4/h264_mp4.mp4", "data/hevc_mp4/hevc_mp4.mp4"]
+    assert [len(merged.get(video)) for video in videos[:2]] == [60, 60]
+
+
+def test_members_of_archives_keep_their_places(videos: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "tars").mkdir()
+    with tarfile.open(tmp_path / "tars" / "a.tar", "w") as tar:
+        tar.add(videos[0], "clip.mp4")
+    member = f"{tmp_path}/tars/a.tar::clip.mp4"
+    build_store([member], tmp_path / "tars" / "part.db", workers=1)
+    merge_stores([tmp_path / "tars" / "part.db"], tmp_path / "all.db", root=tmp_path)
+    index, state = IndexStore(tmp_path / "all.db").look_up(member)
+    assert len(index) == 60
+    assert state is not None
+    assert state.place is not None
+    assert state.place.archive == f"{tmp_path}/tars/a.tar"
+
+
+def test_names_that_are_not_utf8_are_kept(videos: list[Path], tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"\xff.mp4")
+    shutil.copy(videos[0], odd)
+    build_store([odd], tmp_path / "part.db", workers=1)
+    merge_stores([tmp_path / "part.db"], tmp_path / "all.db")
+    assert len(IndexStore(tmp_path / "all.db").get(odd)) == 60
+
+
+SCRIPT = """
+import sys
+from videoloader.indexing.store import merging
+merging._ROWS_AT_ONCE = 10
+def tell(done, total):
+    if done == 50:
+        print("half", flush=True)
+        sys.stdin.read()
+merging.merge_stores(sys.argv[2:], sys.argv[1], progress=tell)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_merge_leaves_a_valid_store(tmp_path: Path, end: signal.Signals) -> None:
+    make_store(tmp_path / "part.db", {f"{number}.mp4": 24 for number in range(100)})
+    output = tmp_path / "all.db"
+    command = [sys.executable, "-P", "-c", SCRIPT, str(output), str(tmp_path / "part.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"half\n"
+        process.send_signal(end)
+        process.communicate()
+    assert len(contents(output)) == 50
+    assert counts(merge_stores([tmp_path / "part.db"], output)) == (50, 0, 50, 0)
+    assert contents(output) == contents(tmp_path / "part.db")
+
+
+def test_memory_does_not_grow_with_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_ROWS_AT_ONCE", 50)
+
+    def peak(videos: int) -> int:
+        store = tmp_path / f"{videos}.db"
+        make_store(store, {f"{number}.mp4": 240 for number in range(videos)})
+        tracemalloc.start()
+        merge_stores([store], tmp_path / f"{videos}-merged.db")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(100)  # what is imported and cached once
+    assert peak(2000) < 2 * peak(200)
+
+
+def test_what_is_wrong_is_told(parts: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(vl.ConfigurationError, match="at least one index store"):
+        merge_stores([], tmp_path / "all.db")
+    with pytest.raises(vl.ArgumentError, match="must be a list of paths"):
+        merge_stores(str(parts[0]), tmp_path / "all.db")
+    with pytest.raises(vl.ConfigurationError, match="is a part and the merged store at once"):
+        merge_stores(parts, parts[1])
+    with pytest.raises(vl.SourceError, match="cannot be opened"):
+        merge_stores([tmp_path / "none.db"], tmp_path / "all.db")
+    with pytest.raises(vl.SourceError, match="cannot be written"):
+        merge_stores(parts, tmp_path / "none" / "all.db")
+    (tmp_path / "text.db").write_text("no store")
+    with pytest.raises(vl.IndexingError, match="is not an index store"):
+        merge_stores(parts, tmp_path / "text.db")
+    assert not (tmp_path / "all.db").exists()
+
+
+def test_a_damaged_part_does_not_take_the_others_with_it(parts: list[Path], tmp_path: Path) -> None:
+    # The pages of its rows; those before them say what tables there are.
+    with sqlite3.connect(parts[1]) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'frame_tables'").fetchone()
+    with parts[1].open("r+b") as file:
+        file.seek((page - 1) * 8192)
+        file.write(b"\xff" * 8192)
+    with pytest.raises(vl.IndexingError, match=r"part-1\.db: the index store cannot be read"):
+        merge_stores(parts, tmp_path / "all.db")
+    assert contents(tmp_path / "all.db") == contents(parts[0])
+
+
+def test_a_merged_store_is_built_on(parts: list[Path], videos: list[Path], tmp_path: Path) -> None:
+    merge_stores(parts, tmp_path / "all.db")
+    report = build_store(videos, tmp_path / "all.db", workers=1)
+    assert (report.indexed, report.unchanged) == (0, 6)

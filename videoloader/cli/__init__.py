@@ -1,0 +1,13 @@
+"""The command ``videoloader``: one module a command."""
+
+import sys
+
+try:
+    import rich  # noqa: F401
+    import typer  # noqa: F401
+except ImportError:
+    sys.exit("the videoloader command needs typer and rich: pip install 'videoloader[cli]'")
+
+from videoloader.cli.commands import app
+
+__all__ = ["app"]

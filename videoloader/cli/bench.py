@@ -1,0 +1,148 @@
+"""``videoloader bench``: how many clips a second this machine makes of a data set, and where the time goes."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from videoloader.cli.expressions import MODE_HELP, mode_from, transforms_from
+from videoloader.cli.sources import Json, Root, dataset_of
+from videoloader.cli.terminal import err, errors_told, out, print_json, print_line
+
+if TYPE_CHECKING:
+    from videoloader.batching.stats import LoaderStats
+    from videoloader.loader import VideoLoader
+
+_TRANSFORMS = "RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()"
+# The share of the time that a stage of one thread is busy, from which on it is what limits the others; packets for
+# each frame, from which on shorter GOPs pay.
+_BUSY, _MANY_PACKETS = 0.9, 4.0
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A measurement.
+
+    Attributes:
+        first_batch_s: from the first request to the first batch: threads, processes and decoders start.
+        stats: of all batches after that.
+    """
+
+    first_batch_s: float
+    stats: LoaderStats
+
+
+def bench(
+    source: Annotated[str, typer.Argument(help="A folder of videos, a table, a list, an index store, or a video.")],
+    mode: Annotated[str, typer.Option(help=MODE_HELP)] = "RandomWindow(16, stride=4)",
+    transforms: Annotated[str, typer.Option(help="Transforms, written as in Python; '' for none.")] = _TRANSFORMS,
+    batch_size: Annotated[int, typer.Option(min=1, help="Clips in a batch.")] = 8,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to measure after the first batch.")] = 10,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    workers: Annotated[int | None, typer.Option(min=0, help="Decoding threads. Default: as VideoLoader.")] = None,
+    index: Annotated[
+        Path | None, typer.Option(help="The videos' index store. Without one they are indexed first.")
+    ] = None,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """How many clips a second this machine makes of a data set, and where the time goes.
+
+    The batches are used for nothing, so this is the most that a training loop can get. Files that cannot be read are
+    left out.
+    """
+    with errors_told():
+        from videoloader.loader import VideoLoader
+
+        begin = time.perf_counter()
+        loader = VideoLoader(
+            dataset_of(source, root),
+            mode_from(mode),
+            batch_size=batch_size,
+            device=device,
+            transforms=transforms_from(transforms) if transforms.strip() else (),
+            shuffle=True,
+            num_workers=workers,
+            on_error="skip",
+            index=index,
+        )
+        prepared = time.perf_counter() - begin
+        with closing(loader):
+            measured = _measure(loader, seconds)
+            told = _as_json(loader, measured, mode, transforms, batch_size, prepared)
+        if json:
+            print_json(told)
+        else:
+            _print(told, measured.stats)
+
+
+def _measure(loader: VideoLoader, seconds: float) -> _Measured:
+    """Loop over epochs for so long after the first batch."""
+    import torch
+
+    begin = time.perf_counter()
+    first_batch_s, first = 0.0, loader.stats()
+    with err.status("measuring") if err.is_terminal else nullcontext():
+        while True:
+            for _ in loader:
+                if not first_batch_s:
+                    first_batch_s, first = time.perf_counter() - begin, loader.stats()
+                elif time.perf_counter() - begin >= first_batch_s + seconds:
+                    if loader.device.type == "cuda":
+                        torch.cuda.synchronize(loader.device)
+                    return _Measured(first_batch_s, loader.stats() - first)
+
+
+def _as_json(
+    loader: VideoLoader, measured: _Measured, mode: str, transforms: str, batch_size: int, prepared: float
+) -> dict[str, Any]:
+    stats = measured.stats
+    return {
+        "device": str(loader.device),
+        "mode": mode,
+        "transforms": transforms,
+        "batch_size": batch_size,
+        "preparing_s": prepared,
+        "first_batch_s": measured.first_batch_s,
+        "clips_per_second": stats.clips / stats.seconds,
+        "frames_per_second": stats.shown / stats.seconds,
+        "packets_per_frame": stats.packets / stats.frames if stats.frames else None,
+        "stats": asdict(stats),
+        "unreadable": [[path, reason] for path, reason in loader.unreadable],
+        "limit": _limit(stats),
+    }
+
+
+def _limit(stats: LoaderStats) -> str:
+    """What to change first, in one sentence."""
+    if stats.planning / stats.seconds > _BUSY:
+        return "planning, which is one thread: use an index store, and longer clips"
+    if stats.transforming / stats.seconds > _BUSY:
+        return "transforms after decoding, which are one thread: crop and resize first, so that decoding does it"
+    packets = stats.packets / max(stats.frames, 1)
+    if packets > _MANY_PACKETS:
+        return f"decoding: {packets:.1f} packets for each frame; shorter GOPs cost less (see videoloader describe)"
+    return "decoding: smaller pictures, or clips with more of the frames of a GOP, cost less"
+
+
+def _print(told: dict[str, Any], stats: LoaderStats) -> None:
+    lines = {
+        "on": told["device"],
+        "clips": f"{told['clips_per_second']:.1f} a second, of {told['mode']}",
+        "frames": f"{told['frames_per_second']:.0f} a second",
+        "start": f"{told['preparing_s']:.2f} s to prepare, {told['first_batch_s']:.2f} s to the first batch",
+        "measured": str(stats),
+        "limit": told["limit"],
+    }
+    for name, value in lines.items():
+        first, *rest = value.splitlines()
+        out.print(f"{name:<10}{first}", markup=False, highlight=False)
+        for line in rest:
+            out.print(f"{'':<10}{line}", markup=False, highlight=False)
+    for path, reason in told["unreadable"]:
+        print_line(f"left out: {path}: {reason}")

@@ -1,0 +1,45 @@
+"""All commands under one name.
+
+Modules of commands import what needs PyTorch inside their functions, so that help and completion come at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from videoloader import __version__
+from videoloader.cli.bench import bench
+from videoloader.cli.check import check
+from videoloader.cli.describe import describe
+from videoloader.cli.doctor import doctor
+from videoloader.cli.export import export
+from videoloader.cli.index import index
+from videoloader.cli.info import info
+from videoloader.cli.merge import merge
+from videoloader.cli.preview import preview
+from videoloader.cli.query import query
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+for _command in (index, info, check, preview, describe, bench, query, export, merge, doctor):
+    app.command()(_command)
+app.command("verify", hidden=True)(check)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"videoloader {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _videoloader(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and end.")
+    ] = False,
+) -> None:
+    """Index videos once for every process that reads them, look into them, and check them.
+
+    Exit codes: 0 fine, 1 wrong data, 2 wrong use or source, 130 interrupted.
+    """

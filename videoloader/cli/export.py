@@ -1,0 +1,43 @@
+"""``videoloader export``: the rows of an index store in a file that others read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from videoloader.cli.sources import Json
+from videoloader.cli.terminal import errors_told, out, print_json
+from videoloader.errors import ConfigurationError, counted
+from videoloader.indexing import IndexStore
+
+_ENDINGS = ".csv, .jsonl, .ndjson, .parquet or .pq"
+
+
+def export(
+    store: Annotated[Path, typer.Argument(help="The index store.", show_default=False)],
+    output: Annotated[Path, typer.Argument(help=f"The file: {_ENDINGS}.", show_default=False)],
+    where: Annotated[str, typer.Option(help="Condition of SQL that rows must fulfil. Default: all rows.")] = "",
+    json: Json = False,
+) -> None:
+    """Write the rows of an index store, unreadable videos included, to CSV, JSON lines or Parquet."""
+    with errors_told():
+        ending = output.suffix.lower()
+        opened = IndexStore(store)
+        writers = {
+            ".csv": opened.to_csv,
+            ".jsonl": opened.to_jsonl,
+            ".ndjson": opened.to_jsonl,
+            ".parquet": opened.to_parquet,
+            ".pq": opened.to_parquet,
+        }
+        if ending not in writers:
+            raise ConfigurationError(f"the name must end with {_ENDINGS}", str(output))
+        rows = opened.query(f"SELECT count(*) FROM videos{f' WHERE {where}' if where else ''}")[0][0]
+        writers[ending](output, where=where)
+        if json:
+            print_json({"output": str(output), "rows": rows})
+        else:
+            out.print(f"{counted(rows, 'row')} written to ", end="", highlight=False)
+            out.print(str(output), markup=False, highlight=False, soft_wrap=True)

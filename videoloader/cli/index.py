@@ -1,0 +1,78 @@
+"""``videoloader index``: build a store, or bring it up to date."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from videoloader.cli.sources import Json, Root, Sources, Workers, paths_of
+from videoloader.cli.store_table import print_store
+from videoloader.cli.terminal import WRONG_DATA, errors_told, out, print_json, print_line, progress_bar
+from videoloader.indexing import BuildReport, IndexStore, build_store
+from videoloader.indexing.store.fingerprints import FingerprintKind
+from videoloader.indexing.store.keys import SourceKeys
+
+# Unreadable files that are listed one by one.
+_LISTED = 20
+
+
+def index(
+    sources: Sources,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The index store: made, or brought up to date.", show_default=False)
+    ],
+    root: Root = None,
+    store_root: Annotated[
+        Path | None, typer.Option(help="Folder that the store keeps paths relative to. Default: the store's own.")
+    ] = None,
+    workers: Workers = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Try unreadable files that have not changed again.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Forget videos that do not exist any more.")] = False,
+    fingerprint: Annotated[
+        str | None, typer.Option(help="What a file is known again by: mtime, size or content. Default: as before.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file cannot be indexed.")] = False,
+    json: Json = False,
+) -> None:
+    """Index videos into a store. Only new and changed files are read, so run it again whenever you like.
+
+    The exit code is 1 if none of the videos can be indexed; with --strict, if any cannot.
+    """
+    with errors_told("interrupted: what was indexed is kept; run the same command again to go on"):
+        paths = paths_of(sources, root)
+        with progress_bar("indexing", len(paths)) as tell:
+            report = build_store(
+                paths,
+                output,
+                root=store_root,
+                workers=workers,
+                progress=tell,
+                retry=retry,
+                prune=prune,
+                fingerprint=cast(FingerprintKind | None, fingerprint),
+            )
+        if json:
+            print_json({"store": str(output), **asdict(report)})
+        else:
+            _print_build(report)
+            print_store(IndexStore(output, root=store_root))
+    nothing = len(report.unreadable) == len(set(SourceKeys.all_absolute(paths)))
+    if nothing or (strict and report.unreadable):
+        raise typer.Exit(WRONG_DATA)
+
+
+def _print_build(report: BuildReport) -> None:
+    speed = f", {report.indexed / report.seconds:.0f} a second" if report.indexed else ""
+    out.print(
+        f"{report.indexed} indexed, {report.unchanged} unchanged, {len(report.unreadable)} unreadable, "
+        f"{len(report.vanished)} vanished{' and forgotten' if report.pruned else ''} "
+        f"in {report.seconds:.1f} s{speed}",
+        highlight=False,
+    )
+    for path, reason in report.unreadable[:_LISTED]:
+        print_line(f"unreadable: {path}: {reason}")
+    if len(report.unreadable) > _LISTED:
+        print_line(f"and {len(report.unreadable) - _LISTED} more")

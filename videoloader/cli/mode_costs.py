@@ -1,0 +1,54 @@
+"""What the clips of usual frame modes cost to decode."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from videoloader.cli.expressions import mode_from
+from videoloader.indexing import VideoIndex
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.padding import CONSTANT_FRAME
+from videoloader.permutation import permute
+from videoloader.sampling import AllFrames, clip_frames, clip_rng
+
+USUAL_MODES = (
+    "RandomWindow(1)",
+    "RandomWindow(16)",
+    "RandomWindow(16, stride=4)",
+    "Segments(8)",
+    "Triplets()",
+    "EveryWindow(16)",
+    "Keyframes()",
+)
+# Clips that are planned, of modes that make more; draws, of a mode that makes one.
+_CLIPS = 16
+
+
+class ModeCost(NamedTuple):
+    """Packets that a mode's clips need, at most: reading them may tell of more that can be left out.
+
+    Attributes:
+        mode: as Python writes it.
+        clips: number of clips that the mode makes of the video.
+        packets_per_clip, packets_per_frame: averages over some of the clips; 0 without clips.
+    """
+
+    mode: str
+    clips: int
+    packets_per_clip: float
+    packets_per_frame: float
+
+
+def mode_cost(index: VideoIndex, mode: str) -> ModeCost:
+    """The cost of a mode's clips of one video, from some of them, always the same ones."""
+    video, made = AllFrames(index), mode_from(mode)
+    count = made.num_clips(video)
+    packets = frames = 0
+    draws = permute(np.arange(min(count, _CLIPS)), count, 0, 0).tolist() if count > 1 else [0] * count * _CLIPS
+    for draw, clip in enumerate(draws):
+        wanted, _ = clip_frames(made, video, clip, clip_rng(draw, 0, clip))
+        plan = plan_frames(index, wanted[wanted != CONSTANT_FRAME])
+        packets, frames = packets + plan.packets, frames + plan.frames_wanted
+    return ModeCost(mode, count, packets / max(len(draws), 1), packets / max(frames, 1))

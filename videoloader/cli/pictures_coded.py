@@ -1,0 +1,113 @@
+"""How the pictures of a video are coded, told as one letter each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import av
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.errors import VideoLoaderError
+from videoloader.indexing import ByteSource, VideoIndex
+from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.references import new_tracker
+
+if TYPE_CHECKING:
+    from videoloader.packets.decode_plan import PacketBytes, Run
+
+LEGEND = "I intra, P predicted, B bidirectional; small: disposable; | before each keyframe"
+_HIDDEN, _UNKNOWN = "-", "?"
+# By number in libavutil's AVPictureType: none, I, P, B, S (GMC), SI, SP, BI.
+_LETTERS = "?IPBSIPB"
+
+
+class CodedPictures(NamedTuple):
+    """The first pictures of a video.
+
+    Attributes:
+        letters: of each picture: I, P or B (or what else libavcodec calls it), small where it is disposable, ``-`` for
+            a packet that shows no frame, ``?`` where no picture came out; with ``|`` before keyframes.
+        error: why decoding ended early; empty where it did not.
+    """
+
+    letters: str
+    error: str = ""
+
+
+def coded_pictures(source: ByteSource, index: VideoIndex, count: int, by_decode_order: bool) -> CodedPictures:
+    """The kinds of a video's first pictures, as libavcodec tells them.
+
+    Args:
+        source: the video.
+        index: its index.
+        count: how many letters there may be, bars included.
+        by_decode_order: in the order of the packets, or in the order in which frames are shown.
+    """
+    packets = np.arange(len(index.packet_size)) if by_decode_order else index.frame_packet.astype(np.int64)
+    packets = packets[:count]
+    look = _Look(source, index)
+    error = look.decode(np.flatnonzero(np.isin(index.frame_packet, packets)))
+    letters = ""
+    for packet in packets.tolist():
+        letter = look.kinds.get(packet, _UNKNOWN) if index.packet_has_frame[packet] else _HIDDEN
+        letter = letter.lower() if packet in look.disposable else letter
+        letters += f"|{letter}" if index.packet_key[packet] else letter
+    return CodedPictures(letters[:count], error)
+
+
+class _Look:
+    """One decode of some frames, of which the kinds are kept.
+
+    Attributes:
+        kinds: letter of each picture that came out, by packet.
+        disposable: packets that no other packet refers to, by their own headers.
+    """
+
+    def __init__(self, source: ByteSource, index: VideoIndex) -> None:
+        self._source, self._index = source, index
+        self.kinds: dict[int, str] = {}
+        self.disposable: set[int] = set()
+
+    def decode(self, frames: npt.NDArray[np.int64]) -> str:
+        """Decode these frames; what ended that early, or an empty text."""
+        from videoloader.decoding import CpuDecoder, decode_run
+        from videoloader.packets.decode_plan import plan_frames
+        from videoloader.packets.run_start import WrongIndexError
+
+        decoder = CpuDecoder()
+        try:
+            while True:
+                try:
+                    for run in plan_frames(self._index, frames).runs:
+                        decode_run(decoder, self._index, run, self._read, self._take)
+                    return ""
+                except WrongIndexError as found:
+                    self._index = found.index
+        except VideoLoaderError as error:
+            return error.message
+
+    def _take(self, packet: int, frame: av.VideoFrame) -> None:
+        self.kinds[packet] = _LETTERS[int(frame.pict_type)]
+
+    def _read(self, run: Run) -> Iterator[PacketBytes]:
+        """The packets of a run, whose headers are looked at on their way to the decoder."""
+        from videoloader.packets.read_packets import read_packets
+
+        codec, configs = self._index.stream.codec, self._index.stream.codec_configs
+        config = configs[self._index.packet_config[run.packets[0]]]
+        tracker = new_tracker(codec, config)
+        passed, needed = set[int](), set[int]()
+        for packet in read_packets(self._source, self._index, run):
+            if is_disposable(codec, config, packet.data):
+                self.disposable.add(packet.number)
+            if tracker is not None:
+                try:
+                    needed |= tracker.read(packet.number, packet.data)
+                    passed.add(packet.number)
+                except ValueError:
+                    tracker = None
+            yield packet
+        if tracker is not None:
+            self.disposable |= passed - needed - tracker.held()

@@ -1,0 +1,111 @@
+"""``videoloader query``: rows of an index store."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from videoloader.cli.sources import Json
+from videoloader.cli.terminal import errors_told, out, plain, print_json
+from videoloader.errors import ConfigurationError, printable
+from videoloader.indexing import IndexStore
+from videoloader.indexing.store.keys import from_sql
+from videoloader.indexing.store.schema import COLUMNS
+
+_DEFAULT = "path,codec,width,height,fps,frames,duration_s,longest_gop"
+
+
+def query(
+    store: Annotated[Path, typer.Argument(help="The index store.", show_default=False)],
+    where: Annotated[str, typer.Argument(help="Condition of SQL: 'height >= 720 AND NOT is_vfr'.")] = "",
+    columns: Annotated[
+        str, typer.Option("--columns", "-c", help="Columns or expressions of SQL, with commas between them.")
+    ] = _DEFAULT,
+    group_by: Annotated[str, typer.Option(help="Columns to group rows by: -c 'codec, count(*)' --group-by codec")] = "",
+    order_by: Annotated[str, typer.Option(help="Order of the rows: 'duration_s DESC'.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="The most rows. Default: all.")] = None,
+    csv_format: Annotated[bool, typer.Option("--csv", help="Print CSV (RFC 4180) to stdout.")] = False,
+    json: Json = False,
+) -> None:
+    """Rows of an index store that fulfil a condition.
+
+    The column path tells where a video lies; the others are those of IndexStore.query, and error is NULL for good ones.
+    """
+    with errors_told():
+        names = split_columns(columns)
+        if csv_format and json:
+            raise ConfigurationError("--csv and --json exclude each other")
+        opened = IndexStore(store)
+        rows = _rows(opened, names, where, group_by, order_by, limit)
+        if json:
+            print_json([dict(zip(names, row, strict=True)) for row in rows])
+        elif csv_format:
+            writer = csv.writer(sys.stdout)
+            writer.writerow(names)
+            writer.writerows([printable(each) if isinstance(each, str) else each for each in row] for row in rows)
+        else:
+            _print_table(names, rows)
+
+
+def split_columns(columns: str) -> list[str]:
+    """The expressions that are listed: commas in brackets or in quotes are their own.
+
+    Raises:
+        ConfigurationError: there is none, or one is empty.
+    """
+    parts, depth, quote = [""], 0, ""
+    for each in columns:
+        if quote:
+            quote = "" if each == quote else quote
+        elif each in "'\"":
+            quote = each
+        depth += (each == "(") - (each == ")") if not quote else 0
+        if each == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += each
+    names = [part.strip() for part in parts]
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigurationError(f"columns must be different names or expressions, got {columns!r}")
+    return names
+
+
+def _rows(
+    store: IndexStore, names: list[str], where: str, group_by: str, order_by: str, limit: int | None
+) -> list[list[object]]:
+    expressions = ", ".join("source" if name == "path" else name for name in names)
+    sql = f"SELECT {expressions} FROM videos"
+    for word, clause in (("WHERE", where), ("GROUP BY", group_by), ("ORDER BY", order_by or (not group_by and "id"))):
+        sql += f" {word} {clause}" if clause else ""
+    found = store.query(sql if limit is None else f"{sql} LIMIT {limit}")
+    columns = list(zip(*found, strict=True))
+    return [list(row) for row in zip(*map(partial(_values, store), names, columns), strict=True)]
+
+
+def _values(store: IndexStore, name: str, column: Sequence[object]) -> Iterable[object]:
+    """The values of a column as people and JSON take them."""
+    texts = [from_sql(each) if isinstance(each, bytes) else each for each in column]
+    return store.keys.paths_of(map(str, texts)) if name == "path" else texts
+
+
+def _print_table(names: list[str], rows: list[list[object]]) -> None:
+    table = Table()
+    for name in names:
+        is_text = COLUMNS.get(name, "TEXT" if name == "path" else "") == "TEXT"
+        # A path is of no use without its end.
+        table.add_column(plain(name), justify="left" if is_text else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*("" if each is None else plain(_told(each)) for each in row))
+    out.print(table)
+    out.print(f"{len(rows)} row{'s' * (len(rows) != 1)}", highlight=False)
+
+
+def _told(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

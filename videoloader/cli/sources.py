@@ -1,0 +1,88 @@
+"""What the arguments of commands stand for: files, folders, tables, lists, stores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from videoloader.dataset import VideoDataset
+from videoloader.dataset.reading import TABLE_ENDINGS
+from videoloader.errors import SourceError
+
+_LIST_ENDINGS = (".txt", ".lst")
+_WHAT = "folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet) or lists of paths (.txt)"
+
+Sources = Annotated[list[str], typer.Argument(help=f"Any number of {_WHAT}.", show_default=False)]
+Root = Annotated[
+    Path | None,
+    typer.Option(help="Folder that relative paths in tables and lists start from. Default: that of the table."),
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes. Default: one for each core.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
+
+
+def paths_of(sources: Iterable[str], root: Path | None = None) -> list[str]:
+    """The videos that arguments stand for, each once.
+
+    Args:
+        sources: the arguments.
+        root: folder that relative paths in tables and lists start from; their own unless given.
+
+    Raises:
+        SourceError: one of them is not there, or they name no video.
+    """
+    paths = list(dict.fromkeys(path for source in sources for path in _paths(source, root)))
+    if not paths:
+        raise SourceError("names no video", ", ".join(sources))
+    return paths
+
+
+def dataset_of(source: str, root: Path | None = None) -> VideoDataset:
+    """The data set that an argument stands for, with the labels and parts of its rows.
+
+    Raises:
+        SourceError, ConfigurationError: it cannot be read, or makes no sense.
+    """
+    if os.path.isdir(source):
+        return VideoDataset.from_folder(source)
+    if source.lower().endswith(TABLE_ENDINGS):
+        return VideoDataset.from_csv(source, root=root)
+    if is_store(source):
+        return VideoDataset.from_store(source)
+    return VideoDataset.from_paths(paths_of([source], root))
+
+
+def is_store(source: str) -> bool:
+    """Whether a file is a database of SQLite."""
+    try:
+        with open(source, "rb") as opened:
+            return opened.read(16) == b"SQLite format 3\0"
+    except (OSError, ValueError):
+        return False  # who opens it as a video says why
+
+
+def _paths(argument: str, root: Path | None) -> Iterable[str]:
+    if os.path.isdir(argument):
+        return VideoDataset.from_folder(argument).paths
+    if argument.lower().endswith(TABLE_ENDINGS):
+        return VideoDataset.from_csv(argument, root=root).paths
+    if argument.lower().endswith(_LIST_ENDINGS):
+        return _listed_paths(Path(argument), root)
+    if "://" not in argument and "::" not in argument and not os.path.exists(argument):
+        raise SourceError("there is no such file or folder", argument)
+    return [argument]
+
+
+def _listed_paths(source: Path, root: Path | None) -> Iterator[str]:
+    """One path a line."""
+    try:
+        lines = source.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError as error:
+        raise SourceError(f"the list cannot be read ({error.strerror})", str(source)) from None
+    folder = source.parent if root is None else root
+    for line in filter(None, map(str.strip, lines)):
+        yield line if "://" in line else str(folder / line)

@@ -1,0 +1,79 @@
+"""How commands print, warn and end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from videoloader.errors import VideoLoaderError, printable
+
+# What a command ends with, besides 0: something is wrong with the data; the command or a source cannot be used; Ctrl-C.
+WRONG_DATA, CANNOT_RUN, INTERRUPTED = 1, 2, 130
+
+# Tables are for people: wide enough for a reason even where nobody looks.
+out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160)
+err = Console(stderr=True)
+
+
+def print_json(value: object) -> None:
+    """A value as JSON on stdout; names of files that are not UTF-8 as Python's JSON writes and reads them."""
+    print(json.dumps(value, indent=1))
+
+
+def print_line(line: str) -> None:
+    """A line of plain text, never folded: for grep, and for paths to be copied."""
+    out.print(plain(line), highlight=False, soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """Names of files may hold what a terminal must not be sent, and what Rich takes for markup."""
+    shown = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in printable(text))
+    return shown.replace("[", "\\[")
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr where that is a terminal, and the function that is told how many are done, and of how many."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def errors_told(interrupted: str = "interrupted") -> Iterator[None]:
+    """Errors as one line on stderr and exit code 2; Ctrl-C as 130; warnings without a place in the code.
+
+    Args:
+        interrupted: what is printed after Ctrl-C.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell_warning  # type: ignore[assignment]
+            yield
+    except VideoLoaderError as error:
+        raise _told(str(error)) from None
+    except BrokenPipeError:
+        raise  # nobody reads on: Typer ends quietly
+    except OSError as error:
+        raise _told(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
+    except KeyboardInterrupt:
+        err.print(interrupted, highlight=False)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _told(message: str) -> typer.Exit:
+    err.print(f"error: {printable(message)}", style="red", markup=False, highlight=False, soft_wrap=True)
+    return typer.Exit(CANNOT_RUN)
+
+
+def _tell_warning(message: Warning | str, *_place: object) -> None:
+    err.print(f"warning: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
