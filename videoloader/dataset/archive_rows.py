@@ -143,4 +143,4 @@ def _parse(extension: str, content: bytes, name: str) -> Any:
             return json.loads(content)
         return content.decode().strip() if extension in _TEXT else content
     except ValueError as error:
-        raise ConfigurationError(f"is not what its name says ({error})", name) from None
+        raise ConfigurationError(f"does not hold what its name says ({error})", name) from None
