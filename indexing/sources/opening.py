@@ -65,7 +65,7 @@ def open_source(source: Openable) -> ByteSource:
         SourceError: there is no such file or member, it cannot be read, or is empty.
         IndexingError: the archive is damaged or cut off.
         UnsupportedError: the archive is of no known kind, or compressed.
-        ConfigurationError: a package that is needed is not installed; or the source is none of these (ArgumentError).
+        ConfigurationError: a package that is needed is not installed; or the source has another type (ArgumentError).
 
     Examples:
         >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size

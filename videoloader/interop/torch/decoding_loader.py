@@ -135,7 +135,7 @@ class DecodingLoader(OneLoop):
             ``Batch`` for a list, a ``Clip`` for one by itself.
 
     Attributes:
-        device: the place of the frames.
+        device: torch.device. The place of the frames.
         unreadable: (path, reason) of the files that made batches be skipped so far, each once with the first reason. A
             warning counts the clips at the end of a loop that meets new ones.
 
