@@ -62,8 +62,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
                 ("2", "2.0") are these numbers, unless all are among ``class_names``; where most are, another one is an
                 error.
             class_names: list or dict, default the names that occur, in natural order. The name of each number, as a
-                list or as a dict of names and numbers (``class_to_idx``). Give it where several splits of one data set
-                must agree.
+                list or as a dict of names and numbers (``class_to_idx``). Give it where several splits must agree.
             sources: str, default ``"any"``. The sources that the paths may name: ``"any"``, ``"local"`` or
                 ``"inside root"``, as in ``from_csv``.
             root: str or path, default the working directory. The folder of ``"inside root"``.
@@ -89,8 +88,8 @@ class DatasetReaders(metaclass=TellsOfReaders):
     ) -> Self:
         """All videos in a folder and the folders in it, in natural order ("clip2" before "clip10").
 
-        With no video directly in ``folder``, each folder in it is a class, with or without videos, so that splits with
-        the same folders agree on the labels; a warning tells of folders that look like the splits themselves. Otherwise
+        With no video directly in ``folder``, each folder in it is a class, even an empty one, so that splits with the
+        same folders agree on the labels; a warning tells of folders that look like the splits themselves. Otherwise
         there are no labels, and a warning says so where most videos lie in folders. Hidden files and folders (with a
         leading dot) are skipped, and links are followed; a link that ends as a video does is taken for a file. Without
         ``extensions``, a warning tells of files of other endings, and ``left_out`` lists them; lists, notes and
@@ -170,9 +169,9 @@ class DatasetReaders(metaclass=TellsOfReaders):
     ) -> Self:
         """One entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
 
-        Files whose names end with ``.jsonl``, ``.ndjson`` or ``.json`` (an object in each line), and ``.parquet`` or
-        ``.pq``, are read as such, all others as CSV. Its separator is the most frequent one of comma, tab, semicolon
-        and bar in the header. Columns are found by name, in any case, the first that is there:
+        Files that end with ``.jsonl``, ``.ndjson`` or ``.json`` (an object in each line), and ``.parquet`` or ``.pq``,
+        are read as such, all others as CSV. Its separator is the most frequent of comma, tab, semicolon and bar in the
+        header. Columns are found by name, in any case, the first that is there:
 
             path            path, video, filename, file, video_path, file_path, filepath, file_name
             label           label, class, label_name, class_name         numbers in every row, or names
@@ -183,11 +182,10 @@ class DatasetReaders(metaclass=TellsOfReaders):
 
         So ``start``, ``end`` and ``stop`` of a file are seconds, unlike ``start`` and ``stop`` of ``VideoEntry``;
         ``columns={"start": "start", "stop": "stop"}`` takes them for frames. Seconds count from the file's start, as in
-        players; see ``with_times``. Columns of seconds count only where there are no frame columns. An empty start or
-        stop is that of the video. Other columns travel in ``VideoEntry.columns``: as text from CSV (``"0"`` is true:
-        compare with ``== "1"``), else with the types that they have in the file. A warning names those that look like a
-        label or an end (``class_id``, ``t_start``) where the table has no column above for it, and a length
-        (``duration``) beside a start without a stop, which is not read as one.
+        players; see ``with_times``. They count only where there are no frame columns. An empty start or stop is that of
+        the video. Other columns travel in ``VideoEntry.columns``: as text from CSV (``"0"`` is true: compare with
+        ``== "1"``), else with the file's types. A warning names those that look like a label or an end (``class_id``,
+        ``t_start``) where no column above gives it, and a length (``duration``) beside a start without a stop.
 
         Args:
             path: str or path. The path of the table.
@@ -195,8 +193,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
                 ``{"path": "clip", "start_seconds": "t0"}``.
             root: str or path, default the table's own folder. The folder that relative paths start from.
             class_names: list or dict, default None. See ``from_paths``. Names are numbered as they occur in this table,
-                so read a second table, which may lack a class, with those of the first:
-                ``class_names=train.class_names``.
+                so read a second table with those of the first: ``class_names=train.class_names``.
             missing: str, default ``"unchecked"``. The treatment of local files that are not there: ``"raise"`` raises,
                 ``"skip"`` puts the rows into ``left_out``, ``"unchecked"`` does not look, and indexing finds out.
             header: sequence of str, default None. The names of the columns of a text table without a header: its first
@@ -205,8 +202,8 @@ class DatasetReaders(metaclass=TellsOfReaders):
                 spaces and tabs, as in lists for DALI and MMAction2, where the last values of a line may be missing.
             sources: str, default ``"any"``. The sources that the rows may name. ``"any"`` allows whatever ``Video``
                 takes, including URLs and absolute paths, so the table must be trusted; ``"local"`` allows what lies on
-                this machine; ``"inside root"`` what lies in ``root`` after links are followed, and for members their
-                archives.
+                this machine; ``"inside root"`` what lies in ``root`` after links are followed (members: their
+                archives).
 
         Raises:
             SourceError: the table cannot be read, or a file is not there.
