@@ -247,16 +247,17 @@ class DatasetReaders(metaclass=TellsOfReaders):
 
         Args:
             archives: str, path, or several. Paths or URLs, or patterns of them: ``{0000..0099}``, ``{a,b}``, and ``*``
-                but of web servers, which do not list files. A path that exists is no pattern.
-            video: str, or several. Ending of the names of videos, in any case; "" for all names. Of TFRecord the
-                feature. Default: None, ``VIDEO_EXTENSIONS``, or the whole record.
-            label: str. Column that holds the label, ``"json.category"`` for a field of JSON. Default: None, as above.
-            class_names: as for ``from_paths``. Default: None.
+                except on web servers, which do not list files. A path that exists is not read as a pattern.
+            video: str or several, default None: ``VIDEO_EXTENSIONS``, or the whole record. The ending of the names of
+                videos, in any case; "" for all names. In TFRecord the feature.
+            label: str, default None, as above. The column that holds the label, ``"json.category"`` for a field of
+                JSON.
+            class_names: list or dict, default None. See ``from_paths``.
 
         Raises:
-            SourceError, IndexingError: an archive cannot be read, is damaged, or its index file is of another one.
+            SourceError, IndexingError: an archive cannot be read, is damaged, or its index file belongs to another one.
             UnsupportedError: a tar archive is compressed.
-            ConfigurationError: there is no video, or a file beside one is not what its name says.
+            ConfigurationError: there is no video, or the content of a file beside one does not match its name.
 
         Examples:
             ``VideoDataset.from_archives("s3://bucket/train-{0000..0099}.tar")``, and for features of TFRecord:
@@ -273,7 +274,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
         extensions: Collection[str] = VIDEO_EXTENSIONS,
         class_names: ClassNames | None = None,
     ) -> Self:
-        """All videos in tar archives: ``from_archives(shards, video=extensions)``, which see.
+        """All videos in tar archives: the same as ``from_archives(shards, video=extensions)``.
 
         Args:
             shards: str, path, or several of them. The paths or URLs of the archives.
@@ -282,7 +283,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
             class_names: list or dict, default None. See ``from_paths``.
 
         Raises:
-            SourceError, IndexingError, UnsupportedError, ConfigurationError: as for ``from_archives``.
+            SourceError, IndexingError, UnsupportedError, ConfigurationError: as in ``from_archives``.
 
         Examples:
             ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
@@ -319,14 +320,15 @@ class DatasetReaders(metaclass=TellsOfReaders):
         where it was. Delete the file to have it made anew.
 
         Args:
-            path: str or path. Of the file, as ``save`` writes it, on a file system that all processes see; one that
-                each machine has for itself is made on each.
-            make: function without arguments. Makes the data set.
-            store: str, path, or ``IndexStore``. Index store that is built of its videos and saved along. Default: None.
+            path: str or path. The path of the file, as ``save`` writes it, on a file system that all processes see; one
+                that each machine has for itself is made on each.
+            make: function without arguments. It makes the data set.
+            store: ``IndexStore`` or its path, default None. The index store that is built of its videos and saved
+                along.
 
         Raises:
             SourceError: the file cannot be read, written or locked, or rank 0 failed.
-            ConfigurationError: as for ``save`` and ``load``.
+            ConfigurationError: as in ``save`` and ``load``.
 
         Examples:
             ``VideoDataset.load_or_make("train.arrow", lambda: VideoDataset.from_folder("kinetics/train"))``, or with a
