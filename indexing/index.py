@@ -49,33 +49,35 @@ class VideoIndex:
     applied, packets that show nothing have no frame, and one packet may be shown twice.
 
     Attributes:
-        source: name of the video, for messages.
-        container: ``"mp4"`` or libavformat's name of the format.
-        method: origin of the index: ``"tables"`` (the container's own), ``"demuxed"`` (one pass over the packets) or
-            ``"decoded"`` (one decode pass, for streams whose packets do not say which frames they become).
-        packet_offset: int64[P], byte offset in the source.
-        packet_size: int32[P], bytes.
-        packet_pts: int64[P], timestamp in the packets' own timeline, for comparing display order.
-        packet_key: bool[P], whether decoding can start here.
-        packet_disposable: uint8[P], one of DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES, by the packets' own
+        source: str. The name of the video, for messages.
+        container: str. ``"mp4"`` or libavformat's name of the format.
+        method: str. The origin of the index: ``"tables"`` (the container's own), ``"demuxed"`` (one pass over the
+            packets) or ``"decoded"`` (one decode pass, for streams whose packets do not say which frames they become).
+        packet_offset: int64[P]. The byte offset in the source.
+        packet_size: int32[P]. The size in bytes.
+        packet_pts: int64[P]. The timestamp in the packets' own timeline, for comparing display order.
+        packet_key: bool[P]. Whether decoding can start here.
+        packet_disposable: uint8[P]. One of DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES, by the packets' own
             headers. The containers' word on it is wrong too often.
-        packet_config: uint8[P], number of the record in ``stream.codec_configs`` that is in force at the packet. Sets
-            that a keyframe brings along are in force from that keyframe on.
-        frame_packet: int32[N], the packet each frame is decoded from.
-        frame_pts: int64[N], presentation timestamp in ``stream.time_base`` units, as libavformat gives it. It falls
+        packet_config: uint8[P]. The number of the record in ``stream.codec_configs`` that is in force at the packet.
+            Sets that a keyframe brings along are in force from that keyframe on.
+        frame_packet: int32[N]. The packet from which each frame is decoded.
+        frame_pts: int64[N]. The presentation timestamp in ``stream.time_base`` units, as libavformat gives it. It falls
             where a stream starts anew; ``clock`` never does.
-        byte_ranges: whether a packet is exactly the bytes ``[offset, offset + size)`` of the source; if not,
+        byte_ranges: bool. Whether a packet is exactly the bytes ``[offset, offset + size)`` of the source; if not,
             packets must come from a demuxer, or by ``transport``.
-        stream: facts about the stream.
-        transport: layout of packets that are cut into the packets of a transport stream; ``packet_offset`` is then the
-            place of the first byte of each, and ``packet_size`` counts its own bytes only.
-        start_time: start of the file's earliest stream in microseconds, as libavformat's ``start_time``; 0 where that
-            is unknown (elementary streams, folders of images).
-        keys_from: source of ``packet_key``: the packets' own ``"headers"``, a ``"decoder"`` that was asked, or only the
-            ``"container"``, whose word is checked when a clip is read.
-        other_starts: (packet, packet at which decoding starts for it), where the times do not say so.
-        times: zero of all seconds that this index takes or gives: ``"start"``, the file's start, as players count; or
-            ``"pts"``, that of the container's own timestamps. Stores do not keep it; see ``with_times``.
+        stream: StreamInfo. The facts about the stream.
+        transport: TransportLayout or None. The layout of packets that are cut into the packets of a transport stream;
+            ``packet_offset`` is then the place of the first byte of each, and ``packet_size`` counts its own bytes
+            only.
+        start_time: int. The start of the file's earliest stream in microseconds, as libavformat's ``start_time``; 0
+            where that is unknown (elementary streams, folders of images).
+        keys_from: str. The source of ``packet_key``: the packets' own ``"headers"``, a ``"decoder"`` that was asked, or
+            only the ``"container"``, whose word is checked when a clip is read.
+        other_starts: tuple of (int, int). (packet, packet at which decoding starts for it), where the times do not say
+            so.
+        times: str. The zero of all seconds that this index takes or gives: ``"start"``, the file's start, as players
+            count; or ``"pts"``, that of the container's own timestamps. Stores do not keep it; see ``with_times``.
     """
 
     source: str
@@ -328,7 +330,7 @@ class VideoIndex:
         return replace(self, packet_key=key)
 
     def without_first_packets(self, count: int) -> VideoIndex:
-        """The same index without as many packets at its start, none of which has a frame."""
+        """The same index without the first packets, none of which has a frame."""
         columns = {name: getattr(self, name)[count:] for name in _ARRAYS if name.startswith("packet_")}
         return replace(self, frame_packet=self.frame_packet - np.int32(count), **columns)
 

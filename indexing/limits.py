@@ -23,11 +23,12 @@ class Limits:
     """The memory and time that one file may take; an ``UnsupportedError`` names the limit that a file exceeds.
 
     Args:
-        member_bytes: int, default 268435456. The bytes of a deflated member of a zip archive, unpacked into memory.
-        picture_pixels: int, default 134217728, which is 16384×8192. The pixels of a picture, by its header.
-        decode_packets: int, default 4194304. The packets decoded to index one video, where that takes decoding.
-        decode_seconds: float, default 600. The seconds of one core that this decoding may take.
-        cell_characters: int, default 1048576. The characters of one value in a table of text; a longer one is a
+        member_bytes: int, default 268435456. The most bytes of a deflated member of a zip archive, unpacked into
+            memory.
+        picture_pixels: int, default 134217728, which is 16384×8192. The most pixels of a picture, by its header.
+        decode_packets: int, default 4194304. The most packets decoded to index one video, where that takes decoding.
+        decode_seconds: float, default 600. The most seconds of one core that this decoding may take.
+        cell_characters: int, default 1048576. The most characters of one value in a table of text; a longer one is a
             ConfigurationError.
 
     Raises:

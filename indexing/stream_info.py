@@ -11,28 +11,28 @@ class StreamInfo:
     """Facts about the video stream that are the same for all its frames.
 
     Attributes:
-        codec: libavcodec's decoder name: ``h264``, ``hevc``, ``vp9``, ``av1``, …
-        codec_configs: the decoder configuration records (avcC, hvcC, av1C, …), one for each sample
+        codec: str. libavcodec's decoder name: ``h264``, ``hevc``, ``vp9``, ``av1``, …
+        codec_configs: tuple of bytes. The decoder configuration records (avcC, hvcC, av1C, …), one for each sample
             description; an empty record where the codec needs none.
-        time_base: seconds in one timestamp unit.
-        width, height: display size before rotation, pixels.
-        sample_aspect_ratio: width of a pixel over its height.
-        rotation: clockwise turn of the picture by a player in degrees: 0, 90, 180 or 270.
-        mirrored: whether the picture is flipped left to right after that rotation.
-        bit_depth, chroma: format of the coded picture, where the container tells; else 0 and ``""``.
-        color_primaries, color_transfer, color_matrix: code points of ITU-T H.273; 2 is "unspecified".
-        color_range: ``"limited"``, ``"full"`` or ``""`` where the container does not tell.
-        frame_rate: nominal frames a second where the container tells, else 0.
-        reorder_depth: frames a decoder must hold back to give them out in display order.
-        size_varies: whether pictures are known to come in several sizes; then width and height are the first's.
-        encrypted: whether packets are encrypted, so that decoders make noise of them.
-        codec_tag, pixel_format, bits_per_coded_sample: facts that libavcodec needs to open codecs that carry no header
-            of their own.
-        palettes: the palette in force with each record of ``codec_configs``, as libavformat attaches it to packets
-            (1024 bytes), ``b""`` without one; empty where no record has one.
-        container_size: (width, height) that the container states, where libavcodec cuts H.264 pictures to it;
-            else (0, 0).
-        stream_number: libavformat's number of the stream in the file, counted from zero over all kinds of streams.
+        time_base: Fraction. The seconds in one timestamp unit.
+        width, height: int. The display size before rotation, pixels.
+        sample_aspect_ratio: Fraction. The width of a pixel over its height.
+        rotation: int. The clockwise turn of the picture by a player in degrees: 0, 90, 180 or 270.
+        mirrored: bool. Whether the picture is flipped left to right after that rotation.
+        bit_depth, chroma: int and str. The format of the coded picture, where the container tells; else 0 and ``""``.
+        color_primaries, color_transfer, color_matrix: int. The code points of ITU-T H.273; 2 is "unspecified".
+        color_range: str. ``"limited"``, ``"full"`` or ``""`` where the container does not tell.
+        frame_rate: Fraction. The nominal frames a second where the container tells, else 0.
+        reorder_depth: int. The frames that a decoder must hold back to give them out in display order.
+        size_varies: bool. Whether pictures are known to come in several sizes; then width and height are the first's.
+        encrypted: bool. Whether packets are encrypted, so that decoders make noise of them.
+        codec_tag, pixel_format, bits_per_coded_sample: str, str and int. The facts that libavcodec needs to open codecs
+            that carry no header of their own.
+        palettes: tuple of bytes. The palette in force with each record of ``codec_configs``, as libavformat attaches it
+            to packets (1024 bytes), ``b""`` without one; empty where no record has one.
+        container_size: (int, int). The (width, height) that the container states, where libavcodec cuts H.264 pictures
+            to it; else (0, 0).
+        stream_number: int. libavformat's number of the stream in the file, counted from zero over all kinds of streams.
     """
 
     codec: str

@@ -17,8 +17,9 @@ class VideoLoaderError(Exception):
     """Base of all errors of this library.
 
     Args:
-        message: the fault, in one sentence.
-        source: path or name of the video that the error is about; it is put in front of the message.
+        message: str. The fault, in one sentence.
+        source: str, default None. The path or name of the video that the error is about; it is put in front of the
+            message.
 
     Attributes:
         message, source: as given.
@@ -145,7 +146,7 @@ def check_integer(name: str, value: object, low: int = 1, high: int | None = Non
 
 
 def check_numbers(name: str, value: object, count: int | None, wanted: str, allowed: Callable[..., bool]) -> None:
-    """Raise ConfigurationError unless an argument is so many finite numbers that can be used together.
+    """Raise ConfigurationError unless an argument is ``count`` finite numbers that can be used together.
 
     Args:
         name: as in ``check_choice``.

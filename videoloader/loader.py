@@ -62,19 +62,18 @@ class VideoLoader(OneLoop):
     """Clips of a data set in batches, decoded ahead in worker threads.
 
     A batch depends on (seed, epoch) and the shard, never on workers, prefetching or the device. Iterating gives one
-    epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its epoch once it has
-    given out a batch; ``state_dict`` still says where it was, an error's batch not counted. Only one loop runs at a
-    time: beginning another ends the one before, which raises ConfigurationError if it is continued.
+    epoch and goes on to the next. A loop that is left early, or ends with an error, ends its epoch once it has given
+    out a batch; ``state_dict`` still says where it was, an error's batch not counted. Only one loop runs at a time:
+    beginning another ends the one before, which raises ConfigurationError if it is continued.
 
     Args:
         dataset: VideoDataset. The videos.
         mode: frame mode, or list of int. The rule that chooses the frames; a list of numbers is a ``FrameList``. A
             warning counts the rows that it gives no clip of.
-        batch_size: int. The number of clips in a batch. Each fills one row of it, or as many as ``transforms`` make
-            views of it, times ``repeats``.
+        batch_size: int. The clips in a batch. Each fills one row, or as many as ``transforms`` make views of it, times
+            ``repeats``.
         device: str or torch.device, default ``"auto"``. The place of the batches: ``"auto"``, ``"cpu"``, ``"cuda"`` or
-            ``"cuda:N"``; see ``resolve_device``. Without a number each process that a launcher started gets a GPU of
-            its own.
+            ``"cuda:N"``; see ``resolve_device``. Without a number each process of a launcher gets a GPU of its own.
         transforms: list, single transform or ``Compose``, default none. The changes to the frames; see
             ``videoloader.transforms``. Leading crops, resizes, flips and padding are carried out as colours are
             converted, and so is Normalize if no pixels are transformed before it.
@@ -86,30 +85,29 @@ class VideoLoader(OneLoop):
         color: str, default ``"rgb"``. ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution;
             see ``OutputSpec``.
         shuffle: bool, order or ``Sampler``, default False. True draws another random order every epoch;
-            ``ShuffleBlocks`` and ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` gives clip numbers, which
-            are row numbers only where each row gives one clip. It must be one for a single process: its numbers are
-            dealt to the ranks here, so a ``DistributedSampler`` is not needed; see ``SampledClips``.
+            ``ShuffleBlocks`` and ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` must give clip numbers, for
+            a single process: they are dealt to the ranks here, so no ``DistributedSampler`` is needed; see
+            ``SampledClips``.
         seed: int, default 0. The seed of that order and of all random frames and transforms; ``torch.manual_seed`` does
-            not count. All ranks need the same seed: otherwise they deal different orders, and clips repeat or are
-            missing. A new loader repeats the epochs of the last one: keep one loader for all epochs, or call
-            ``set_epoch``.
+            not count. It must be the same on all ranks, or clips repeat and others are missing. A new loader repeats
+            the epochs of the last one: keep one loader for all epochs, or call ``set_epoch``.
         last_batch: str, default ``"partial"``. The treatment of clips that do not fill a batch of all ranks.
             ``"partial"`` deals them as evenly as possible, ``"drop"`` leaves them out, ``"fill"`` repeats clips to fill
             the batches, which ``batch.repeated`` marks: all ranks get the same number of batches. ``"uneven"``, for
-            validation, deals any number of clips to any number of ranks, each clip once: all batches but the last of a
-            rank are full, and some ranks may have one batch less (with ``ByColumn`` as many less as their node has
-            fewer clips). So nothing in the loop may wait for other ranks: call the ``module`` of a
-            ``DistributedDataParallel`` model, and gather results after the loop. See ``sharding.num_batches``.
-        shard_id, num_shards: int, default from the launcher or framework when the loader is made; see
-            ``shard_of_environment``. This process's part, and the number of parts.
-        sharding: str or ``ByColumn``, default ``"strided"``. The way to deal an epoch to the shards. With ``"strided"``
-            they take turns, clip by clip; with ``"contiguous"`` each takes a range of the epoch's order. With
-            ``"stick_to_shard"`` each takes a range of the data set, the same in every epoch, and shuffles within it, so
-            that caches stay warm. With ``ByColumn`` each takes the rows that a column of the data set gives to its
-            node, such as tars on a local disk.
+            validation, deals each clip exactly once: all batches but the last of a rank are full, and some ranks may
+            have one batch less (with ``ByColumn`` as many less as their node has fewer clips). So nothing in the loop
+            may wait for other ranks: call the ``module`` of a ``DistributedDataParallel`` model, and gather results
+            after the loop. See ``sharding.num_batches``.
+        shard_id, num_shards: int, default from the launcher or framework, see ``shard_of_environment``. This process's
+            part, and the number of parts.
+        sharding: str or ``ByColumn``, default ``"strided"``. The way to deal an epoch to the shards. ``"strided"`` lets
+            them take turns, clip by clip; ``"contiguous"`` gives each a range of the epoch's order;
+            ``"stick_to_shard"`` gives each a range of the data set, the same in every epoch, shuffled within, so that
+            caches stay warm. ``ByColumn`` gives each the rows that a column assigns to its node, such as tars on a
+            local disk.
         num_workers: int, default five for two NVDEC engines, else one for each core. The threads that feed NVDEC, or
-            decode on the CPU. With 0 the thread that asks for a batch indexes, plans, decodes and transforms it then,
-            so that a debugger stops in your transforms; the batches are the same.
+            decode on the CPU. With 0 the thread that asks for a batch makes it then, so that a debugger stops in your
+            transforms; the batches are the same.
         decode: str, default ``"auto"``. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device. With
             ``"auto"`` NVDEC decodes, the CPU takes what NVDEC cannot decode, and idle cores take clips off a long
             queue; the pixels are the same. JPEG files then go to the GPU's JPEG engines where nvImageCodec is
@@ -118,9 +116,9 @@ class VideoLoader(OneLoop):
             machine (``LOCAL_WORLD_SIZE``). The threads that decode beside NVDEC with ``decode="auto"``.
         num_processes: int, default one for each of more than four threads where the device is the CPU of a Linux
             machine, else 0. The processes that decode clips on the CPU for these threads, at most one for each, so that
-            they do not wait for Python's lock. Each takes some 200 MB. They start one after the other once there is
-            work for them, need no ``if __name__ == "__main__":``, and run no code of yours; if one dies over a clip,
-            that clip is a DecodeError. The threads read remote videos themselves.
+            they do not wait for Python's lock. Each takes some 200 MB. They start one by one when there is work, need
+            no ``if __name__ == "__main__":``, and run no code of yours; if one dies over a clip, that clip is a
+            DecodeError. The threads read remote videos themselves.
         prefetch: int, default enough for two clips a thread, or for four in the orders below. The batches that are
             being made while one is used. In the order of the data set and with ``ShuffleVideos`` half of them are
             planned at once, and a GOP that several of those need is decoded once. With ``num_workers=0`` there are
@@ -140,7 +138,7 @@ class VideoLoader(OneLoop):
         on_error: str, default ``"raise"``. The treatment of a video that cannot be read. ``"raise"`` raises its error.
             ``"skip"`` leaves its clips out, and a batch that loses all of them; other ranks must not wait for that
             batch. ``"replace"`` leaves unreadable files out, too, and takes another clip for one that does not decode:
-            with ``"stack"`` one of the same shape, with ``"pad"`` one no longer than the longest that was planned, with
+            with ``"stack"`` one of the same shape, with ``"pad"`` one no longer than the longest planned, with
             ``"list"`` any. Image files that were not opened before count as clips that do not decode.
         on_corrupt: str, default ``"keep"``. The treatment of damaged frames, independently of ``on_error``. ``"keep"``
             gives them out, marked in ``batch.corrupt`` and counted in ``stats()``, and warns once for each file and
@@ -148,7 +146,7 @@ class VideoLoader(OneLoop):
             ``on_error`` treats clips that do not decode.
         index: ``IndexStore`` or its path, default None. The videos' indexes (``dataset.build_index``). Without it every
             process indexes all videos now, and keeps all indexes in memory; but on the CPU, rows whose path ends as an
-            image file's does are taken for one frame each, and opened when they are decoded.
+            image file's does are opened when they are decoded, and taken for one frame each.
         on_indexed: function without arguments, default none. It is called after each video of the data set was indexed,
             for progress bars.
 
@@ -312,11 +310,11 @@ class VideoLoader(OneLoop):
     def state_dict(self) -> dict[str, Any]:
         """The loader's position: after the batch given out last.
 
-        The state is less than 1 KB of numbers and text, whatever the position. All shards have the same state after the
-        same batch. It is valid for any number of shards, batch size and ``last_batch``, and for ``"contiguous"`` where
-        it was ``"strided"`` and the other way round. That holds with ``last_batch="uneven"``, too, but there a shard
-        with fewer batches than others enters the next epoch when its loop ends, not with its last batch. So all shards
-        take the state after the same batch, or all of them after the loop.
+        It is less than 1 KB of numbers and text, the same for all shards after the same batch. It is valid for any
+        number of shards, batch size and ``last_batch``, and for ``"contiguous"`` where it was ``"strided"`` and the
+        other way round. With ``last_batch="uneven"`` a shard with fewer batches than others enters the next epoch when
+        its loop ends, not with its last batch. So all shards take the state after the same batch, or all of them after
+        the loop.
         """
         return self._epoch.state(self._given)
 

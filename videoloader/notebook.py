@@ -1,4 +1,4 @@
-"""How objects show themselves in notebooks: their text, and pictures of what they hold.
+"""Objects in notebooks: they show their text, and pictures of what they hold.
 
 A cell never fails because of it: where there can be no picture, the text stays, with the reason below.
 """
@@ -99,7 +99,7 @@ def _thumbnails(data: VideoDataset) -> str:
 
 
 def _done_within(seconds: float, work: Iterator[_T]) -> Sequence[_T]:
-    """What an iterator gives in so much time; an error only if nothing came before it."""
+    """The items that an iterator gives in so much time; an error only if nothing came before it."""
     done: list[_T] = []
     failed: list[Exception] = []
     end = time.monotonic() + seconds

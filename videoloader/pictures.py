@@ -30,7 +30,7 @@ class Tile:
 
     Attributes:
         frame: [H, W, C] or [H, W], a tensor or array of any type on any device. C is 1 or 3.
-        number: of the frame in its video; -1 for a frame of constant padding, None where it is not known.
+        number: number of the frame in its video; -1 for a frame of constant padding, None where it is not known.
         time: seconds, None or NaN where it is not known.
         role: ``"input"``, ``"target"``, or ``""`` for neither.
         made_up: whether padding made the frame up. It is hatched.
@@ -46,7 +46,7 @@ class Tile:
 
     @property
     def marks(self) -> list[str]:
-        """What is written under the frame, in the colour of each."""
+        """The words under the frame, in the colour of each."""
         return [*filter(None, [self.role, "made up" * self.made_up, "damaged" * self.damaged])]
 
 
@@ -55,8 +55,8 @@ class Strip:
     """The frames of one clip in a contact sheet, under a title.
 
     Attributes:
-        tiles: of the clip's frames, at least one, in order.
-        title: above them; ``""`` for none.
+        tiles: tiles of the clip's frames, at least one, in order.
+        title: text above them; ``""`` for none.
         left_out: frames of the clip that have no tile.
     """
 
@@ -71,10 +71,10 @@ def contact_sheet(
     """A picture of clips: each frame small, over its number and time.
 
     Args:
-        strips: of the clips, at least one.
-        size: pixels of the longer side of a frame. Default: the fewer frames, the larger, 151 … 467.
-        normalize: that the frames went through, which is undone. Default: floats are shown by the range of their
-            values, and the last line says how.
+        strips: strips of the clips, at least one.
+        size: pixels of the longer side of a frame; without them the fewer frames, the larger, 151 … 467.
+        normalize: normalisation that the frames went through, which is undone; without it floats are shown by the range
+            of their values, and the last line says how.
         note: line below the frames.
 
     Returns:

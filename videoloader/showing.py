@@ -1,4 +1,4 @@
-"""What users look at: batches, clips, videos and frames as one picture."""
+"""Pictures for users: batches, clips, videos and frames as one picture."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def show(
     layout: Layout | None = None,
     normalize: Normalize | None = None,
 ) -> Image:
-    """A picture of frames: each small, over its number and time.
+    """Show frames as a picture: each small, over its number and time.
 
     Frames that padding made up are hatched, damaged ones have a red frame, and inputs and targets of a clip are marked.
     A notebook shows the picture where the call is the last line of a cell; in a program, ``save`` it.
@@ -47,13 +47,13 @@ def show(
         what: Batch, Clip, Video, VideoDataset, tensor, array, or a list of these. A video shows keyframes, and a data
             set one frame of each of some rows, which are read for it. A tensor or array holds one frame (3 dimensions),
             a clip (4) or several (5), on any device and of any type.
-        clips: clips of a batch, or rows of a data set, at most. Default: 8.
-        frames: frames of each clip, at most; evenly spaced ones of longer clips. Default: 16.
-        size: pixels of the longer side of a frame. Default: the fewer frames, the larger, 151 … 467.
-        layout: the order of the dimensions of a tensor, as of ``VideoLoader``. Default: found by where the 3 or 1
-            channels are.
-        normalize: that the frames went through, which is undone. Default: floats are shown by the range of their
-            values, and the picture says how.
+        clips: int, default 8. The most clips of a batch, or rows of a data set.
+        frames: int, default 16. The most frames of each clip; evenly spaced ones of longer clips.
+        size: int, default the fewer frames, the larger, 151 … 467. The pixels of the longer side of a frame.
+        layout: str, default found by where the 3 or 1 channels are. The order of the dimensions of a tensor, as in
+            ``VideoLoader``.
+        normalize: ``Normalize``, default None: floats are shown by the range of their values, and the picture says how.
+            The normalisation that the frames went through, which is undone.
 
     Returns:
         A PIL image in RGB.
@@ -119,8 +119,8 @@ def video_strip(video: Video, frames: int) -> Strip:
     """Keyframes of a video, evenly spaced ones of many, as they are shown.
 
     Args:
-        video: that is read.
-        frames: at most.
+        video: video to read.
+        frames: most frames.
 
     Raises:
         VideoLoaderError: they cannot be decoded.
@@ -135,8 +135,8 @@ def row_strip(data: VideoDataset, row: int) -> Strip:
     """One frame of a row: its first keyframe, or its first frame where it has none.
 
     Args:
-        data: whose video is opened.
-        row: of it.
+        data: data set of the video.
+        row: row of the data set.
 
     Raises:
         VideoLoaderError: the video cannot be read.

@@ -69,7 +69,7 @@ class Video(ShownInNotebooks):
             image files; see ``FolderSource``.
 
     Attributes:
-        device: the place of the frames.
+        device: torch.device. The place of the frames.
 
     Raises:
         VideoLoaderError: the file cannot be read, or holds no video; the message names it.

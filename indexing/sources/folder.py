@@ -197,7 +197,7 @@ def folder_fingerprint(changed: int | None, times_changed: int | None) -> str:
 
 
 def split_times(path: str) -> tuple[str, dict[str, str]]:
-    """A path without what it says of times, and that: ``{"fps": "24"}``, ``{"timestamps": "times.txt"}`` or nothing.
+    """A path without its times, and the times: ``{"fps": "24"}``, ``{"timestamps": "times.txt"}`` or nothing.
 
     Examples:
         >>> split_times("davis/bear::fps=24")
@@ -211,7 +211,7 @@ def times_suffix(source: str, fps: float | Fraction | str | None, timestamps: Ti
     """The end of a path that says its times, of ``FolderSource``'s arguments; nothing of seconds in a list.
 
     Raises:
-        ConfigurationError: both are given, or the rate is none.
+        ConfigurationError: both are given, or the rate is not a rate.
     """
     if fps is not None and timestamps is not None:
         raise ConfigurationError("fps and timestamps exclude each other: give one of them", source)

@@ -16,7 +16,7 @@ class ForwardSource(SourceBase):
     window is fetched there. So files of small parts take a request for each 4 MiB, and others one for each part.
 
     Args:
-        source: that is read.
+        source: file to read.
     """
 
     def __init__(self, source: RemoteSource) -> None:

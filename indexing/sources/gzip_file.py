@@ -25,7 +25,7 @@ def unpacked_tfrecord(file: ByteSource, head: bytes) -> ByteSource | None:
     """The records of a TFRecord file that is compressed by gzip, unpacked; None where it is no such file.
 
     Args:
-        file: that may be one.
+        file: file that may be one.
         head: its first bytes.
 
     Raises:

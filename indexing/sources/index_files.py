@@ -33,7 +33,7 @@ def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | N
 
     Args:
         archive: a local file or a remote one, of which each ending takes a request.
-        endings: with the dot. One that begins with a plus stands behind the archive's own ending: ``"+.idx"``.
+        endings: endings with the dot. One that begins with a plus stands behind the archive's own ending: ``"+.idx"``.
     """
     if not isinstance(archive, FileSource | RemoteSource):
         return None
@@ -91,7 +91,7 @@ def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[IndexedMember]
 
 
 def records_of_tfrecord(file: ByteSource) -> tuple[ByteSource, list[int]] | None:
-    """Where records of a TFRecord file begin, and the last one ends, by the ``.idx`` file of DALI's tfrecord2idx.
+    """The starts of a TFRecord file's records, and the end of the last, by the ``.idx`` file of DALI's tfrecord2idx.
 
     Returns:
         The index file and the places; None where there is none, or it is one of another making.

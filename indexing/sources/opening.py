@@ -65,7 +65,7 @@ def open_source(source: Openable) -> ByteSource:
         SourceError: there is no such file or member, it cannot be read, or is empty.
         IndexingError: the archive is damaged or cut off.
         UnsupportedError: the archive is of no known kind, or compressed.
-        ConfigurationError: a package that is needed is not installed; or the source is none of these (ArgumentError).
+        ConfigurationError: a package that is needed is not installed; or the source has another type (ArgumentError).
 
     Examples:
         >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size
@@ -212,12 +212,12 @@ def _kept_remote(url: str, process: int) -> RemoteSource:
 
 
 def open_archive_of_kind(name: str) -> tuple[ArchiveKind, ByteSource]:
-    """What kind of archive lies at a path or URL, by its first bytes, and its bytes; of gzip'd TFRecords unpacked ones.
+    """The kind of archive at a path or URL, by its first bytes, and its bytes; of gzip'd TFRecords unpacked ones.
 
     What is of no other kind is called a tar archive.
 
     Raises:
-        SourceError, ConfigurationError: as for ``open_source``.
+        SourceError, ConfigurationError: as in ``open_source``.
     """
     if os.path.isdir(path := local_path(name)):
         return "LMDB", FileSource(os.path.join(path, "data.mdb"))

@@ -21,7 +21,7 @@ _LONGEST_VARINT = 10
 
 
 class Features(NamedTuple):
-    """What a record holds: the names of all features, and the values of those that are small.
+    """The contents of a record: the names of all features, and the values of those that are small.
 
     A feature of one value has that value, one of several a list; bytes stay bytes. One without a value is left out.
     """

@@ -116,7 +116,7 @@ def read_tfrecord(file: ByteSource, largest: int) -> list[Features | None]:
     each is compared with it.
 
     Args:
-        file: as for ``open_tfrecord``.
+        file: as in ``open_tfrecord``.
         largest: bytes of a feature that is read.
 
     Raises:
@@ -151,7 +151,7 @@ def _check_told(file: ByteSource, records: _Records, start: int, stop: int) -> N
 
 
 def _walk(file: ByteSource, see: Callable[[int, int], None] = lambda start, length: None) -> _Records:
-    """Where the records are. One whose length is damaged ends where the next begins, if it is sure which that is."""
+    """The places of the records. A damaged length ends where the next record begins, if it is sure where that is."""
     records = _Records(array("q", [0]), {}, "")
     while (position := records.starts[-1]) < file.size:
         length, fault = _record_length(file, position)

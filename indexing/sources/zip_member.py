@@ -65,11 +65,11 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> dict[st
     """The files of an archive in the order of its directory, and the bytes of those that are wanted.
 
     Args:
-        archive: that is read.
+        archive: archive to read.
         wanted: whether a file of this name and size is.
 
     Raises:
-        UnsupportedError, IndexingError: as for ``open_zip_member``.
+        UnsupportedError, IndexingError: as in ``open_zip_member``.
     """
     source = forward(archive)
     directory = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))

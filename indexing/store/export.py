@@ -41,7 +41,7 @@ def rows_where(query: Callable[..., list[tuple[Any, ...]]], where: str) -> Itera
     """The rows of ``COLUMNS`` that fulfil a condition, in bounded memory.
 
     Args:
-        query: as of ``IndexStore``.
+        query: as in ``IndexStore``.
         where: condition of SQL.
     """
     page = f"SELECT id, {', '.join(COLUMNS)} FROM videos WHERE id > ? AND ({where}) ORDER BY id LIMIT {_ROW_GROUP}"

@@ -38,14 +38,14 @@ _Outcome = Literal["added", "replaced", "same", "older"]
 
 @dataclass(frozen=True)
 class MergeReport:
-    """What a merge did.
+    """The account of a merge.
 
     Attributes:
-        added: videos that the merged store did not know.
-        replaced: videos of which a part had a newer state than the merged store.
-        same: rows of parts whose video the merged store had in the same state.
-        older: rows of parts whose video the merged store had in a newer state.
-        seconds: how long it took.
+        added: int. The videos that the merged store did not know.
+        replaced: int. The videos of which a part had a newer state than the merged store.
+        same: int. The rows of parts whose video the merged store had in the same state.
+        older: int. The rows of parts whose video the merged store had in a newer state.
+        seconds: float. The time that it took.
     """
 
     added: int
@@ -76,10 +76,10 @@ def merge_stores(
     Args:
         stores: list of paths. The parts; they stay as they are.
         output: str or path. The merged store, on a file system of this machine.
-        root: str or path. Folder that paths are kept relative to, in a new store. Of an existing store: the place where
-            the recorded folder is now. Default: the parts' root, if all have the same, else the folder that the store
-            lies in; or the recorded one.
-        progress: function. Called now and then with (rows done, rows of all parts). Default: nothing is called.
+        root: str or path, default the parts' root, if all have the same, else the folder that the store lies in; or the
+            recorded one. The folder that paths are relative to: recorded in a new store; for an existing store, where
+            the recorded folder is now.
+        progress: function, default none. It is called now and then with (rows done, rows of all parts).
 
     Raises:
         SourceError: a part cannot be read, or the merged store not be written.
@@ -116,7 +116,7 @@ def merge_stores(
 
 
 class _State(NamedTuple):
-    """What decides between two rows of a video; the larger one counts.
+    """The key that decides between two rows of a video; the larger one counts.
 
     Attributes:
         changed: the file's time of change, nanoseconds; -1 where the fingerprint tells none.
@@ -176,7 +176,7 @@ class _Merge:
         """Write the rows taken in so far, all or none.
 
         Raises:
-            SourceError: that fails.
+            SourceError: they cannot be written.
         """
         rows, self._rows, self._bytes = self._rows, [], 0
         outcomes: Counter[_Outcome] = Counter()

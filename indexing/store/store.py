@@ -304,19 +304,19 @@ class IndexStore:
 
         Args:
             path: str or path. The file.
-            where: str. Condition of SQL over the columns that ``query`` lists. Default: ``""``, all rows.
+            where: str, default ``""``, all rows. A condition in SQL over the columns that ``query`` lists.
 
         Raises:
-            ConfigurationError: the condition is no SQL.
+            ConfigurationError: the condition is not SQL.
         """
         write_csv(path, self._rows(where))
 
     def to_jsonl(self, path: str | os.PathLike[str], *, where: str = "") -> None:
-        """Write the table ``videos`` as JSON lines, an object a row; sources as paths. Arguments as of ``to_csv``."""
+        """Write the table ``videos`` as JSON lines, an object a row; sources as paths. Arguments as in ``to_csv``."""
         write_json_lines(path, self._rows(where))
 
     def to_parquet(self, path: str | os.PathLike[str], *, where: str = "") -> None:
-        """Write the table ``videos`` as Parquet; sources as paths. Arguments as of ``to_csv``.
+        """Write the table ``videos`` as Parquet; sources as paths. Arguments as in ``to_csv``.
 
         Raises:
             ConfigurationError: pyarrow is not installed (``pip install 'videoloader[parquet]'``).

@@ -34,36 +34,37 @@ class Batch(FramesByRole):
     """B clips of T frames.
 
     Attributes:
-        frames: [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C], of the loader's layout, dtype and device.
-        labels: int64[B] on the same device; -1 where an entry has none. Clips that were mixed have soft labels,
-            float32[B, classes].
-        frame_numbers: int64[B, T]; -1 for a frame of constant padding.
-        timestamps: float64[B, T], presentation times in seconds from the file's start (``times`` of ``VideoEntry``);
-            NaN for a frame of constant padding.
-        mask: bool[B, T], False where padding made the frame up.
-        corrupt: bool[B, T], True where the decoder found the frame damaged, or what it refers to; see ``Clip``.
-        paths: paths of the B videos.
-        clips: int64[B], number of each clip in the data set.
-        rows: int64[B], the row of each clip: ``data[batch.rows[0]]`` is the entry of the first, also where several rows
+        frames: tensor, [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C]. The frames in the loader's layout, dtype
+            and device.
+        labels: tensor, int64[B]. The labels on the same device; -1 where an entry has none. Mixed clips have soft
+            labels, float32[B, classes].
+        frame_numbers: int64[B, T]. The frame numbers; -1 for a frame of constant padding.
+        timestamps: float64[B, T]. The presentation times in seconds from the file's start (``times`` of
+            ``VideoEntry``); NaN for a frame of constant padding.
+        mask: bool[B, T]. False where padding made the frame up.
+        corrupt: bool[B, T]. True where the decoder found the frame, or one that it refers to, damaged; see ``Clip``.
+        paths: list of str. The paths of the B videos.
+        clips: int64[B]. The number of each clip in the data set.
+        rows: int64[B]. The row of each clip: ``data[batch.rows[0]]`` is the entry of the first, also where several rows
             are of one video. It is a row of the loader's data set, and so counted after ``balanced``, ``weighted`` and
             ``mix``, which repeat rows. -1 in ``DecodingLoader``, whose requests belong to no data set.
-        repeated: bool[B], True for a clip that comes beside its own turn in the epoch: it fills up a batch with
+        repeated: bool[B]. True for a clip that comes beside its own turn in the epoch: it fills up a batch with
             ``last_batch="fill"``, or replaces one that cannot be made with ``on_error="replace"``. A metric that leaves
             these out counts every clip once. Repeats by the sampler of a torch DataLoader are not known here.
-        views: int64[B], number of each row's view of its clip, counted over ``repeats``.
-        columns: the other columns of each video's entry.
-        boxes: int64[B, 4], (top, left, height, width) of the picture in the frames, pixels: all of the frame without
+        views: int64[B]. The number of each row's view of its clip, counted over ``repeats``.
+        columns: list of mappings. The other columns of each video's entry.
+        boxes: int64[B, 4]. The box (top, left, height, width) of the picture in the frames, pixels: the frame without
             what ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
-        source_matrix: float64[B, 3, 3], the map from points of the frames to points of the video; float64[B, T, 3, 3]
+        source_matrix: float64[B, 3, 3]. The map from points of the frames to points of the video; float64[B, T, 3, 3]
             where each frame of a clip is warped in its own way. The point (x, y) goes to ``matrix @ (x, y, 1)``,
             divided by its third number. Points are counted from the corner of the top left pixel, whose centre is at
             (0.5, 0.5); the video's, in frames that are turned if the file says so, but not stretched where pixels are
             not square.
-        drawn: all that was drawn for the pixels of each row, for ``replay``. None where clips came from the processes
-            of a torch DataLoader.
-        layout: the order of a clip's dimensions in ``frames``.
-        roles: the frames that are inputs, and those that are targets: see ``inputs``, ``targets`` and ``target_times``.
-            None where the frame mode names none, or the clips are of several modes.
+        drawn: list of ``DrawnView`` or None. All that was drawn for the pixels of each row, for ``replay``. None where
+            clips came from the processes of a torch DataLoader.
+        layout: str. The order of a clip's dimensions in ``frames``.
+        roles: ``Roles`` or None. The frames that are inputs, and those that are targets: see ``inputs``, ``targets``
+            and ``target_times``. None where the frame mode names none, or the clips are of several modes.
     """
 
     frames: torch.Tensor

@@ -20,21 +20,21 @@ class LoaderStats:
     device threads only put work on its streams; the times of NVDEC include waiting for pictures.
 
     Attributes:
-        clips: clips made.
-        frames: different frames in them.
-        packets: packets decoded for them; ``packets / frames`` is the decode cost of a frame.
-        seconds: time that loops over the loader took until they had their last batch, including the work inside the
-            loops.
-        waiting: time of these loops spent waiting for batches. Near 0 the loader is faster than its consumer.
-        planning: time for choosing frames, drawing transforms and handing out jobs; one thread.
-        nvdec: time of jobs that NVDEC or the GPU's JPEG engines decoded, reading and conversion included.
-        cpu: time of jobs that the CPU decoded, likewise.
-        transforming: time for transforms after decoding, and for putting batches together; one thread.
-        corrupt: different frames that are damaged, or refer to damage; see ``Batch.corrupt``.
-        shown: frames of the clips, repeats and padding included.
-        made_up: frames of the clips that padding made up; see ``Batch.mask``.
-        skipped, replaced: clips that were left out, and clips that others replaced, by ``on_error`` and ``on_corrupt``;
-            see ``unreadable`` of the loader.
+        clips: int. The clips that were made.
+        frames: int. The different frames in them.
+        packets: int. The packets decoded for them; ``packets / frames`` is the decode cost of a frame.
+        seconds: float. The time that loops over the loader took until they had their last batch, including the work
+            inside the loops.
+        waiting: float. The part of it spent waiting for batches. Near 0 the loader is faster than its consumer.
+        planning: float. The time for choosing frames, drawing transforms and handing out jobs; one thread.
+        nvdec: float. The time of jobs that NVDEC or the GPU's JPEG engines decoded, reading and conversion included.
+        cpu: float. The time of jobs that the CPU decoded, likewise.
+        transforming: float. The time for transforms after decoding, and for putting batches together; one thread.
+        corrupt: int. The different frames that are damaged, or refer to damage; see ``Batch.corrupt``.
+        shown: int. The frames of the clips, repeats and padding included.
+        made_up: int. The frames of the clips that padding made up; see ``Batch.mask``.
+        skipped, replaced: int. The clips that were left out, and those that others replaced, by ``on_error`` and
+            ``on_corrupt``; see ``unreadable`` of the loader.
 
     Examples:
         >>> print(loader.stats())

@@ -28,9 +28,9 @@ class ArchiveRow:
     """A video in an archive: ``"archive::member"``, and what the archive tells about it.
 
     Attributes:
-        path: of the video.
+        path: path of the video.
         columns: all that is known about it.
-        label: as text; "" where there is none.
+        label: label as text; "" where there is none.
         features: the columns whose bytes may be text.
     """
 
@@ -66,7 +66,7 @@ def rows_of_examples(name: str, file: ByteSource, video: str | None) -> list[Arc
     """The records of a TFRecord file, with the small features of each ``tf.train.Example`` as columns.
 
     Args:
-        name: of the file.
+        name: name of the file.
         file: its records.
         video: feature that is the video; None where each record itself is one.
 

@@ -176,7 +176,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
                 videos are indexed now, and the indexes are thrown away.
             min_frames: int, default None, any. The least number of frames in the row's part of its video.
             min_height: int, default None, any. The least height of the displayed picture (after rotation), pixels.
-            codec: str or several, default None, any. The codec, or several of which any will do.
+            codec: str or several, default None, any. The codec, or several allowed ones.
             fps: float or (float, float), default None, any. The average rate, met to 1 in 2000 (29.97 is not 30), or
                 the lowest and the highest.
 
@@ -268,9 +268,9 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
     def weighted(self, weights: str | Sequence[float], *, rows: int | None = None, seed: int = 0) -> VideoDataset:
         """Rows repeated in proportion to weights: a row of twice the weight comes twice as often in an epoch.
 
-        A row comes ``rows · weight / sum of weights`` times, rounded up or down at random such that its expected
-        number is exactly that and the total is ``rows`` (systematic sampling; Madow, "On the theory of systematic
-        sampling, II", 1949), the same in every epoch.
+        A row comes ``rows · weight / sum of weights`` times, rounded up or down at random: its expected number is
+        exactly that, and the total is ``rows`` (systematic sampling; Madow, "On the theory of systematic sampling, II",
+        1949). It is the same in every epoch.
 
         Args:
             weights: str or sequence of float. The weight of each row, or the name of the column that holds them; at
@@ -291,7 +291,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
         rows: int | None = None,
         seed: int = 0,
     ) -> VideoDataset:
-        """Data sets joined (as by ``+``) such that their numbers of rows are in these ratios.
+        """Join data sets (as ``+`` does) in a given ratio of their numbers of rows.
 
         Rows of a data set are repeated equally often, and a random choice of them once more. The rows of each stand
         together: shuffle, or a batch comes from one of them.

@@ -110,7 +110,7 @@ class VideoEntry:
 
 
 def plain_integer(value: Any) -> Any:
-    """An integer of any library (NumPy, PyTorch) as Python's own; what is none stays as it is."""
+    """An integer of any library (NumPy, PyTorch) as Python's own; anything else stays as it is."""
     try:
         return operator.index(value)
     except TypeError:  # as tensors of floats do

@@ -49,7 +49,7 @@ def prepare(path: str, make: Callable[[], object]) -> None:
 
 
 def _process_group() -> tuple[Any, int]:
-    """What the ranks of PyTorch's process group share, and the rank; (None, 0) where there is no group."""
+    """The store that the ranks of PyTorch's process group share, and the rank; (None, 0) where there is no group."""
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None, 0

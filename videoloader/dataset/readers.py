@@ -62,8 +62,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
                 ("2", "2.0") are these numbers, unless all are among ``class_names``; where most are, another one is an
                 error.
             class_names: list or dict, default the names that occur, in natural order. The name of each number, as a
-                list or as a dict of names and numbers (``class_to_idx``). Give it where several splits of one data set
-                must agree.
+                list or as a dict of names and numbers (``class_to_idx``). Give it where several splits must agree.
             sources: str, default ``"any"``. The sources that the paths may name: ``"any"``, ``"local"`` or
                 ``"inside root"``, as in ``from_csv``.
             root: str or path, default the working directory. The folder of ``"inside root"``.
@@ -89,8 +88,8 @@ class DatasetReaders(metaclass=TellsOfReaders):
     ) -> Self:
         """All videos in a folder and the folders in it, in natural order ("clip2" before "clip10").
 
-        With no video directly in ``folder``, each folder in it is a class, with or without videos, so that splits with
-        the same folders agree on the labels; a warning tells of folders that look like the splits themselves. Otherwise
+        With no video directly in ``folder``, each folder in it is a class, even an empty one, so that splits with the
+        same folders agree on the labels; a warning tells of folders that look like the splits themselves. Otherwise
         there are no labels, and a warning says so where most videos lie in folders. Hidden files and folders (with a
         leading dot) are skipped, and links are followed; a link that ends as a video does is taken for a file. Without
         ``extensions``, a warning tells of files of other endings, and ``left_out`` lists them; lists, notes and
@@ -170,9 +169,9 @@ class DatasetReaders(metaclass=TellsOfReaders):
     ) -> Self:
         """One entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
 
-        Files whose names end with ``.jsonl``, ``.ndjson`` or ``.json`` (an object in each line), and ``.parquet`` or
-        ``.pq``, are read as such, all others as CSV. Its separator is the most frequent one of comma, tab, semicolon
-        and bar in the header. Columns are found by name, in any case, the first that is there:
+        Files that end with ``.jsonl``, ``.ndjson`` or ``.json`` (an object in each line), and ``.parquet`` or ``.pq``,
+        are read as such, all others as CSV. Its separator is the most frequent of comma, tab, semicolon and bar in the
+        header. Columns are found by name, in any case, the first that is there:
 
             path            path, video, filename, file, video_path, file_path, filepath, file_name
             label           label, class, label_name, class_name         numbers in every row, or names
@@ -183,11 +182,10 @@ class DatasetReaders(metaclass=TellsOfReaders):
 
         So ``start``, ``end`` and ``stop`` of a file are seconds, unlike ``start`` and ``stop`` of ``VideoEntry``;
         ``columns={"start": "start", "stop": "stop"}`` takes them for frames. Seconds count from the file's start, as in
-        players; see ``with_times``. Columns of seconds count only where there are no frame columns. An empty start or
-        stop is that of the video. Other columns travel in ``VideoEntry.columns``: as text from CSV (``"0"`` is true:
-        compare with ``== "1"``), else with the types that they have in the file. A warning names those that look like a
-        label or an end (``class_id``, ``t_start``) where the table has no column above for it, and a length
-        (``duration``) beside a start without a stop, which is not read as one.
+        players; see ``with_times``. They count only where there are no frame columns. An empty start or stop is that of
+        the video. Other columns travel in ``VideoEntry.columns``: as text from CSV (``"0"`` is true: compare with
+        ``== "1"``), else with the file's types. A warning names those that look like a label or an end (``class_id``,
+        ``t_start``) where no column above gives it, and a length (``duration``) beside a start without a stop.
 
         Args:
             path: str or path. The path of the table.
@@ -195,8 +193,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
                 ``{"path": "clip", "start_seconds": "t0"}``.
             root: str or path, default the table's own folder. The folder that relative paths start from.
             class_names: list or dict, default None. See ``from_paths``. Names are numbered as they occur in this table,
-                so read a second table, which may lack a class, with those of the first:
-                ``class_names=train.class_names``.
+                so read a second table with those of the first: ``class_names=train.class_names``.
             missing: str, default ``"unchecked"``. The treatment of local files that are not there: ``"raise"`` raises,
                 ``"skip"`` puts the rows into ``left_out``, ``"unchecked"`` does not look, and indexing finds out.
             header: sequence of str, default None. The names of the columns of a text table without a header: its first
@@ -205,8 +202,8 @@ class DatasetReaders(metaclass=TellsOfReaders):
                 spaces and tabs, as in lists for DALI and MMAction2, where the last values of a line may be missing.
             sources: str, default ``"any"``. The sources that the rows may name. ``"any"`` allows whatever ``Video``
                 takes, including URLs and absolute paths, so the table must be trusted; ``"local"`` allows what lies on
-                this machine; ``"inside root"`` what lies in ``root`` after links are followed, and for members their
-                archives.
+                this machine; ``"inside root"`` what lies in ``root`` after links are followed (members: their
+                archives).
 
         Raises:
             SourceError: the table cannot be read, or a file is not there.
@@ -250,16 +247,17 @@ class DatasetReaders(metaclass=TellsOfReaders):
 
         Args:
             archives: str, path, or several. Paths or URLs, or patterns of them: ``{0000..0099}``, ``{a,b}``, and ``*``
-                but of web servers, which do not list files. A path that exists is no pattern.
-            video: str, or several. Ending of the names of videos, in any case; "" for all names. Of TFRecord the
-                feature. Default: None, ``VIDEO_EXTENSIONS``, or the whole record.
-            label: str. Column that holds the label, ``"json.category"`` for a field of JSON. Default: None, as above.
-            class_names: as for ``from_paths``. Default: None.
+                except on web servers, which do not list files. A path that exists is not read as a pattern.
+            video: str or several, default None: ``VIDEO_EXTENSIONS``, or the whole record. The ending of the names of
+                videos, in any case; "" for all names. In TFRecord the feature.
+            label: str, default None, as above. The column that holds the label, ``"json.category"`` for a field of
+                JSON.
+            class_names: list or dict, default None. See ``from_paths``.
 
         Raises:
-            SourceError, IndexingError: an archive cannot be read, is damaged, or its index file is of another one.
+            SourceError, IndexingError: an archive cannot be read, is damaged, or its index file belongs to another one.
             UnsupportedError: a tar archive is compressed.
-            ConfigurationError: there is no video, or a file beside one is not what its name says.
+            ConfigurationError: there is no video, or the content of a file beside one does not match its name.
 
         Examples:
             ``VideoDataset.from_archives("s3://bucket/train-{0000..0099}.tar")``, and for features of TFRecord:
@@ -276,7 +274,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
         extensions: Collection[str] = VIDEO_EXTENSIONS,
         class_names: ClassNames | None = None,
     ) -> Self:
-        """All videos in tar archives: ``from_archives(shards, video=extensions)``, which see.
+        """All videos in tar archives: the same as ``from_archives(shards, video=extensions)``.
 
         Args:
             shards: str, path, or several of them. The paths or URLs of the archives.
@@ -285,7 +283,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
             class_names: list or dict, default None. See ``from_paths``.
 
         Raises:
-            SourceError, IndexingError, UnsupportedError, ConfigurationError: as for ``from_archives``.
+            SourceError, IndexingError, UnsupportedError, ConfigurationError: as in ``from_archives``.
 
         Examples:
             ``VideoDataset.from_tars(f"s3://bucket/train-{i:04}.tar" for i in range(100))``
@@ -322,14 +320,15 @@ class DatasetReaders(metaclass=TellsOfReaders):
         where it was. Delete the file to have it made anew.
 
         Args:
-            path: str or path. Of the file, as ``save`` writes it, on a file system that all processes see; one that
-                each machine has for itself is made on each.
-            make: function without arguments. Makes the data set.
-            store: str, path, or ``IndexStore``. Index store that is built of its videos and saved along. Default: None.
+            path: str or path. The path of the file, as ``save`` writes it, on a file system that all processes see; one
+                that each machine has for itself is made on each.
+            make: function without arguments. It makes the data set.
+            store: ``IndexStore`` or its path, default None. The index store that is built of its videos and saved
+                along.
 
         Raises:
             SourceError: the file cannot be read, written or locked, or rank 0 failed.
-            ConfigurationError: as for ``save`` and ``load``.
+            ConfigurationError: as in ``save`` and ``load``.
 
         Examples:
             ``VideoDataset.load_or_make("train.arrow", lambda: VideoDataset.from_folder("kinetics/train"))``, or with a

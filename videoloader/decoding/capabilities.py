@@ -34,13 +34,13 @@ def pynvvideocodec() -> Any:
 
 @cache
 def capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> Capabilities:
-    """What a GPU's NVDEC can do with one kind of stream.
+    """The capabilities of a GPU's NVDEC for one kind of stream.
 
     Args:
         gpu: CUDA device number.
         codec: one of ``CODEC_NAMES``.
         chroma: ``"420"`` or ``"444"``.
-        bit_depth: of the samples.
+        bit_depth: depth of the samples.
     """
     nvc = pynvvideocodec()
     codec_number = int(getattr(nvc.cudaVideoCodec, CODEC_NAMES[codec]))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def to_cupy(tensor: torch.Tensor) -> cupy.ndarray:
     """A CUDA tensor as a CuPy array, for use on CuPy's current stream.
 
-    That stream waits for what PyTorch has under way. PyTorch keeps the memory until the stream is through with what
+    That stream waits for PyTorch's pending work. PyTorch keeps the memory until the stream has finished the work that
     was put on it before both tensor and array are gone, which CuPy's own conversion does not ask for.
 
     Raises:

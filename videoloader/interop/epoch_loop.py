@@ -14,7 +14,7 @@ class EpochLoop:
     """A VideoLoader that knows which epoch is under way, and how many batches of it were given out.
 
     After its last batch a VideoLoader is in the next epoch already; frameworks still have to end this one, and may do
-    so without asking for another batch. Its length is that of the whole epoch, also after a resume.
+    so without asking for another batch. Its length is the whole epoch's, also after a resume.
 
     Args:
         loader: loader of the batches.

@@ -71,7 +71,7 @@ class ClipGroups:
 
     @cached_property
     def name(self) -> str:
-        """A short text that is another for other groups."""
+        """A short text that differs between different groups."""
         return blake2b(self.group.astype("<i8").tobytes(), digest_size=16).hexdigest()
 
     def random_in_group(self, video: int, rng: np.random.Generator) -> int:

@@ -144,7 +144,7 @@ def _is_in_step() -> bool:
 
 
 def _looks_alone() -> str:
-    """What tells that other processes run this program, too, whose number nobody told; "" where nothing does."""
+    """The sign that other processes run this program, too, whose number nobody told; "" where there is none."""
     if _has_rank_of_pmix():
         return f"{_PMIX_RANK}={os.environ[_PMIX_RANK]} is set, but no variable tells the number of ranks"
     task, tasks = os.environ.get(_SLURM.rank, ""), os.environ.get(_SLURM_STEP.ranks, "")

@@ -30,7 +30,7 @@ class Order(Protocol):
     """An order of the clips of an epoch."""
 
     def positions(self, clips: int) -> int:
-        """Number of positions in an epoch over so many clips."""
+        """Number of positions in an epoch over this number of clips."""
         ...
 
     def of_epoch(self, clips: int, videos: Callable[[], Integers], seed: int, epoch: int) -> OrderOfEpoch:
@@ -44,7 +44,7 @@ class Order(Protocol):
         ...
 
     def identity(self, clips: int, seed: int, epoch: int) -> str:
-        """A text that is another for another order of that epoch."""
+        """A text that differs between different orders of that epoch."""
         ...
 
 

@@ -22,16 +22,17 @@ class Clip(FramesByRole):
     """Frames of one video.
 
     Attributes:
-        frames: uint8[T, 3, H, W], RGB, turned where the file says so, but with the coded pixels: players stretch those
-            that are not square. Other layouts, types and transforms give what was asked for.
-        frame_numbers: int64[T]; -1 for a frame of constant padding.
-        timestamps: float64[T], presentation times in seconds from the file's start (``times`` of ``Video``); NaN for
-            a frame of constant padding.
-        mask: bool[T], False where padding made the frame up.
-        corrupt: bool[T], True where the decoder found the frame damaged, or what it refers to. NVDEC does not tell
+        frames: tensor, uint8[T, 3, H, W]. RGB, turned where the file says so, but with the coded pixels: players
+            stretch those that are not square. Other layouts, types and transforms give what was asked for.
+        frame_numbers: int64[T]. The frame numbers; -1 for a frame of constant padding.
+        timestamps: float64[T]. The presentation times in seconds from the file's start (``times`` of ``Video``); NaN
+            for a frame of constant padding.
+        mask: bool[T]. False where padding made the frame up.
+        corrupt: bool[T]. True where the decoder found the frame, or one that it refers to, damaged. NVDEC does not tell
             of all damage: decode with the CPU, or ``verify`` the file, where that matters.
-        layout: the order of the dimensions of ``frames``.
-        roles: the frames that are inputs, and those that are targets; None where the frame mode names none.
+        layout: str. The order of the dimensions of ``frames``.
+        roles: ``Roles`` or None. The frames that are inputs, and those that are targets; None where the frame mode
+            names none.
     """
 
     frames: torch.Tensor

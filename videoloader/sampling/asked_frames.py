@@ -34,7 +34,7 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
         int64[T], and whether an integer asked for one frame.
 
     Raises:
-        TypeError: it is anything else.
+        TypeError: ``asked`` is anything else.
         FrameRangeError: a frame number lies outside the video, or there are not as many bools as frames.
 
     Examples:

@@ -110,7 +110,7 @@ class AtRate(SavedRepr):
         return (self.clips or 1) if fits else 0
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on their timestamps."""
+        """int64[V]: ``num_clips`` of videos with these numbers of frames; None where timestamps decide."""
         padded = not isinstance(self.pad, PadColumn) and check_mode(self.pad) != "none"
         return np.int64(self.clips or 1) * (frames > 0) if padded and self.step is None else None
 

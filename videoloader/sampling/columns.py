@@ -84,7 +84,7 @@ def integer_tuple(name: str, values: Any) -> tuple[int, ...]:
     """One or more integers as a tuple of Python's own, so that two equal modes are equal and have one hash.
 
     Raises:
-        ConfigurationError: it is anything else.
+        ConfigurationError: the value is anything else.
     """
     numbers = several_integers(values)
     if numbers is None or not len(numbers) or not np.can_cast(numbers.dtype, np.int64) or numbers.dtype == np.bool_:

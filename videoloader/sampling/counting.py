@@ -22,7 +22,7 @@ class CountedByLength(ABC):
         return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where padding depends on the video."""
+        """int64[V]: ``num_clips`` of videos with these numbers of frames; None where padding depends on the video."""
         return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
 
     @abstractmethod
@@ -38,5 +38,5 @@ class OneClip:
         return int(video.stop > video.first)
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """int64[V]: ``num_clips`` of videos with so many frames."""
+        """int64[V]: ``num_clips`` of videos with these numbers of frames."""
         return (frames > 0).astype(np.int64)

@@ -25,7 +25,7 @@ def as_times(name: str, values: Any) -> tuple[Time, ...]:
     """One or more times as Python's own numbers, with floats as floats; see ``in_units`` for what these mean.
 
     Raises:
-        ConfigurationError: it is anything else.
+        ConfigurationError: the value is anything else.
     """
     if not isinstance(values, Iterable) or isinstance(values, str | bytes):
         raise ConfigurationError(f"{name} must be a list of seconds, got {values!r}")
@@ -74,7 +74,7 @@ def on_clock(index: VideoIndex, time: Time) -> Fraction:
 
 
 def whole_unit(numerator: int, denominator: int, time_base: Fraction) -> int | None:
-    """The whole unit that so many units mean, by the rule of ``on_clock``; None where they mean themselves.
+    """The whole unit that a number of units means, by the rule of ``on_clock``; None where it means itself.
 
     Args:
         numerator, denominator: the units, as integers, since fractions take ten times as long.

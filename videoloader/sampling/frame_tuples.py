@@ -23,20 +23,19 @@ class Triplets(Placed):
     triplets, or with ``clips`` random ones.
 
     Args:
-        gap: int or (int, int), default 1. The distance between neighbours, frames. With ``clips`` it may be the least
-            and the largest: each clip draws its own from those with which a triplet fits that is not left out.
+        gap: int or (int, int), default 1. The distance between neighbours, frames; with ``clips`` also (least,
+            largest), from which each clip draws its own with which a triplet fits that is not left out.
         step: int, default 1. The distance between the first frames of neighbouring triplets, frames. Random ones, too,
             begin at a multiple of it.
-        even: bool, default False. Whether to leave out triplets whose middle frame is not in the middle: the times from
-            frame to frame, those between included, differ by more than rounding explains. Rounding explains a
-            millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the shortest.
+        even: bool, default False. Whether to leave out triplets whose middle frame is not in the middle: times from
+            frame to frame, those between included, differ by more than rounding explains. That is a millisecond or a
+            unit of the timestamps, whichever is more, but at most a quarter of the shortest.
         cuts: str, default None. The column of the data set that lists the first frame of each new scene, as numbers in
             the whole video, in a list or as text ``240 381``. It may be empty. Triplets across a cut are left out.
         pad: str or ``PadColumn``, default ``"none"``. The padding mode. With padding, triplets at the end that begin in
             the range count, too; of random ones only the first, in a video that is too short for one.
-        clips: int, default all triplets, one clip each. The number of triplets drawn from each video, independently of
-            each other, each at a start drawn uniformly from those that are not left out. A video without one gives no
-            clip.
+        clips: int, default all triplets, one clip each. The number of triplets drawn from each video, independently,
+            each start drawn uniformly from those that are not left out. A video without one gives no clip.
 
     Raises:
         ConfigurationError: an argument has a value that is not listed here.

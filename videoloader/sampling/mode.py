@@ -72,7 +72,7 @@ def mode_of(given: Any) -> FrameMode:
     """A frame mode as it is, or the ``FrameList`` of a list, range, array or tensor of frame numbers.
 
     Raises:
-        ArgumentError: it is anything else.
+        ArgumentError: the value is anything else.
         ConfigurationError: it lists no frames.
 
     Examples:
@@ -99,7 +99,7 @@ class CountsByLength(Protocol):
     """
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: clips of videos with so many frames; None where they depend on more than that."""
+        """int64[V]: clips of videos with these numbers of frames; None where they depend on more than that."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,11 +93,11 @@ class NearKeyframes:
         return self.mode.num_clips(video)
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where the mode does not tell."""
+        """int64[V]: ``num_clips`` of videos with these numbers of frames; None where the mode does not tell."""
         return self.mode.clips_by_length(frames) if isinstance(self.mode, CountsByLength) else None
 
     def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of rows of which so much is known, as the mode tells."""
+        """int64[V]: ``num_clips`` of rows from these facts about them, as the mode tells."""
         return self.mode.clips_by_frames(known) if isinstance(self.mode, CountsByFrames) else None
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

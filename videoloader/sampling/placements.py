@@ -64,7 +64,7 @@ class Placed(SavedRepr, CountedByLength):
         return self.clips if self._has_any(video, least) else 0
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with so many frames; None where that depends on more."""
+        """int64[V]: ``num_clips`` of videos with these numbers of frames; None where that depends on more."""
         return None if self._leaves_some_out else super().clips_by_length(frames)
 
     def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64] | None:
@@ -157,7 +157,7 @@ def draw_gap(least: int, largest: int, extent: int, frames: int, rng: np.random.
 
 
 def even_start(clip: int, clips: int, last: int) -> int:
-    """A clip's start if so many spread evenly over 0 … ``last``, rounded halves up; a single one is in the middle."""
+    """A clip's start if clips spread evenly over 0 … ``last``, rounded halves up; a single one is in the middle."""
     gaps = clips - 1
     return (2 * clip * last + gaps) // (2 * gaps) if gaps else last // 2
 

@@ -24,7 +24,7 @@ def screen_time(video: SampledVideo) -> tuple[int, int]:
 
 
 def told_span(video: SampledVideo) -> str:
-    """The range's time on screen, for messages: ``0–2.4 s (pts 1.4–3.8)``, with pts where they are others."""
+    """The range's time on screen, for messages: ``0–2.4 s (pts 1.4–3.8)``, with pts where they differ."""
     index = video.index
     begin, end = screen_time(video)
     zeros = [index.with_times(times).zero for times in ("start", "pts")]

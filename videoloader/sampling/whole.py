@@ -87,7 +87,7 @@ class Keyframes:
         return int(len(self._keyframes(video)) > 0)
 
     def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64]:
-        """int64[V]: ``num_clips`` of rows of which so much is known; -1 where a keyframe may be in the range."""
+        """int64[V]: ``num_clips`` of rows from these facts about them; -1 where a keyframe may be in the range."""
         key = known.first_key_frame
         has = ((known.first <= key) & (key < known.stop)) | (known.stop - known.first > known.frames_without_key)
         return np.where(has, 1, np.where(key >= known.stop, 0, -1))

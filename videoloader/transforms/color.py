@@ -24,7 +24,7 @@ from videoloader.transforms.operations import ClipInfo, Operation, PixelTransfor
 
 @dataclass(frozen=True)
 class ByFactor(PixelTransform):
-    """A change by a factor of at least 0, of which 1 changes nothing."""
+    """A change by a factor of at least 0; 1 changes nothing."""
 
     factor: Range = field(metadata=checked(check_range, 0))
 

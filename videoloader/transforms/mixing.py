@@ -225,7 +225,7 @@ class MixChoice(Mixing):
 
 
 def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float, device: torch.device) -> torch.Tensor:
-    """Labels as the share of each class: 1 for the clip's own, but for what ``label_smoothing`` spreads over all.
+    """Labels as the share of each class: 1 for the clip's own, less what ``label_smoothing`` spreads over all.
 
     Args:
         labels: int64[B] on the host.

@@ -72,10 +72,10 @@ def output_dtype(dtype: DType | torch.dtype | None, to_float: Normalize | ToFloa
 
     Args:
         dtype: PyTorch's or NumPy's own type, or its name. None stands for what the transforms make.
-        to_float: the one among the transforms, None if there is none.
+        to_float: the step among the transforms that makes floats; None without one.
 
     Raises:
-        ConfigurationError: there is no such type, or it is another than the transform makes.
+        ConfigurationError: there is no such type, or the transform makes a different one.
     """
     made = to_float.dtype if isinstance(to_float, ToFloat) else "float32" if to_float else "uint8"
     # NumPy's classes have a name, its dtypes print as one.

@@ -33,10 +33,10 @@ class ClipInfo(NamedTuple):
     """The facts about a clip that a transform may know when it draws.
 
     Attributes:
-        length: T, the number of frames.
-        height, width: size in pixels of the frames that the transform gets.
-        label: label of the clip's video; None where it has none.
-        columns: the other columns of the data set for the video.
+        length: int. T, the number of frames.
+        height, width: int. The size in pixels of the frames that the transform gets.
+        label: int or None. The label of the clip's video; None where it has none.
+        columns: mapping. The other columns of the data set for the video.
     """
 
     length: int
@@ -159,8 +159,8 @@ class Erase:
     """Fill boxes with a colour.
 
     Attributes:
-        boxes: int32[F, N, 4], (top, left, height, width), inside the frames, pixels; a box of height or width 0 is
-            none.
+        boxes: int32[F, N, 4], (top, left, height, width), inside the frames, pixels; a height or width of 0 fills
+            nothing.
         fill: red, green, blue, 0 … 255.
     """
 

@@ -17,7 +17,7 @@ class Strength(NamedTuple):
     Attributes:
         low, high: bounds in the operation's unit.
         signed: whether the magnitude is negated for half of the clips.
-        share_of: the side of the frames whose share the magnitude is; None if it is none.
+        share_of: the side of the frames that the magnitude is a share of; None if it is no share.
     """
 
     low: float

@@ -191,7 +191,7 @@ def replay(tensor: torch.Tensor, geometry: Geometry, operations: Operations, kin
         What that gives: a tensor; for points and boxes also which are shown.
 
     Raises:
-        ConfigurationError: there is no such kind, or the tensor is none of it.
+        ConfigurationError: there is no such kind, or the tensor does not have its form.
     """
     check_choice("kind", kind, _REPLAYS)
     return _REPLAYS[kind](tensor, geometry, operations)

@@ -43,15 +43,16 @@ class FileReport:
     """The facts about one file once all of it was decoded. It counts as True only where the file is ``ok``.
 
     Attributes:
-        source: name of the video.
-        codec, container: names as the index has them; ``""`` where there is none.
-        frames: number of frames in the index.
-        decoded: number of frames that a sequential decode by libavcodec gives.
-        keyframes: number of packets at which decoding can start.
-        false_keyframes: packets that the container wrongly calls keyframes. Reading starts earlier there.
-        damaged: (first, last) of each range of frames that the decoder calls damaged.
-        faults: faults that were found.
-        seconds: time that the verification took.
+        source: str. The name of the video.
+        codec, container: str. The names that the index has; ``""`` where there is none.
+        frames: int. The number of frames in the index.
+        decoded: int. The number of frames that a sequential decode by libavcodec gives.
+        keyframes: int. The number of packets at which decoding can start.
+        false_keyframes: tuple of int. The packets that the container wrongly calls keyframes. Reading starts earlier
+            there.
+        damaged: ranges. (first, last) of each range of frames that the decoder calls damaged.
+        faults: tuple of ``Fault``. The faults that were found.
+        seconds: float. The time that the verification took.
     """
 
     source: str

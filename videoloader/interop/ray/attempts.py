@@ -9,7 +9,7 @@ class Attempts:
     """Counts attempts at numbered pieces of work, as an actor for all workers of a cluster.
 
     Args:
-        clips: of all the work.
+        clips: clips of all the work.
     """
 
     def __init__(self, clips: int) -> None:

@@ -103,15 +103,14 @@ class DecodingLoader(OneLoop):
 
     The DataLoader keeps its worker processes for the data set's own logic; they send requests of some hundred bytes.
     Threads of the main process do all decoding, some batches ahead: one CUDA context, no frames in pipes. Requests may
-    be anywhere in a batch, in mappings, lists, tuples and dataclasses, beside anything else, which is left as it is. A
-    list of requests, as ``default_collate`` makes one, becomes frames [B, T, C, H, W]; a request by itself [T, C, H,
-    W].
+    be anywhere in a batch, in mappings, lists, tuples and dataclasses; all else is left as it is. A list of requests,
+    as ``default_collate`` makes one, becomes frames [B, T, C, H, W]; a request by itself [T, C, H, W].
 
     The frames of a request without a seed depend on the loader's seed, the epoch, and the number of requests before it
-    in this epoch: not on workers or prefetching, provided that the torch loader's order does not. Iterating gives one
-    epoch and goes on to the next. A loop that is left early, or that ends with an error, ends its epoch once it has
-    given out a batch; ``state_dict`` still says where it was, an error's batch not counted. Only one loop runs at a
-    time: beginning another ends the one before, which raises ConfigurationError if it is continued.
+    in this epoch, provided that the torch loader's order is the same. Iterating gives one epoch and goes on to the
+    next. A loop that is left early, or ends with an error, ends its epoch once it has given out a batch; ``state_dict``
+    still says where it was, an error's batch not counted. Only one loop runs at a time: beginning another ends the one
+    before, which raises ConfigurationError if it is continued.
 
     Args:
         torch_loader: iterable of batches. A ``torch.utils.data.DataLoader`` with any sampler, ``collate_fn``, workers
@@ -123,10 +122,10 @@ class DecodingLoader(OneLoop):
             decide the decoding.
         seed: int, default 0. The seed of random frames and transforms of requests that have none.
         prefetch: int, default enough for two clips a thread, at least two. The batches that are being made while one is
-            used. With ``num_workers=0`` there are none, whatever is given.
+            used; none with ``num_workers=0``.
         on_error: str, default ``"raise"``. The treatment of a video that cannot be read or does not give its clip:
             ``"raise"``, or ``"skip"``, which leaves out the whole batch, since it is unknown what else in it belongs to
-            the clip. With several ranks a batch that one of them skips only makes the others wait: raise there.
+            the clip. With several ranks, raise: others would wait for the batch that one skips.
         on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` gives them out, and warns once
             for each file and process; ``"raise"`` and ``"skip"`` do the same as in ``on_error``, independently of it.
         index: ``IndexStore`` or its path, default None. The videos' indexes. Without it a video is indexed when it is
@@ -135,7 +134,7 @@ class DecodingLoader(OneLoop):
             ``Batch`` for a list, a ``Clip`` for one by itself.
 
     Attributes:
-        device: the place of the frames.
+        device: torch.device. The place of the frames.
         unreadable: (path, reason) of the files that made batches be skipped so far, each once with the first reason. A
             warning counts the clips at the end of a loop that meets new ones.
 
