@@ -45,7 +45,7 @@ def describe(
         if json:
             print_json(_as_json(told))
         else:
-            out.print(str(told), markup=False, highlight=False)
+            out.print(str(told), markup=False, highlight=False, soft_wrap=True)
             if (
                 told.cost is not None
                 and told.cost.decoded_per_frame_re_encoded < _WORTHWHILE * told.cost.decoded_per_frame
