@@ -12,7 +12,7 @@ import typer
 
 from videoloader.cli.expressions import MODE_HELP, mode_from, transforms_from
 from videoloader.cli.sources import Json, Root, dataset_of
-from videoloader.cli.terminal import err, errors_told, out, print_json, print_line
+from videoloader.cli.terminal import err, errors_told, out, print_json, print_line, told_once
 
 if TYPE_CHECKING:
     from videoloader.batching.stats import LoaderStats
@@ -141,8 +141,8 @@ def _print(told: dict[str, Any], stats: LoaderStats) -> None:
     }
     for name, value in lines.items():
         first, *rest = value.splitlines()
-        out.print(f"{name:<10}{first}", markup=False, highlight=False)
+        out.print(f"{name:<10}{first}", markup=False, highlight=False, soft_wrap=True)
         for line in rest:
-            out.print(f"{'':<10}{line}", markup=False, highlight=False)
+            out.print(f"{'':<10}{line}", markup=False, highlight=False, soft_wrap=True)
     for path, reason in told["unreadable"]:
-        print_line(f"left out: {path}: {reason}")
+        print_line(f"left out: {told_once(path, reason)}")

@@ -8,10 +8,17 @@ from typing import Annotated
 
 import typer
 
+from videoloader.cli.dataset_page import dataset_page, ffmpeg_command
 from videoloader.cli.expressions import MODE_HELP, mode_from
 from videoloader.cli.sources import Json, Root, dataset_of
-from videoloader.cli.terminal import errors_told, out, print_json
+from videoloader.cli.terminal import WRONG_DATA, errors_told, out, print_json
+from videoloader.dataset.stores import opened_store
 from videoloader.dataset.summary import DatasetSummary
+
+# Modes whose cost is told on a page, besides the one that is asked for.
+_OTHER_MODES = ("RandomWindow(1)", "RandomWindow(16)", "RandomWindow(16, stride=4)", "Segments(8)")
+# Copies are advised where a wanted frame then costs less than this share of what it costs now.
+_WORTHWHILE = 0.8
 
 
 def describe(
@@ -20,20 +27,36 @@ def describe(
         Path | None, typer.Option(help="The videos' index store. Without one they are indexed now.")
     ] = None,
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "RandomWindow(16, stride=4)",
+    html: Annotated[Path | None, typer.Option(help="File for one HTML page with charts and example clips.")] = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """What a data set holds, and what clips of it cost to decode."""
+    """What a data set holds, and what clips of it cost to decode.
+
+    The exit code is 1 if none of its videos can be read.
+    """
     with errors_told():
-        told = dataset_of(source, root).describe(mode_from(mode), store=index)
+        data = dataset_of(source, root)
+        with opened_store(data.paths, index) as store:
+            told = data.describe(mode_from(mode), store=store)
+            if html is not None:
+                others = [data.describe(mode_from(each), store=store) for each in _OTHER_MODES if each != mode]
+                html.write_text(dataset_page(source, data, [told, *others], store), encoding="utf-8")
         if json:
             print_json(_as_json(told))
         else:
-            out.print(str(told), markup=False, highlight=False)
+            out.print(str(told), markup=False, highlight=False, soft_wrap=True)
+            if (
+                told.cost is not None
+                and told.cost.decoded_per_frame_re_encoded < _WORTHWHILE * told.cost.decoded_per_frame
+            ):
+                out.print(f"copies       {ffmpeg_command()}", markup=False, highlight=False, soft_wrap=True)
+    if not told.videos:
+        raise typer.Exit(WRONG_DATA)
 
 
 def _as_json(summary: DatasetSummary) -> dict[str, object]:
-    facts = asdict(summary)
+    facts = {**asdict(summary), "ffmpeg": ffmpeg_command()}
     facts["sizes"] = [[height, width, count] for (height, width), count in summary.sizes.items()]
     facts["fps"] = [[rate, count] for rate, count in summary.fps.items()]
     if summary.cost is not None:

@@ -93,7 +93,7 @@ def _system() -> Iterator[Finding]:
     from videoloader.convert.native import native_code
     from videoloader.device import available_cores
 
-    yield Finding("system", "Python", "ok", f"{platform.python_version()} on {platform.platform()}")
+    yield Finding("system", "Python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield Finding("system", "cores", "ok", f"{available_cores()} of {os.cpu_count()}")
     yield Finding("videoloader", "version", "ok", __version__)
     if os.environ.get("VIDEOLOADER_NATIVE") == "0":

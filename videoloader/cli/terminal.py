@@ -19,8 +19,8 @@ from videoloader.errors import VideoLoaderError, printable
 WRONG_DATA, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
 # Tables are for people: wide enough for a reason even where nobody looks.
-out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160)
-err = Console(stderr=True)
+out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False)
+err = Console(stderr=True, emoji=False)
 
 
 def print_json(value: object) -> None:
@@ -31,6 +31,11 @@ def print_json(value: object) -> None:
 def print_line(line: str) -> None:
     """A line of plain text, never folded: for grep, and for paths to be copied."""
     out.print(plain(line), highlight=False, soft_wrap=True)
+
+
+def told_once(path: str, reason: str) -> str:
+    """A path and what is wrong there, where the reason may name the path already."""
+    return reason if reason.startswith(f"{path}: ") else f"{path}: {reason}"
 
 
 def plain(text: str) -> str:
