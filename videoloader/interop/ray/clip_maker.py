@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,7 @@ class ClipMaker:
         cores: that may be used.
         on_error, on_corrupt: see ``read_clips``.
         skipped: where these are put down; without one they are told of in warnings.
+        columns: names of those that rows have; None for all.
         attempts: the actor ``Attempts``, which counts those at each call.
     """
 
@@ -65,12 +66,13 @@ class ClipMaker:
         on_error: RaiseOrSkip,
         on_corrupt: KeepRaiseOrSkip,
         skipped: SkippedClips | None,
+        columns: Collection[str] | None,
         attempts: Any,
     ) -> None:
         # Torch's own threads would take the cores of other actors.
         torch.set_num_threads(cores)
         self._recipe: ClipRecipe = ray.get(recipe)
-        self._skipped, self._attempts = skipped, attempts
+        self._skipped, self._columns, self._attempts = skipped, columns, attempts
         # One call at a time, so that what an actor dies of is known.
         self._decoding = threading.Lock()
         device = resolve_device(own_device())
@@ -115,9 +117,12 @@ class ClipMaker:
                 warnings.warn(f"clip {clip.number} left out: {error}", RuntimeWarning, stacklevel=2)
             else:
                 self._skipped.add(clip.number, clip.video.entry.path, error)
-        return {} if made is None else self._columns(made)
+        if made is None:
+            return {}
+        columns = self._columns_of(made)
+        return columns if self._columns is None else {name: columns[name] for name in columns if name in self._columns}
 
-    def _columns(self, batch: Batch) -> dict[str, Column]:
+    def _columns_of(self, batch: Batch) -> dict[str, Column]:
         names = self._recipe.planner.table.dataset.table.columns
         return {
             "path": _objects(batch.paths),

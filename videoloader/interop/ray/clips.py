@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import get_args
 
 import numpy as np
@@ -59,6 +59,7 @@ def read_clips(
     on_error: RaiseOrSkip = "raise",
     on_corrupt: KeepRaiseOrSkip = "keep",
     skipped: SkippedClips | None = None,
+    columns: Collection[str] | None = None,
     index: IndexStore | str | os.PathLike[str] | None = None,
     on_indexed: Callable[[], object] = lambda: None,
 ) -> ray.data.Dataset:
@@ -91,6 +92,8 @@ def read_clips(
         on_corrupt: damaged frames: ``"keep"`` them, which ``corrupt`` marks, or ``"raise"`` and ``"skip"``: what
             ``on_error`` does, whatever that is.
         skipped: where clips left out are put down. Without one the workers warn of each.
+        columns: list of str. Names of the columns that rows have, so that no others are sent; ``iter_torch_batches``
+            takes numbers only, and so not ``path``. Default: None, all.
         index: an ``IndexStore``, or its path, that holds the videos' indexes (``build_index``). Without one the
             driver indexes all videos now, and sends all indexes to each node.
         on_indexed: called after each video of the data set was indexed, for progress bars.
@@ -108,6 +111,8 @@ def read_clips(
         ...     Embed, batch_size=16, compute=ray.data.ActorPoolStrategy(size=2), num_gpus=1
         ... )
         >>> embedded.drop_columns(["frames"]).write_parquet("embeddings")
+        >>> for batch in read_clips(data, mode, columns=["frames", "label"]).iter_torch_batches(batch_size=32):
+        ...     batch["frames"]  # a tensor
     """
     check_dataset(dataset)
     mode = mode_of(mode)
@@ -120,9 +125,12 @@ def read_clips(
     check_positive(batch_size=batch_size)
     if num_cpus < 0 or num_gpus < 0:
         raise ConfigurationError(f"num_cpus and num_gpus must be at least 0, got {num_cpus} and {num_gpus}")
-    columns = _COLUMNS if roles_of(mode) is None else _COLUMNS + _ROLES
-    if taken := sorted(set(columns) & set(dataset.table.columns)):
+    made = _COLUMNS if roles_of(mode) is None else _COLUMNS + _ROLES
+    if taken := sorted(set(made) & set(dataset.table.columns)):
         raise ConfigurationError(f"the data set's columns {', '.join(taken)} have names of columns that clips have")
+    known = (*made, *dataset.table.columns)
+    if columns is not None and (isinstance(columns, str) or not columns or not set(columns) <= set(known)):
+        raise ConfigurationError(f"columns must be a list of some of {', '.join(known)}, got {columns!r}")
     table = build_clip_table(
         dataset,
         mode,
@@ -160,6 +168,7 @@ def read_clips(
             "on_error": on_error,
             "on_corrupt": on_corrupt,
             "skipped": skipped,
+            "columns": None if columns is None else frozenset(columns),
             "attempts": ray.remote(num_cpus=0)(Attempts).remote(),
         },
     )
