@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from waiting import PATIENCE
 
 from videoloader import (
     DecodeError,
@@ -97,6 +99,65 @@ def test_rows_are_what_the_loader_makes(data: VideoDataset, dtype: str, layout: 
     there = made_on_cluster(data, MODE, transforms=transforms, dtype=dtype, layout=layout, seed=5, epoch=2)
     assert len(there) == 9
     assert_same(there, made_here(data, MODE, 2, transforms=transforms, dtype=dtype, layout=layout, seed=5))
+
+
+def test_rows_of_chosen_columns_are_batches_of_tensors(data: VideoDataset) -> None:
+    from videoloader.interop.ray import read_clips
+
+    rows = read_clips(data, MODE, transforms=CROP, columns=["label", "clip", "frames", "score"], batch_size=2)
+    assert set(rows.schema().names) == {"label", "clip", "frames", "score"}
+    expected = {row["clip"]: row for row in made_here(data, MODE, 0, transforms=CROP)}
+    seen = []
+    for batch in rows.iter_torch_batches(batch_size=4):
+        assert all(isinstance(column, torch.Tensor) for column in batch.values())
+        for clip, label, score, frames in zip(
+            *(batch[name] for name in ("clip", "label", "score", "frames")), strict=True
+        ):
+            seen.append(int(clip))
+            assert (int(label), float(score)) == (expected[int(clip)]["label"], expected[int(clip)]["score"])
+            assert np.array_equal(frames.numpy(), expected[int(clip)]["frames"])
+    assert sorted(seen) == sorted(expected)
+    for wrong in ("frames", [], ["pixels"]):
+        with pytest.raises(ConfigurationError, match="columns must be a list of some of path, clip, row, label"):
+            read_clips(data, MODE, columns=wrong)
+
+
+def test_workers_of_ray_train_get_each_clip_once(data: VideoDataset, tmp_path: Path) -> None:
+    pytest.importorskip("ray.train.torch", reason="needs Ray Train")
+
+    # Each worker is a rank of PyTorch's process group, and reads its own part of the clips.
+    def train_on_cpu(settings: dict[str, Any]) -> None:
+        import ray.train.torch
+        import torch.distributed
+
+        import videoloader as vl
+
+        folder = Path(settings["folder"])
+        loaded = vl.VideoDataset.load_or_make(
+            folder / "x.arrow", lambda: vl.VideoDataset.from_paths(settings["paths"], settings["labels"])
+        )
+        model = ray.train.torch.prepare_model(torch.nn.Linear(3, 3))
+        loader = vl.VideoLoader(loaded, MODE, batch_size=2, device="cpu", num_workers=1, shuffle=True)
+        seen: list[int] = []
+        for batch in loader:
+            scores = model(batch.frames.float().mean((1, 3, 4)) / 255)
+            torch.nn.functional.cross_entropy(scores, batch.labels).backward()
+            seen += batch.clips.tolist()
+        (folder / f"{torch.distributed.get_rank()}.json").write_text(json.dumps(seen))
+
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    trainer = TorchTrainer(
+        train_on_cpu,
+        train_loop_config={"folder": str(tmp_path), "paths": list(data.paths), "labels": data.labels.tolist()},
+        torch_config=TorchConfig(backend="gloo", timeout_s=PATIENCE),
+        scaling_config=ScalingConfig(num_workers=2, use_gpu=False),
+        run_config=RunConfig(storage_path=str(tmp_path / "runs")),
+    )
+    trainer.fit()
+    seen = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    assert sorted(seen[0] + seen[1]) == list(range(9))
 
 
 def test_rows_tell_inputs_and_targets(data: VideoDataset) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,7 @@ class ClipMaker:
         cores: number of cores that may be used.
         on_error, on_corrupt: see ``read_clips``.
         skipped: account of skipped clips; without one they are told of in warnings.
+        columns: names of the columns that rows have; None for all.
         attempts: the actor ``Attempts``, which counts the attempts at each call.
     """
 
@@ -66,12 +67,13 @@ class ClipMaker:
         on_error: RaiseOrSkip,
         on_corrupt: KeepRaiseOrSkip,
         skipped: SkippedClips | None,
+        columns: Collection[str] | None,
         attempts: Any,
     ) -> None:
         # Torch's own threads would take the cores of other actors.
         torch.set_num_threads(cores)
         self._recipe: ClipRecipe = ray.get(recipe)
-        self._skipped, self._attempts = skipped, attempts
+        self._skipped, self._columns, self._attempts = skipped, columns, attempts
         # One call at a time, so that what an actor dies of is known.
         self._decoding = threading.Lock()
         device = resolve_device(own_device())
@@ -123,9 +125,14 @@ class ClipMaker:
                 warnings.warn(f"clip {clip.number} left out: {error}", RuntimeWarning, stacklevel=2)
             else:
                 self._skipped.add(clip.number, clip.video.entry.path, error)
-        return {} if made is None else self._columns(made), making.unreadable
+        if made is None:
+            return {}, making.unreadable
+        columns = self._columns_of(made)
+        if self._columns is not None:
+            columns = {name: columns[name] for name in columns if name in self._columns}
+        return columns, making.unreadable
 
-    def _columns(self, batch: Batch) -> dict[str, Column]:
+    def _columns_of(self, batch: Batch) -> dict[str, Column]:
         names = self._recipe.planner.table.dataset.table.columns
         return {
             "path": _objects(batch.paths),

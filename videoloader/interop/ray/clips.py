@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import get_args
 
 import numpy as np
@@ -59,6 +59,7 @@ def read_clips(
     on_error: RaiseOrSkip = "raise",
     on_corrupt: KeepRaiseOrSkip = "keep",
     skipped: SkippedClips | None = None,
+    columns: Collection[str] | None = None,
     index: IndexStore | str | os.PathLike[str] | None = None,
     on_indexed: Callable[[], object] = lambda: None,
 ) -> ray.data.Dataset:
@@ -95,6 +96,8 @@ def read_clips(
         on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` gives them out, marked in
             ``corrupt``; ``"raise"`` and ``"skip"`` do the same as in ``on_error``, independently of it.
         skipped: SkippedClips, default None. The account of clips left out. Without one the workers warn of each.
+        columns: list of str, default all. The names of the columns that rows have; numbers alone go straight into
+            ``iter_torch_batches``, which takes no text such as ``path``.
         index: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it the driver
             indexes all videos now, and sends all indexes to each node.
         on_indexed: function, default none. It is called after each video of the data set was indexed, for progress
@@ -113,6 +116,8 @@ def read_clips(
         ...     Embed, batch_size=16, compute=ray.data.ActorPoolStrategy(size=2), num_gpus=1
         ... )
         >>> embedded.drop_columns(["frames"]).write_parquet("embeddings")
+        >>> for batch in read_clips(data, mode, columns=["frames", "label"]).iter_torch_batches(batch_size=32):
+        ...     batch["frames"]  # a tensor
     """
     check_dataset(dataset)
     mode = mode_of(mode)
@@ -125,11 +130,14 @@ def read_clips(
     check_positive(batch_size=batch_size)
     if num_cpus < 0 or num_gpus < 0:
         raise ConfigurationError(f"num_cpus and num_gpus must be at least 0, got {num_cpus} and {num_gpus}")
-    columns = _COLUMNS if roles_of(mode) is None else _COLUMNS + _ROLES
-    if taken := sorted(set(columns) & set(dataset.table.columns)):
+    made = _COLUMNS if roles_of(mode) is None else _COLUMNS + _ROLES
+    if taken := sorted(set(made) & set(dataset.table.columns)):
         raise ConfigurationError(
             f"the data set's columns {', '.join(taken)} have names that clips use for their own: rename them"
         )
+    known = (*made, *dataset.table.columns)
+    if columns is not None and (isinstance(columns, str) or not columns or not set(columns) <= set(known)):
+        raise ConfigurationError(f"columns must be a list of some of {', '.join(known)}, got {columns!r}")
     table = build_clip_table(
         dataset,
         mode,
@@ -167,6 +175,7 @@ def read_clips(
             "on_error": on_error,
             "on_corrupt": on_corrupt,
             "skipped": skipped,
+            "columns": None if columns is None else frozenset(columns),
             "attempts": ray.remote(num_cpus=0)(Attempts).remote(len(table)),
         },
     )

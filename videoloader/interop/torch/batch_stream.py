@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
-from videoloader.errors import warn_user
+from videoloader.errors import ConfigurationError, warn_user
 from videoloader.interop.epoch_loop import EpochLoop
 from videoloader.loader import VideoLoader
 from videoloader.order.ranks import shard_of
@@ -27,6 +28,8 @@ class BatchStream(IterableDataset[Batch]):
 
     New worker processes know of no epoch before: give the DataLoader ``persistent_workers=True``, or call ``set_epoch``
     before each loop over it. A worker warns once of a loop that begins with the same random epoch again.
+
+    Its batches are dealt to the ranks already: do not give the DataLoader to ``accelerator.prepare``.
 
     Args:
         make: function. It makes the loader, called as ``make(shard_id=…, num_shards=…)`` in each process when it is
@@ -82,7 +85,12 @@ class BatchStream(IterableDataset[Batch]):
         self._loaded, self._nothing_left = True, self._own_loop().load_state_dict(state)
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches of one epoch, or of what is left of it after ``load_state_dict``, which may be none."""
+        """The batches of one epoch, or of what is left of it after ``load_state_dict``, which may be none.
+
+        Raises:
+            ConfigurationError: Accelerate deals the batches to the ranks once more.
+        """
+        _refuse_to_be_dealt_again()
         loop, epoch, loaded = self._own_loop(), int(self._epoch), self._loaded
         is_new, self._loaded, self._begun_in = self._begun_in != os.getpid(), False, os.getpid()
         if loaded and self._nothing_left:
@@ -117,3 +125,20 @@ class BatchStream(IterableDataset[Batch]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loop": None}
+
+
+def _refuse_to_be_dealt_again() -> None:
+    """Raise an error where Accelerate's loaders ask, which would take one rank's batches for those of all.
+
+    Workers that were forked see who has started them.
+    """
+    frame = sys._getframe(1) if "accelerate.data_loader" in sys.modules else None
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "accelerate.data_loader":
+            asking: Any = frame.f_locals.get("self")
+            if type(asking).__name__ == "DataLoaderDispatcher" and asking.state.num_processes > 1:
+                raise ConfigurationError(
+                    "a BatchStream has the batches of its own rank only, and accelerator.prepare would deal them to "
+                    "the ranks again: leave its DataLoader out of prepare, and iterate over it as it is"
+                )
+        frame = frame.f_back
