@@ -118,10 +118,12 @@ def _all_fields(record: ByteSource, start: int, stop: int, wanted: int) -> Itera
             size = number if wire_type == _LENGTH_DELIMITED else after - at
             at = after if wire_type == _LENGTH_DELIMITED else at
         else:
-            raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)
+            raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)
         value = range(start + at, start + at + size)
         if value.stop > stop:
-            raise IndexingError(f"the record is no tf.train.Example: the field at byte {start} is cut off", record.name)
+            raise IndexingError(
+                f"the record is not a tf.train.Example: the field at byte {start} is cut off", record.name
+            )
         if tag >> 3 == wanted:
             yield wire_type, value
         start = value.stop
@@ -134,4 +136,4 @@ def _varint(data: bytes, at: int, start: int, record: ByteSource) -> tuple[int, 
         value |= (data[place] & 0x7F) << 7 * (place - at)
         if not data[place] & 0x80:
             return value, place + 1
-    raise IndexingError(f"the record is no tf.train.Example: byte {start} begins no field", record.name)
+    raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)

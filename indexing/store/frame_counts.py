@@ -100,7 +100,7 @@ def stored_error(source: str, frames: object, error_type: object, error: object)
         sound = isinstance(frames, int) and 1 <= frames <= LONGEST
         return None if sound else _damaged(f"{frames!r:.80} frames", source)
     if not isinstance(error_type, str) or not isinstance(error, str):
-        return _damaged("an error that is no text", source)
+        return _damaged("an error that is not text", source)
     return _ERRORS.get(error_type, IndexingError)(error, source)
 
 
