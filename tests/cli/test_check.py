@@ -38,6 +38,12 @@ def test_a_file_that_is_wrong_is_told_and_exit_code_1(folder: Path, broken: Path
     }
 
 
+def test_the_readable_videos_of_a_store_are_checked(folder: Path, broken: Path) -> None:
+    run("index", folder, "-o", folder / "index.db", "--workers", 1)
+    told = run_json("check", folder / "index.db", "--device", "cpu", "--workers", 1)
+    assert [Path(file["path"]).name for file in told["files"]] == ["h264_mp4.mp4", "vp9_webm.webm"]
+
+
 def test_json_is_the_report(folder: Path) -> None:
     told = run_json("check", folder, "--device", "cpu", "--workers", 1)
     assert told["ok"]

@@ -47,6 +47,8 @@ def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...]) -> None:
 
 def test_ctrl_c_is_exit_code_130(folder: Path) -> None:
     waits = (
+        # Shells let what they start in the background ignore it.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import time, videoloader.cli.index as module\n"
         "def wait(*_, **__): print('begun', flush=True); time.sleep(600)\n"
         "module.build_store = wait\n"

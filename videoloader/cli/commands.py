@@ -21,7 +21,7 @@ from videoloader.cli.merge import merge
 from videoloader.cli.preview import preview
 from videoloader.cli.query import query
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 for _command in (index, info, check, preview, describe, bench, query, export, merge, doctor):
     app.command()(_command)
 app.command("verify", hidden=True)(check)

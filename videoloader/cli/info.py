@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from videoloader.cli.pictures_coded import LEGEND, CodedPictures, coded_pictures
 from videoloader.cli.sources import Json, is_store
@@ -79,7 +79,7 @@ def _print_strip(strip: CodedPictures, order: str) -> None:
 
 
 def _print_costs(costs: list[dict[str, Any]]) -> None:
-    table = Table("frame mode", "clips", "packets a clip", "packets a frame")
+    table = Table(Column("frame mode", overflow="fold"), "clips", "packets a clip", "packets a frame")
     for cost in costs:
         figures = (f"{cost['packets_per_clip']:.1f}", f"{cost['packets_per_frame']:.1f}") if cost["clips"] else ("", "")
         table.add_row(cost["mode"], str(cost["clips"]), *figures)

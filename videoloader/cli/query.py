@@ -19,7 +19,7 @@ from videoloader.indexing import IndexStore
 from videoloader.indexing.store.keys import from_sql
 from videoloader.indexing.store.schema import COLUMNS
 
-_DEFAULT = "path,codec,width,height,fps,frames,duration_s,longest_gop"
+_DEFAULT = "path,codec,width,height,frames,duration_s"
 
 
 def query(
@@ -98,9 +98,16 @@ def _values(store: IndexStore, name: str, column: Sequence[object]) -> Iterable[
 def _print_table(names: list[str], rows: list[list[object]]) -> None:
     table = Table()
     for name in names:
-        is_text = COLUMNS.get(name, "TEXT" if name == "path" else "") == "TEXT"
-        # A path is of no use without its end.
-        table.add_column(plain(name), justify="left" if is_text else "right", overflow="fold")
+        is_long = name in ("path", "source", "archive", "error")
+        is_text = COLUMNS.get(name, "TEXT" if is_long else "") == "TEXT"
+        # A path is of no use without its end, and numbers are read in one piece.
+        table.add_column(
+            plain(name),
+            justify="left" if is_text else "right",
+            overflow="fold",
+            no_wrap=not is_long,
+            min_width=10 if is_long else None,
+        )
     for row in rows:
         table.add_row(*("" if each is None else plain(_told(each)) for each in row))
     out.print(table)

@@ -14,7 +14,7 @@ from videoloader.dataset.reading import TABLE_ENDINGS
 from videoloader.errors import SourceError
 
 _LIST_ENDINGS = (".txt", ".lst")
-_WHAT = "folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet) or lists of paths (.txt)"
+_WHAT = "folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet), lists of paths (.txt) or index stores"
 
 Sources = Annotated[list[str], typer.Argument(help=f"Any number of {_WHAT}.", show_default=False)]
 Root = Annotated[
@@ -70,6 +70,8 @@ def _paths(argument: str, root: Path | None) -> Iterable[str]:
         return VideoDataset.from_folder(argument).paths
     if argument.lower().endswith(TABLE_ENDINGS):
         return VideoDataset.from_csv(argument, root=root).paths
+    if is_store(argument):
+        return VideoDataset.from_store(argument).paths
     if argument.lower().endswith(_LIST_ENDINGS):
         return _listed_paths(Path(argument), root)
     if "://" not in argument and "::" not in argument and not os.path.exists(argument):

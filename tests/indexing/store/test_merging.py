@@ -148,8 +148,10 @@ def test_names_that_are_not_utf8_are_kept(videos: list[Path], tmp_path: Path) ->
 
 
 SCRIPT = """
+import signal
 import sys
 from videoloader.indexing.store import merging
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what runs in the background ignore it
 merging._ROWS_AT_ONCE = 10
 def tell(done, total):
     if done == 50:
