@@ -39,7 +39,6 @@ OTHER_NUMBERS = {
     "dataset.dataset.VideoDataset.build_index",
     "indexing.store.building.build_store",
     "indexing.store.frame_table.pack_index",
-    "progress.show_progress",
 }
 
 

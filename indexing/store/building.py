@@ -26,6 +26,7 @@ from videoloader.indexing.store.schema import (
     recorded_roots,
 )
 from videoloader.indexing.store.tasks import Answer, Task
+from videoloader.live_line import live_line
 
 # Videos that a worker is given at a time.
 _CHUNK = 32
@@ -63,7 +64,7 @@ def build_store(
     *,
     root: str | os.PathLike[str] | None = None,
     workers: int | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress | None = None,
     retry: bool = False,
     prune: bool = False,
     fingerprint: FingerprintKind | None = None,
@@ -83,7 +84,8 @@ def build_store(
         root: folder that paths are kept relative to, in a new store. Of an existing store: where the recorded folder
             is now. Default: the folder that the store lies in, or the recorded one.
         workers: processes. Default: one for each core.
-        progress: called now and then with (videos done, videos given). Default: nothing is called.
+        progress: called now and then with (videos done, videos given). Default: None, a line in the terminal or
+            notebook that looks on.
         retry: also index videos again that could not be and have not changed. Default: False.
         prune: take rows of vanished videos out of the store. Default: False.
         fingerprint: by what a video is known to be the one that was indexed, in this build and by readers. ``"mtime"``:
@@ -105,7 +107,10 @@ def build_store(
     """
     count = os.cpu_count() or 1 if workers is None else workers
     check_positive(workers=count)
-    with StoreBuild(paths, store, root=root, progress=progress, retry=retry, fingerprint=fingerprint) as build:
+    with (
+        live_line("indexing", progress) as tell,
+        StoreBuild(paths, store, root=root, progress=tell, retry=retry, fingerprint=fingerprint) as build,
+    ):
         for answers in index_in_processes(build.chunks(), count):
             build.add(answers)
         return build.finish(prune=prune)

@@ -46,7 +46,8 @@ def scores(weights: Weights, frames: jax.Array) -> jax.Array:
     for weight, bias in weights[:-1]:
         values = jax.nn.relu(values @ weight + bias)
     weight, bias = weights[-1]
-    return values @ weight + bias
+    told: jax.Array = values @ weight + bias
+    return told
 
 
 def loss_of(weights: Weights, frames: jax.Array, labels: jax.Array) -> jax.Array:

@@ -15,6 +15,7 @@ from videoloader.errors import ConfigurationError, check_positive_or_none
 from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
+from videoloader.live_line import live_line
 from videoloader.verification.checks import verify_file
 from videoloader.verification.report import Fault, FileReport, VerifyReport
 
@@ -42,7 +43,7 @@ def verify(
     workers: int | None = None,
     threads: int | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> VerifyReport:
     """Decode all of a video, or of all videos of a data set, and compare every way of reading them with that.
 
@@ -61,7 +62,8 @@ def verify(
         workers: processes that verify several videos side by side. Default: one for each core, on a GPU at most four.
         threads: that decode one clip where several do. Default: as many as there are cores, at least two.
         seed: of the order in which clips are read. Default: 0.
-        progress: called with (videos done, videos given). Default: nothing is called.
+        progress: called with (videos done, videos given). Default: None, a line in the terminal or notebook that
+            looks on.
 
     Returns:
         A report for each video, unreadable ones included; ``ok`` if nothing is wrong with any.
@@ -81,14 +83,15 @@ def verify(
         raise ConfigurationError(f"source must be at least one video, got {source!r}: nothing would be verified")
     count = min(workers or (min(available_cores(), 4) if on.type == "cuda" else available_cores()), len(sources))
     paths = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in sources]
-    if count > 1 and all(path is not None for path in paths):
-        tasks = [_Task(str(n), str(path), str(on), threads or 0, seed) for n, path in enumerate(paths)]
-        return VerifyReport(_in_processes(tasks, count, progress))
-    reports = []
-    for each in sources:
-        reports.append(verify_file(each, on, threads or 0, seed))
-        progress(len(reports), len(sources))
-    return VerifyReport(tuple(reports))
+    with live_line("verifying", progress) as tell:
+        if count > 1 and all(path is not None for path in paths):
+            tasks = [_Task(str(n), str(path), str(on), threads or 0, seed) for n, path in enumerate(paths)]
+            return VerifyReport(_in_processes(tasks, count, tell))
+        reports = []
+        for each in sources:
+            reports.append(verify_file(each, on, threads or 0, seed))
+            tell(len(reports), len(sources))
+        return VerifyReport(tuple(reports))
 
 
 def _sources_of(source: Openable | VideoDataset | Iterable[Openable]) -> Sequence[Openable]:
