@@ -6,7 +6,7 @@ import struct
 import warnings
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
+from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError, VideoWarning
 from videoloader.indexing.avi import index_avi
 from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder
@@ -89,7 +89,7 @@ def _build(opened: ByteSource) -> VideoIndex:
     if index is None or wanted not in (None, index.stream.stream_number):
         index = index_by_demuxing(opened)
     if index.stream.encrypted:
-        warnings.warn(f"{opened.name}: is encrypted: its frames are noise", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{opened.name}: is encrypted: its frames are noise", VideoWarning, stacklevel=2)
     elif index.container != "images":  # whose headers tell all
         switches = config_switches(index)
         brought: dict[int, list[bytes]] = {}

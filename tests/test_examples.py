@@ -40,7 +40,6 @@ OTHER_NUMBERS = {
     "indexing.store.building.build_store",
     "indexing.store.frame_table.pack_index",
     "indexing.store.merging.merge_stores",
-    "progress.show_progress",
 }
 
 

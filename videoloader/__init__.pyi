@@ -18,6 +18,8 @@ from videoloader.errors import (
     StaleIndexError as StaleIndexError,
     UnsupportedError as UnsupportedError,
     VideoLoaderError as VideoLoaderError,
+    VideoLoaderWarning as VideoLoaderWarning,
+    VideoWarning as VideoWarning,
 )
 from videoloader.indexing import (
     IMAGE_EXTENSIONS as IMAGE_EXTENSIONS,

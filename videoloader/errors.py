@@ -87,6 +87,14 @@ class MissingAttributeError(VideoLoaderError, AttributeError):
     """An object or module has no such name, or it cannot be set."""
 
 
+class VideoLoaderWarning(UserWarning):
+    """Base of all warnings of this library."""
+
+
+class VideoWarning(VideoLoaderWarning, RuntimeWarning):
+    """Something about a video that is read: it is encrypted, HDR, or decoded on the CPU though there is a GPU."""
+
+
 def no_method(instance: object, method: str) -> ConfigurationError:
     """The error for a method that a user's class must have, and lacks.
 
@@ -240,4 +248,4 @@ def warn_user(message: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "videoloader":
         frame, level = frame.f_back, level + 1
-    warnings.warn(printable(message), UserWarning, stacklevel=level)
+    warnings.warn(printable(message), VideoLoaderWarning, stacklevel=level)

@@ -1,31 +1,38 @@
-"""A live progress bar for a loop over batches."""
+"""A live line for a loop over batches."""
 
 from __future__ import annotations
 
 import reprlib
+import time
 from collections.abc import Iterator
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
-from videoloader.errors import ArgumentError, needs
+from videoloader.errors import ArgumentError
+from videoloader.live_line import shown_line, told
 from videoloader.loader import VideoLoader
 
 
 @tells_of_arguments
 def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator[Batch]:
-    """The batches of a loader, with a progress bar in the terminal: rate, and the share of time spent waiting.
+    """The batches of a loader, with a line in the terminal or notebook: the rate, and the share of time spent waiting.
+
+    Elsewhere, as in a job whose output goes to a file, nothing is written.
 
     Args:
         loader: VideoLoader. The loader whose next epoch is shown, or what is left of it.
         description: str, default ``"batches"``. The text before the bar.
 
     Raises:
-        ConfigurationError: ``loader`` is no loader, or Rich is not installed (``pip install videoloader[cli]``).
+        ConfigurationError: ``loader`` is no loader.
 
     Examples:
         >>> for batch in show_progress(loader, "epoch 3"):
         ...     train(batch.frames, batch.labels)
-        epoch 3 ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ 80/80 74.3 clips/s, waited 1% 0:00:00
+
+        In a terminal this shows:
+
+            epoch 3 ━━━━━━━━━━────────── 40/80, 74.3 clips/s, waited 1%, 0:04 left
     """
     if not callable(getattr(loader, "stats", None)):
         wanted = "a VideoLoader, as VideoLoader(data, mode, batch_size=8)"
@@ -34,20 +41,15 @@ def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator
 
 
 def _shown(loader: VideoLoader, description: str) -> Iterator[Batch]:
-    with needs("a progress bar needs Rich: pip install 'videoloader[cli]'"):
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    before = loader.stats()
-    with Progress(*columns) as progress:
-        task = progress.add_task(description, total=len(loader), rate="")
-        for batch in loader:
-            spent = loader.stats() - before
-            rate = f"{spent.clips / spent.seconds:.1f} clips/s, waited {spent.waiting / spent.seconds:.0%}"
-            progress.update(task, advance=1, rate=rate)
+    before, began, total = loader.stats(), time.monotonic(), len(loader)
+    with shown_line(stays=True) as show:
+        for done, batch in enumerate(loader, 1):
+
+            def line(done: int = done) -> str:
+                spent = loader.stats() - before
+                seconds = spent.seconds or 1e-9
+                rate = f"{spent.clips / seconds:.1f} clips/s, waited {spent.waiting / seconds:.0%}"
+                return told(description, done, total, time.monotonic() - began, rate)
+
+            show(line)
             yield batch

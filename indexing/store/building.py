@@ -26,6 +26,7 @@ from videoloader.indexing.store.schema import (
     recorded_roots,
 )
 from videoloader.indexing.store.tasks import Answer, Task
+from videoloader.live_line import live_line
 
 # Videos that a worker is given at a time.
 _CHUNK = 32
@@ -64,7 +65,7 @@ def build_store(
     *,
     root: str | os.PathLike[str] | None = None,
     workers: int | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress | None = None,
     retry: bool = False,
     prune: bool = False,
     fingerprint: FingerprintKind | None = None,
@@ -84,7 +85,8 @@ def build_store(
         root: str or path, default the folder that the store lies in, or the recorded one. The folder that paths are
             relative to: recorded in a new store; for an existing store, where the recorded folder is now.
         workers: int, default one for each core. The number of processes.
-        progress: function, default none. It is called now and then with (videos done, videos given).
+        progress: function, default a line in the terminal or notebook that looks on. It is called now and then with
+            (videos done, videos given).
         retry: bool, default False. Whether to index videos again that could not be indexed and have not changed.
         prune: bool, default False. Whether to take rows of vanished videos out of the store.
         fingerprint: str, default as the store was built before, ``"mtime"`` for a new one. The mark by which this build
@@ -107,7 +109,10 @@ def build_store(
     """
     count = os.cpu_count() or 1 if workers is None else workers
     check_positive(workers=count)
-    with StoreBuild(paths, store, root=root, progress=progress, retry=retry, fingerprint=fingerprint) as build:
+    with (
+        live_line("indexing", progress) as tell,
+        StoreBuild(paths, store, root=root, progress=tell, retry=retry, fingerprint=fingerprint) as build,
+    ):
         for answers in index_in_processes(build.chunks(), count):
             build.add(answers)
         return build.finish(prune=prune)

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import astuple, fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-import rich.console
 from torch.utils.data import DataLoader
 
 import videoloader as vl
+from videoloader import live_line
 from videoloader.batching.stats import LoaderStats
 from videoloader.interop.torch import ClipRequest, DecodingLoader
 from videoloader.progress import show_progress
@@ -145,40 +146,46 @@ def test_a_slow_torch_loader_is_waited_for(data: vl.VideoDataset) -> None:
     assert loader.stats().waiting >= 4 * 0.02
 
 
+class Terminal(io.StringIO):
+    """What would be seen on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What would be seen on a terminal."""
-    screen = io.StringIO()
-    console = rich.console.Console(file=screen, force_terminal=True, width=120, color_system=None)
-    monkeypatch.setattr(rich, "_console", console)
+    screen = Terminal()
+    monkeypatch.setattr(live_line, "sys", SimpleNamespace(stderr=screen, modules=sys.modules))
+    for name in ("VIDEOLOADER_PROGRESS", "RANK", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(live_line, "_columns", lambda: 120)
     return screen
 
 
-def test_a_bar_shows_how_far_a_loop_is_and_how_fast(data: vl.VideoDataset, terminal: io.StringIO) -> None:
+def test_a_line_shows_how_far_a_loop_is_and_how_fast(data: vl.VideoDataset, terminal: io.StringIO) -> None:
     loader = make(data)
     shown = [batch.clips.tolist() for batch in show_progress(loader, "epoch 3")]
     assert shown == [batch.clips.tolist() for batch in make(data)]
-    assert re.search(r"epoch 3 .* 5/5 .*\d clips/s, waited \d+%", terminal.getvalue())
+    assert re.search(r"epoch 3 ━{20} 5/5, \d+\.\d clips/s, waited \d+%\x1b\[K\n$", terminal.getvalue())
 
 
-def test_a_bar_ends_with_a_loop_that_is_left(data: vl.VideoDataset, terminal: io.StringIO) -> None:
+def test_a_line_ends_with_a_loop_that_is_left(data: vl.VideoDataset, terminal: io.StringIO) -> None:
     loader = make(data)
     for _ in show_progress(loader):
         break
-    assert " 1/5 " in terminal.getvalue()
-    assert terminal.getvalue().endswith("\x1b[?25h"), "the cursor is there again"
+    assert " 1/5, " in terminal.getvalue()
+    assert terminal.getvalue().endswith("\n")
     assert loader.stats().clips == 2
     assert len(list(show_progress(loader))) == 5
+
+
+def test_nothing_is_written_where_nobody_looks_on(data: vl.VideoDataset, capfd: pytest.CaptureFixture[str]) -> None:
+    assert len(list(show_progress(make(data)))) == 5
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_bar_is_for_a_loader(data: vl.VideoDataset) -> None:
     for given in (data, [1, 2]):
         with pytest.raises(vl.ConfigurationError, match=r"^show_progress takes a VideoLoader, .* got (Video|\[1, 2\])"):
             show_progress(given)  # type: ignore[arg-type]
-
-
-def test_without_rich_there_is_a_message_how_to_get_it(data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "rich"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(vl.ConfigurationError, match=re.escape("pip install 'videoloader[cli]'")):
-        next(show_progress(make(data)))

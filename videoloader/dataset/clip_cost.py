@@ -11,6 +11,7 @@ from videoloader.dataset.table import EntryTable
 from videoloader.error_notes import note
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex
+from videoloader.live_line import counted_live
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.permutation import permute
@@ -59,7 +60,8 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
     """
     shown = made_up = wanted = decoded = decoded_re_encoded = 0.0
     used = clips = 0
-    for row in permute(np.arange(min(videos, len(table))), len(table), 0, 0).tolist():
+    rows = permute(np.arange(min(videos, len(table))), len(table), 0, 0).tolist()
+    for row in counted_live("planning clips", rows, len(rows)):
         entry = table[row]
         try:
             index = store.get(entry.path).with_times(entry.times)

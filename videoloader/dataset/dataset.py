@@ -375,7 +375,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
         *,
         root: str | os.PathLike[str] | None = None,
         workers: int | None = None,
-        progress: Callable[[int, int], object] = lambda done, total: None,
+        progress: Callable[[int, int], object] | None = None,
         retry: bool = False,
         prune: bool = False,
         fingerprint: FingerprintKind | None = None,

@@ -14,6 +14,7 @@ from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable, make_table
 from videoloader.errors import ConfigurationError, SourceError, warn_user
 from videoloader.indexing.sources.folder import is_image_name, natural_order
+from videoloader.live_line import counted_live, live_line
 
 VIDEO_EXTENSIONS = (
     "3gp", "avi", "flv", "m2ts", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts", "ogv", "ts", "webm", "wmv",
@@ -97,7 +98,7 @@ def _labelled(
     if flat:
         if class_names:
             raise ConfigurationError("class_names are given, but videos lie outside class folders", root)
-        return _table(PackedStrings(find(root)), {}), ()
+        return _table(PackedStrings(counted_live("listing", find(root))), {}), ()
     _, folders = list_folder(root)
     if class_names is None and len(folders) > 1 and {name.lower() for name in folders} <= _SPLITS:
         instead = f"read {os.path.join(root, folders[0])!r} and the others by themselves"
@@ -106,7 +107,11 @@ def _labelled(
     number = {name: i for i, name in enumerate(names)}
     if unknown := [name for name in folders if name not in number]:
         raise ConfigurationError(f"folder {unknown[0]!r} is not in class_names", root)
-    paths = [PackedStrings(find(os.path.join(root, name))) for name in folders]
+    with live_line("listing") as tell:
+        paths = []
+        for name in folders:
+            paths.append(PackedStrings(find(os.path.join(root, name))))
+            tell(sum(map(len, paths)), 0)
     counts = np.array([len(some) for some in paths], np.int64)
     labels = np.repeat(np.array([number[name] for name in folders], np.int64), counts)
     return (_table(PackedStrings.join(paths), {"label": labels}), names) if len(labels) else None

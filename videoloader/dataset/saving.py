@@ -17,6 +17,7 @@ from videoloader.dataset.columns import ABSENT, Column, JsonColumn, PackedString
 from videoloader.dataset.row_frames import RowFrames
 from videoloader.dataset.table import ARRAYS, EntryTable
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, needs
+from videoloader.live_line import counted_live
 
 _FORMAT, _VERSION = b"videoloader.VideoDataset", 1
 _OTHER, _FRAMES = "columns.", "frames."
@@ -56,7 +57,9 @@ def write_rows(path: str, rows: Saved) -> None:
         "content": known.content if known else None,
         "errors": [(row, type(error).__name__, error.message) for row, error in failed],
     }
-    arrays = {name: _to_arrow(column) for name, column in columns.items() if name not in constants}
+    kept = {name: column for name, column in columns.items() if name not in constants}
+    columns_done = counted_live("saving columns", kept.items(), len(kept))
+    arrays = {name: _to_arrow(column) for name, column in columns_done}
     batch = pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
     schema = batch.schema.with_metadata({_FORMAT: json.dumps(about).encode()})
     part = f"{path}.{os.getpid()}.part"

@@ -9,7 +9,7 @@ import torch
 
 from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
-from videoloader.errors import UnsupportedError
+from videoloader.errors import UnsupportedError, VideoWarning
 from videoloader.indexing.index import VideoIndex
 
 Decode = Literal["auto", "nvdec", "cpu"]
@@ -54,4 +54,4 @@ def leave_to_cpu(index: VideoIndex, reason: str) -> None:
     _left_to_cpu.add(index.source)
     # Of images there may be a hundred thousand folders: with this name Python warns of them once.
     name = f"{index.stream.codec} images" if index.container == "images" else index.source
-    warnings.warn(f"{name}: decoded on the CPU: {reason}", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"{name}: decoded on the CPU: {reason}", VideoWarning, stacklevel=2)

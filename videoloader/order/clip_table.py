@@ -37,6 +37,7 @@ from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.sources.folder import IMAGE_ENDINGS
 from videoloader.indexing.store.cache import IndexCache
+from videoloader.live_line import counted_live
 from videoloader.sampling import AtRate, CountsByLength, FrameMode, Timestamps
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, KnownFrames, count_clips
 from videoloader.threads import executor_of
@@ -344,7 +345,8 @@ def _index_all(
     opened = np.flatnonzero(~unopened).tolist()
     videos = dataset if len(opened) == len(dataset) else (dataset[number] for number in opened)
     with executor_of(workers, "videoloader-index") as pool:
-        made = dict(zip(opened, pool.map(row, videos), strict=True))
+        answers = counted_live("indexing", pool.map(row, videos), len(opened))
+        made = dict(zip(opened, answers, strict=True))
     for _ in range(len(dataset) - len(opened)):
         on_indexed()
     ends = np.stack([dataset.table.start_seconds, dataset.table.stop_seconds])

@@ -24,6 +24,7 @@ from videoloader.errors import (
     StaleIndexError,
     UnsupportedError,
     VideoLoaderError,
+    VideoWarning,
 )
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.sources import SourceState, check_unchanged, reopen_source
@@ -278,7 +279,7 @@ def _error_of(image: ImageRead, work: Callable[[], None]) -> VideoLoaderError | 
 def warn_of_hdr(index: VideoIndex) -> None:
     """Say that the colours of an HDR video come out as they are."""
     if transfer := hdr_transfer(index.stream):
-        warnings.warn(f"HDR video ({transfer}): colours come out as coded, not tone-mapped", stacklevel=2)
+        warnings.warn(f"HDR video ({transfer}): colours come out as coded, not tone-mapped", VideoWarning, stacklevel=2)
 
 
 _thread = threading.local()

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, CorruptFramesError, check_choice
+from videoloader.errors import ConfigurationError, CorruptFramesError, VideoLoaderWarning, check_choice
 
 # Kept, or treated as what cannot be read; which of these there are depends on what may be done about that.
 OnCorrupt = Literal["keep", "raise", "skip", "replace"]
@@ -27,7 +27,7 @@ _MOST_REMEMBERED = 65536
 _warned: OrderedDict[str, None] = OrderedDict()
 
 
-class CorruptFramesWarning(UserWarning):
+class CorruptFramesWarning(VideoLoaderWarning):
     """Some of the frames that were read are damaged; once for each file in a process."""
 
 

@@ -15,6 +15,7 @@ from videoloader.errors import ConfigurationError, check_positive_or_none
 from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
+from videoloader.live_line import live_line
 from videoloader.verification.checks import verify_file
 from videoloader.verification.report import Fault, FileReport, VerifyReport
 
@@ -42,7 +43,7 @@ def verify(
     workers: int | None = None,
     threads: int | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> VerifyReport:
     """Decode all of a video, or of all videos of a data set, and compare every way of reading them with that.
 
@@ -63,7 +64,8 @@ def verify(
         threads: int, default as many as there are cores, at least two. The number of threads that decode one clip where
             several do.
         seed: int, default 0. The seed of the order in which clips are read.
-        progress: function, default none. It is called with (videos done, videos given).
+        progress: function, default a line in the terminal or notebook that looks on. It is called with (videos done,
+            videos given).
 
     Returns:
         A report for each video, unreadable ones included; ``ok`` if nothing is wrong with any.
@@ -82,10 +84,10 @@ def verify(
     if not sources:
         raise ConfigurationError(f"source must be at least one video, got {source!r}: nothing would be verified")
     reports: list[FileReport | None] = [None] * len(sources)
-    done = 0
-    for number, report in verify_each(sources, on, workers, threads, seed):
-        reports[number], done = report, done + 1
-        progress(done, len(sources))
+    with live_line("verifying", progress) as tell:
+        for done, (number, report) in enumerate(verify_each(sources, on, workers, threads, seed), 1):
+            reports[number] = report
+            tell(done, len(sources))
     return VerifyReport(tuple(report for report in reports if report is not None))
 
 

@@ -21,7 +21,7 @@ from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.options import RaiseOrSkip
 from videoloader.convert import Layout
 from videoloader.device import resolve_device
-from videoloader.errors import DecodeError
+from videoloader.errors import DecodeError, VideoWarning
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip
@@ -122,7 +122,7 @@ class ClipMaker:
             token.cancel()  # what is still decoded after an error
         for clip, error in making.unreadable:
             if self._skipped is None:
-                warnings.warn(f"clip {clip.number} left out: {error}", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"clip {clip.number} left out: {error}", VideoWarning, stacklevel=2)
             else:
                 self._skipped.add(clip.number, clip.video.entry.path, error)
         if made is None:

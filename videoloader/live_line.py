@@ -1,0 +1,150 @@
+"""How far long jobs are: a line in the terminal or the notebook, and a record in the log when they are done.
+
+Where neither a terminal nor a notebook looks on, nothing is written. ``VIDEOLOADER_PROGRESS=0`` in the environment
+turns the lines off, and of several processes only the one of rank 0 has them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeAlias, TypeVar
+
+from videoloader.errors import printable
+
+LOG = logging.getLogger("videoloader")
+LOG.addHandler(logging.NullHandler())
+
+Tell: TypeAlias = Callable[[int, int], object]
+_T = TypeVar("_T")
+# Jobs that are done at once have no line, and eyes need no more than so many a second.
+_SECONDS_BEFORE, _SECONDS_BETWEEN = 0.5, 0.1
+_WIDTH = 20
+
+
+@contextmanager
+def live_line(what: str, given: Tell | None = None) -> Iterator[Tell]:
+    """A function to be told (done, total) as a job goes on; total is 0 where nobody knows it.
+
+    Args:
+        what: is done, for the line and the log: ``"indexing"``.
+        given: that the user wants to be told instead of a line. Default: None.
+    """
+    began = time.monotonic()
+    last = (0, 0)
+    with shown_line(after=_SECONDS_BEFORE) as show:
+
+        def tell(done: int, total: int) -> object:
+            nonlocal last
+            last = done, total
+            if given is not None:
+                return given(done, total)
+            return show(lambda: told(what, done, total, time.monotonic() - began))
+
+        yield tell
+    LOG.info("%s: %d done in %.1f s", what, last[0], time.monotonic() - began)
+
+
+def counted_live(what: str, items: Iterable[_T], total: int = 0) -> Iterator[_T]:
+    """The items, and a line that counts them; see ``live_line``."""
+    with live_line(what) as tell:
+        for done, each in enumerate(items, 1):
+            tell(done, total)
+            yield each
+
+
+@contextmanager
+def shown_line(after: float = 0.0, *, stays: bool = False) -> Iterator[Callable[[Callable[[], str]], object]]:
+    """A function that shows a text in place of the one before; it is asked for no more often than can be read.
+
+    Args:
+        after: seconds until there is a line. Default: 0.
+        stays: whether the last text is left where it is. Default: False.
+    """
+    write = _writer()
+    if write is None:
+        yield lambda text: None
+        return
+    due, shown = time.monotonic() + after, False
+    latest: Callable[[], str] = str
+
+    def show(text: Callable[[], str]) -> None:
+        nonlocal due, shown, latest
+        latest = text
+        if (now := time.monotonic()) >= due:
+            due, shown = now + _SECONDS_BETWEEN, True
+            write(text(), False)
+
+    try:
+        yield show
+    finally:
+        if shown or stays:
+            write(latest() if stays else "", True)
+
+
+def told(what: str, done: int, total: int, seconds: float, more: str = "") -> str:
+    """The text of a line.
+
+    Examples:
+        >>> told("indexing", 50, 200, 2.0)
+        'indexing ━━━━━─────────────── 50/200, 25.0/s, 0:06 left'
+        >>> told("listing", 50, 0, 2.0)
+        'listing 50, 25.0/s'
+    """
+    rate = done / seconds if seconds > 0 else 0.0
+    parts = [more or f"{rate:.1f}/s"]
+    if not total:
+        return f"{what} {done}, {parts[0]}"
+    if rate and done < total:
+        minutes, rest = divmod(round((total - done) / rate), 60)
+        parts.append(f"{minutes}:{rest:02} left")
+    full = min(_WIDTH, _WIDTH * done // total)
+    return f"{what} {'━' * full}{'─' * (_WIDTH - full)} {done}/{total}, {', '.join(parts)}"
+
+
+def _writer() -> Callable[[str, bool], None] | None:
+    """What writes a text in place of the last one, and whether it is the end; None where nobody looks on."""
+    if os.environ.get("VIDEOLOADER_PROGRESS") == "0" or os.environ.get("RANK", "0") != "0":
+        return None
+    # A program that uses no IPython has not imported it.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "kernel", None) is not None:
+        return _notebook_writer()
+    stream = sys.stderr
+    if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+
+    def write(text: str, end: bool) -> None:
+        # A terminal that is gone, or knows no such letters, stops no job.
+        with suppress(OSError, ValueError):
+            width = _columns() - 1
+            stream.write(f"\r{printable(text)[:width]}\x1b[K" + ("\n" if end and text else ""))
+            stream.flush()
+
+    return write
+
+
+def _columns() -> int:
+    with suppress(OSError, ValueError, AttributeError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    return 80
+
+
+def _notebook_writer() -> Callable[[str, bool], None]:
+    from IPython.display import display
+
+    handle: Any = None
+
+    def write(text: str, end: bool) -> None:
+        nonlocal handle
+        content = {"text/plain": printable(text)}
+        if handle is None:
+            handle = display(content, raw=True, display_id=True)
+        else:
+            handle.update(content, raw=True)
+
+    return write
