@@ -19,6 +19,7 @@ from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.patience import GaveUpError, ReadCancelled, ask, patience, run_in
 from videoloader.indexing.sources.read_ahead import ReadAhead
+from videoloader.indexing.sources.remote_reads import RemoteReads, count_read
 from videoloader.indexing.sources.state import SourceState, require_same
 
 if TYPE_CHECKING:
@@ -223,8 +224,10 @@ class RemoteSource(SourceBase):
             end = self._facts.size
             ranges = [(min(start, end), min(stop, end)) for start, stop in ranges]
         there = [(start, stop) for start, stop in ranges if start < stop]
+        begin, came = time.perf_counter(), 0
         try:
             data = dict(zip(there, self._request(connection, there), strict=True))
+            came = sum(map(len, data.values()))
         except (SourceError, ReadCancelled):
             raise
         except Exception as error:  # each file system has errors of its own
@@ -234,6 +237,8 @@ class RemoteSource(SourceBase):
                 if known is None:  # what is beyond the end is not to be asked for
                     return self._fetch_ranges(ranges)
             raise SourceError(f"cannot be read at byte {there[0][0]} ({_reason(error)})", self.name) from error
+        finally:
+            count_read(RemoteReads(len(there), came, time.perf_counter() - begin))
         for (start, stop), piece in data.items():
             if len(piece) != stop - start and len(piece) != max(min(stop, self.size) - start, 0):
                 self.check_unchanged()

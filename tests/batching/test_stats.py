@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from range_server import serve
 from torch.utils.data import DataLoader
 
 import videoloader as vl
@@ -65,6 +66,27 @@ def test_packets_that_nobody_asked_for_but_the_decoder_are_counted(sample: Sampl
     list(loader)
     assert loader.stats().frames == 2
     assert 2 < loader.stats().packets <= 2 * 12
+
+
+def test_what_was_fetched_from_a_server_is_counted(sample: Sample, tmp_path: Path) -> None:
+    content = sample("h264_mp4").read_bytes()
+    with serve({f"{name}.mp4": content for name in "ab"}) as server:
+        urls = [f"{server.url}{name}.mp4" for name in "ab"]
+        vl.build_store(urls, tmp_path / "x.db", workers=1)
+        server.forget()
+        data = vl.VideoDataset.from_paths(urls)
+        # Prefetching would ask for batches that are not given out.
+        loader = vl.VideoLoader(
+            data, vl.RandomWindow(4, clips=3), batch_size=2, device="cpu", num_workers=0, index=tmp_path / "x.db"
+        )
+        clips = sum(len(batch) for batch in loader)
+        stats = loader.stats()
+        assert (clips, stats.requests, stats.fetched) == (6, len(server.requests), server.sent)
+        assert 0 < stats.fetching < stats.cpu
+        assert str(stats).splitlines()[2].startswith(f"remote: {stats.requests / 6:.1f} requests, ")
+    local = vl.VideoLoader(vl.VideoDataset.from_paths([sample("h264_mp4")]), [0], batch_size=1, device="cpu")
+    list(local)
+    assert (local.stats().requests, local.stats().fetched, len(str(local.stats()).splitlines())) == (0, 0, 2)
 
 
 def test_only_what_was_given_out_counts(data: vl.VideoDataset) -> None:

@@ -32,6 +32,7 @@ from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images import image_of_a_pixel
 from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.patience import cancellable
+from videoloader.indexing.sources.remote_reads import NO_READS
 from videoloader.order.clip_table import EntryFrames, SameIndex
 from videoloader.packets.decode_plan import DecodePlan, plan_frames
 from videoloader.padding import CONSTANT_FRAME
@@ -158,7 +159,8 @@ def _make_rows(
     )
     ready = [event for each in reports for event in each.ready]
     by_gpu = any(each.by_gpu for each in reports)
-    return ClipsReport(packets, frames, corrupt, _SEEN, (), ready, seconds, by_gpu)
+    remote = sum((each.remote for each in reports), NO_READS)
+    return ClipsReport(packets, frames, corrupt, _SEEN, (), ready, seconds, by_gpu, remote)
 
 
 def _make(

@@ -35,6 +35,9 @@ class LoaderStats:
         made_up: int. The frames of the clips that padding made up; see ``Batch.mask``.
         skipped, replaced: int. The clips that were left out, and those that others replaced, by ``on_error`` and
             ``on_corrupt``; see ``unreadable`` of the loader.
+        requests: int. The ranges of remote files that were asked for; tries after the first do not count.
+        fetched: int. The bytes that came for them.
+        fetching: float. The time that threads waited for these; a part of ``nvdec`` and ``cpu``.
 
     Examples:
         >>> print(loader.stats())
@@ -56,6 +59,9 @@ class LoaderStats:
     made_up: int = 0
     skipped: int = 0
     replaced: int = 0
+    requests: int = 0
+    fetched: int = 0
+    fetching: float = 0.0
 
     @property
     def made_up_share(self) -> float:
@@ -83,8 +89,15 @@ class LoaderStats:
             f"{clips}, {frames} in {self.seconds:.2f} s: {rate:.1f} clips/s, "
             f"{cost:.1f} packets a frame, {waited:.0%} of the time waited for\n"
             f"thread seconds: planning {self.planning:.1f}, NVDEC {self.nvdec:.1f}, CPU {self.cpu:.1f}, "
-            f"transforming {self.transforming:.1f}"
+            f"transforming {self.transforming:.1f}" + self._remote_reads()
         )
+
+    def _remote_reads(self) -> str:
+        if not self.requests:
+            return ""
+        made = max(self.clips, 1)
+        what = f"{self.requests / made:.1f} requests, {self.fetched / made / 1e3:.0f} KB"
+        return f"\nremote: {what} and {self.fetching / made:.3f} thread seconds a clip"
 
 
 def clip_stats(masks: Sequence[npt.NDArray[np.bool_]], reports: Sequence[ClipsReport]) -> LoaderStats:
@@ -104,4 +117,7 @@ def clip_stats(masks: Sequence[npt.NDArray[np.bool_]], reports: Sequence[ClipsRe
         corrupt=sum(report.corrupt_frames for report in reports),
         shown=shown,
         made_up=shown - sum(int(np.count_nonzero(mask)) for mask in masks),
+        requests=sum(report.remote.requests for report in reports),
+        fetched=sum(report.remote.size for report in reports),
+        fetching=sum(report.remote.seconds for report in reports),
     )

@@ -29,6 +29,7 @@ from videoloader.errors import (
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.sources import SourceState, check_unchanged, reopen_source
 from videoloader.indexing.sources.patience import cancellable
+from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import Correction, WrongIndexError
@@ -54,6 +55,7 @@ class ClipsReport:
         ready: CUDA events; the slots are complete when all have come. None on the CPU.
         seconds: time that the thread took.
         by_gpu: whether NVDEC or the JPEG engines decoded it, not the CPU.
+        remote: what was read from servers for it.
     """
 
     packets: int
@@ -64,6 +66,7 @@ class ClipsReport:
     ready: list[torch.cuda.Event]
     seconds: float
     by_gpu: bool
+    remote: RemoteReads = NO_READS
 
     def corrected(self, index: VideoIndex) -> VideoIndex:
         """An index of the video with what was learned. Other jobs may have learned something else meanwhile."""
@@ -153,7 +156,7 @@ class ClipReader:
         state: SourceState | None,
         plan: DecodePlan | None,
     ) -> ClipsReport:
-        begin = time.perf_counter()
+        begin, read_before = time.perf_counter(), reads_so_far()
         source = reopen_source(source, state) if isinstance(source, str) else source
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
         numbers = numbers[numbers != CONSTANT_FRAME]
@@ -179,7 +182,8 @@ class ClipReader:
                 raise lost_frame(index, missing[0])
         seconds = time.perf_counter() - begin
         wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
-        return ClipsReport(progress.packets, wanted, corrupt, progress.index, learned, ready, seconds, by_gpu)
+        remote = reads_so_far() - read_before
+        return ClipsReport(progress.packets, wanted, corrupt, progress.index, learned, ready, seconds, by_gpu, remote)
 
     def read_images(
         self, images: Sequence[ImageRead], output: OutputSpec, token: CancelToken
@@ -192,7 +196,7 @@ class ClipReader:
         Raises:
             ReadCancelled: ``token`` was cancelled.
         """
-        begin = time.perf_counter()
+        begin, read_before = time.perf_counter(), reads_so_far()
         sinks = [ClipSink(image.index, image.clips, output, None) for image in images]
         both = list(zip(images, sinks, strict=True))
         errors = [_error_of(image, partial(self._take_image, image, sink, token)) for image, sink in both]
@@ -200,9 +204,10 @@ class ClipReader:
             errors[number] = errors[number] or _error_of(image, partial(_finish_image, image, sink))
         seconds = (time.perf_counter() - begin) / max(len(images), 1)
         counts = [(image.plan.packets, len(sink.packets), len(sink.marked)) for image, sink in both]
+        remote = [reads_so_far() - read_before, *[NO_READS] * (len(images) - 1)]  # of all, told with the first
         return [
-            error or ClipsReport(*each, image.index, (), [], seconds, False)
-            for error, each, image in zip(errors, counts, images, strict=True)
+            error or ClipsReport(*each, image.index, (), [], seconds, False, read)
+            for error, each, image, read in zip(errors, counts, images, remote, strict=False)
         ]
 
     def _take_image(self, image: ImageRead, sink: ClipSink, token: CancelToken) -> None:
