@@ -1,4 +1,4 @@
-"""How far long jobs are: a line in the terminal or the notebook, and a record in the log when they are done.
+"""The progress of long jobs: a line in the terminal or the notebook, and a record in the log when they are done.
 
 Where neither a terminal nor a notebook looks on, nothing is written. ``VIDEOLOADER_PROGRESS=0`` in the environment
 turns the lines off, and of several processes only the one of rank 0 has them.
@@ -32,7 +32,7 @@ def live_line(what: str, given: Tell | None = None) -> Iterator[Tell]:
 
     Args:
         what: is done, for the line and the log: ``"indexing"``.
-        given: that the user wants to be told instead of a line. Default: None.
+        given: function that the user wants called instead of a line, default None.
     """
     began = time.monotonic()
     last = (0, 0)
@@ -62,8 +62,8 @@ def shown_line(after: float = 0.0, *, stays: bool = False) -> Iterator[Callable[
     """A function that shows a text in place of the one before; it is asked for no more often than can be read.
 
     Args:
-        after: seconds until there is a line. Default: 0.
-        stays: whether the last text is left where it is. Default: False.
+        after: float, default 0. The seconds until there is a line.
+        stays: bool, default False. Whether the last text is left where it is.
     """
     write = _writer()
     if write is None:
@@ -107,7 +107,7 @@ def told(what: str, done: int, total: int, seconds: float, more: str = "") -> st
 
 
 def _writer() -> Callable[[str, bool], None] | None:
-    """What writes a text in place of the last one, and whether it is the end; None where nobody looks on."""
+    """A function of a text that replaces the last one, and of whether it is the end; None where nobody looks on."""
     if os.environ.get("VIDEOLOADER_PROGRESS") == "0" or os.environ.get("RANK", "0") != "0":
         return None
     # A program that uses no IPython has not imported it.

@@ -46,7 +46,7 @@ jitter: test_mode = write jitter=False
 last_batch: drop_last = write last_batch="drop"
 mean: inplace to_bgr to_rgb = leave it out, frames are RGB, and new
 num_workers: in_order pin_memory_device timeout = leave it out, batches come in order, and on the device asked for
-num_workers: multiprocessing_context persistent_workers = leave it out, there are threads and no processes
+num_workers: multiprocessing_context persistent_workers = leave it out, threads and processes last as long as the loader
 seed: epochs num_epochs = leave it out, each loop over the loader is an epoch
 seed: worker_init_fn = leave it out, all that is random follows from seed
 source: dimension_order size = leave it out, frames are [3, H, W]; video.read has layout= and transforms=

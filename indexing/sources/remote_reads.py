@@ -1,4 +1,4 @@
-"""What reading from servers has cost, counted for each thread that reads."""
+"""The cost of reading from servers, counted for each thread that reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RemoteReads:
     Attributes:
         requests: ranges that were asked for; those that were asked for again count once.
         size: bytes that came.
-        seconds: that a thread waited for them.
+        seconds: time that a thread waited for them.
     """
 
     requests: int = 0
@@ -38,6 +38,6 @@ def count_read(read: RemoteReads) -> None:
 
 
 def reads_so_far() -> RemoteReads:
-    """What the calling thread has read, ever."""
+    """All that the calling thread has read so far."""
     reads: RemoteReads = getattr(_of_thread, "reads", NO_READS)
     return reads

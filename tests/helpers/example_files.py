@@ -64,6 +64,8 @@ def write_example_files(folder: Path) -> None:
     vl.build_store([folder / name for name in VIDEOS], folder / "all.db", workers=1)
     for name in ("k400.db", "kinetics.db", "train.db", "part-0.db", "part-1.db"):
         os.link(folder / "all.db", folder / name)
+    of_kinetics = [folder / name for name in VIDEOS if name.startswith("kinetics/")]
+    vl.build_store(of_kinetics, folder / "kinetics/index.db", workers=1)
 
 
 def names_of_examples(folder: Path) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class ClipsReport:
         ready: CUDA events; the slots are complete when all have come. None on the CPU.
         seconds: time that the thread took.
         by_gpu: whether NVDEC or the JPEG engines decoded it, not the CPU.
-        remote: what was read from servers for it.
+        remote: the reads from servers that it took.
     """
 
     packets: int
