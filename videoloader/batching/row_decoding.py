@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
 from videoloader.indexing import VideoIndex
+from videoloader.indexing.sources.remote_reads import reads_so_far
 from videoloader.order.clip_table import EntryFrames
 from videoloader.packets.decode_plan import gops_in_common
 from videoloader.padding import CONSTANT_FRAME
@@ -22,6 +24,7 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
+from videoloader.reading.fetch_ahead import FetchAhead, Fetching
 from videoloader.reading.workers import DecodeWorkers, Reader
 
 
@@ -89,6 +92,7 @@ def decode_rows(
     decode: Decode,
     token: CancelToken | None = None,
     on_corrupt: OnCorrupt = "keep",
+    fetching: Fetching | None = None,
 ) -> ClipsReport:
     """Decode frames of one video into the rows of a batch.
 
@@ -98,6 +102,7 @@ def decode_rows(
         output, cache, decode, token: as in ``ClipReader.read``.
         reader: the calling thread's reader.
         on_corrupt: treatment of damaged frames besides marking them; see ``tell_of_corrupt``.
+        fetching: bytes of the video that are on their way; None where none are.
 
     Raises:
         ReadCancelled: the read was cancelled.
@@ -105,6 +110,9 @@ def decode_rows(
         CorruptFramesError: frames are damaged, and are not to be kept.
     """
     source = video.entry.path if video.source is None else video.source
+    read_before = reads_so_far()
+    if fetching is not None:
+        source = fetching.source(token)
     with profiler_range("decode", reader.device):
         report = reader.read(
             source,
@@ -117,6 +125,8 @@ def decode_rows(
             state=video.state,
             plan=job.plan,
         )
+    if fetching is not None:
+        report = replace(report, remote=reads_so_far() - read_before)
     if report.corrupt_frames:
         tell_of_corrupt(job.index.source, np.concatenate([part.damaged for part in job.parts]), on_corrupt)
     return report
@@ -142,6 +152,19 @@ def submit_rows(
     for job, shown in group_into_jobs(rows):
         video = shown[0].clip.video
         make = partial(decode_rows, job, video, output, cache, token=token, on_corrupt=on_corrupt)
-        submitted.append(SubmittedJob(workers.submit(make, job.index, job.plan.packets), shown))
+        ahead = None
+        # What lies in the cache need not be read.
+        if workers.num_workers and cache is None and token is not None and video.source is None:
+            ahead = workers.fetch_ahead.begin(video.entry.path, video.state, job.index, job.plan, token)
+        if ahead is None:
+            report = workers.submit(make, job.index, job.plan.packets)
+        else:
+            report = workers.submit(partial(make, fetching=ahead[0]), job.index, job.plan.packets)
+            report.add_done_callback(partial(_release, workers.fetch_ahead, ahead[1]))
+        submitted.append(SubmittedJob(report, shown))
         workers.let_others_run()
     return submitted
+
+
+def _release(fetch_ahead: FetchAhead, size: int, job: Future[ClipsReport]) -> None:
+    fetch_ahead.release(size)

@@ -7,8 +7,10 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, compress, islice, pairwise, repeat
 from struct import Struct
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from videoloader.errors import DecodeError, SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
@@ -272,6 +274,50 @@ def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
         )
 
 
+class _Pieces(NamedTuple):
+    """What is read of a run: pieces of some packets each, and how many of them are read at once.
+
+    Attributes:
+        begin, length: of each piece, bytes.
+        first, last: the packets of each, by their place in the run; the last one exclusive.
+        together: bounds of the pieces that are read at once.
+    """
+
+    begin: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    last: npt.NDArray[np.int64]
+    together: list[int]
+
+
+def ranges_to_read(read_through: int, index: VideoIndex, run: Run) -> list[tuple[int, int]]:
+    """(offset, size) of all that ``read_packets`` asks a source for, where packets are plain ranges.
+
+    Args:
+        read_through: of the source.
+        index: of the video.
+        run: the packets.
+    """
+    pieces = _pieces(read_through, index, run)
+    return list(zip(pieces.begin.tolist(), pieces.length.tolist(), strict=True))
+
+
+def _pieces(read_through: int, index: VideoIndex, run: Run) -> _Pieces:
+    offset = index.packet_offset[run.packets]
+    size = index.packet_size[run.packets].astype(np.int64)
+    gap = offset[1:] - offset[:-1] - size[:-1]
+    # Audio between two packets is read along where that costs less than a read.
+    breaks = (gap < 0) | (gap > read_through)
+    # A long run is read in parts, so that decoding starts before all of it has come.
+    part = np.cumsum(size + np.append(0, np.where(breaks, 0, gap))) // _LARGEST_READ
+    first = np.append(0, np.flatnonzero(breaks | (part[1:] != part[:-1])) + 1)
+    last = np.append(first[1:], len(offset))
+    begin = offset[first]
+    length = offset[last - 1] + size[last - 1] - begin
+    together = np.append(0, np.flatnonzero(np.diff(part[first])) + 1)
+    return _Pieces(begin, length, first, last, [*together.tolist(), len(first)])
+
+
 def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Iterable[memoryview]]:
     """The payloads, those that are read in one piece together."""
     offset = index.packet_offset[run.packets]
@@ -282,23 +328,14 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[It
         _check_length(source, content, begin, length)
         yield [memoryview(content)]
         return
-    gap = offset[1:] - offset[:-1] - size[:-1]
-    # Audio between two packets is read along where that costs less than a read.
-    breaks = (gap < 0) | (gap > source.read_through)
-    # A long run is read in parts, so that decoding starts before all of it has come.
-    part = np.cumsum(size + np.append(0, np.where(breaks, 0, gap))) // _LARGEST_READ
-    first = np.append(0, np.flatnonzero(breaks | (part[1:] != part[:-1])) + 1)
-    last = np.append(first[1:], len(offset))
-    begin = offset[first]
-    length = offset[last - 1] + size[last - 1] - begin
-    together = np.append(0, np.flatnonzero(np.diff(part[first])) + 1)
-    for start, stop in pairwise([*together.tolist(), len(first)]):
-        ranges = source.read_ranges(begin[start:stop].tolist(), length[start:stop].tolist())
+    begins, lengths, first, last, together = _pieces(source.read_through, index, run)
+    for start, stop in pairwise(together):
+        ranges = source.read_ranges(begins[start:stop].tolist(), lengths[start:stop].tolist())
         for number, content in enumerate(ranges, start):
-            _check_length(source, content, int(begin[number]), int(length[number]))
+            _check_length(source, content, int(begins[number]), int(lengths[number]))
             data = memoryview(content)
             packets = slice(first[number], last[number])
-            starts = offset[packets] - begin[number]
+            starts = offset[packets] - begins[number]
             stops = starts + size[packets]
             yield map(data.__getitem__, map(slice, starts.tolist(), stops.tolist()))
 

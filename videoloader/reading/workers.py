@@ -23,6 +23,7 @@ from videoloader.errors import ConfigurationError, VideoLoaderError, check_integ
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
+from videoloader.reading.fetch_ahead import FetchAhead
 from videoloader.reading.reader_processes import ProcessReader, ReaderProcesses
 from videoloader.shared_memory import can_share
 from videoloader.threads import executor_of
@@ -83,6 +84,7 @@ class DecodeWorkers:
 
     Attributes:
         num_workers, cpu_workers, num_processes: numbers in use.
+        fetch_ahead: fetches bytes of remote videos for jobs that wait.
 
     Raises:
         ConfigurationError: a number below 0, or an engine that the device does not have.
@@ -145,6 +147,7 @@ class DecodeWorkers:
     def _start(self) -> None:
         self._readers: list[tuple[ClipReader, FilterGraphs]] = []
         self._processes = ReaderProcesses(self.num_processes) if self.num_processes else None
+        self.fetch_ahead = FetchAhead()
         self._main = executor_of(self.num_workers, "videoloader-decode", lent=self._lent)
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
         self._lock = threading.Lock()
@@ -241,6 +244,7 @@ class DecodeWorkers:
         for each in (self._main, self._beside):
             if each is not None:
                 each.shutdown()
+        self.fetch_ahead.close()
         self._readers.clear()
         if self._processes is not None:
             self._processes.close()

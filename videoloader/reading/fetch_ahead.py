@@ -1,0 +1,156 @@
+"""Bytes of remote clips, fetched while they wait for a decoder.
+
+A clip's packets are known when its job is handed out, and jobs wait for a decoding thread. So their bytes travel
+meanwhile, and no core waits for a server.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from videoloader.errors import VideoLoaderError
+from videoloader.indexing import ByteSource, VideoIndex
+from videoloader.indexing.sources import SourceState, reopen_source
+from videoloader.indexing.sources.base import SourceBase
+from videoloader.indexing.sources.opening import is_remote
+from videoloader.indexing.sources.patience import cancellable, wait_for
+from videoloader.indexing.sources.remote_reads import RemoteReads, count_read, reads_so_far
+from videoloader.indexing.sources.state import check_unchanged, state_of
+from videoloader.packets.decode_plan import DecodePlan
+from videoloader.packets.read_packets import ranges_to_read
+from videoloader.reading.cancellation import CancelToken
+
+_THREADS = 16
+# Of all clips that are fetched, or wait with their bytes, and of one job. What is beyond is read by its decoding
+# thread, in parts, so that decoding starts before all of it has come.
+_MOST_BYTES, _LARGEST_JOB = 256 << 20, 16 << 20
+
+Ranges = dict[tuple[int, int], bytes]
+
+
+class FetchedSource(SourceBase):
+    """A source of which some ranges are there already. Each is given out once.
+
+    Args:
+        source: of all other bytes.
+        ranges: by offset and size.
+        error: that came in their place; it is raised where they are asked for. Default: none.
+    """
+
+    def __init__(self, source: ByteSource, ranges: Ranges, error: VideoLoaderError | None = None) -> None:
+        self.name, self.read_through = source.name, source.read_through
+        self._source, self._ranges, self._error = source, ranges, error
+
+    @property
+    def size(self) -> int:
+        return self._source.size
+
+    @property
+    def fingerprint(self) -> str:
+        return self._source.fingerprint
+
+    @property
+    def state(self) -> SourceState | None:
+        return state_of(self._source)
+
+    def check_unchanged(self, known: SourceState | None = None) -> None:
+        check_unchanged(self._source, known)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self._source.read(offset, size)
+
+    def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
+        if self._error is not None:
+            raise self._error
+        wanted = list(zip(offsets, sizes, strict=True))
+        found = [self._ranges.pop(each, None) for each in wanted]
+        missing = [each for each, data in zip(wanted, found, strict=True) if data is None]
+        read = iter(self._source.read_ranges(*zip(*missing, strict=True)) if missing else ())
+        return [next(read) if data is None else data for data in found]
+
+
+class Fetching:
+    """The bytes of a job that are on their way.
+
+    Args:
+        path: of the video.
+        source: what comes of it; its bytes, and what it took to read them.
+    """
+
+    def __init__(self, path: str, source: Future[tuple[ByteSource, RemoteReads]]) -> None:
+        self._path, self._source = path, source
+
+    def source(self, token: CancelToken | None) -> ByteSource | str:
+        """The source with its bytes; its path where they were not asked for yet: the decoding thread is first.
+
+        Raises:
+            ReadCancelled: ``token`` was cancelled.
+            SourceError, IndexingError, UnsupportedError, ConfigurationError: it cannot be opened.
+        """
+        if self._source.cancel():
+            return self._path
+        begin = time.perf_counter()
+        with cancellable((token or CancelToken()).raise_if_cancelled):
+            source, reads = wait_for(self._source)
+        count_read(RemoteReads(reads.requests, reads.size, time.perf_counter() - begin))
+        return source
+
+
+class FetchAhead:
+    """Threads that fetch for others, within a bound of memory."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, "videoloader-fetch")
+        self._lock = threading.Lock()
+        self._held = 0
+
+    def begin(
+        self, path: str, state: SourceState | None, index: VideoIndex, plan: DecodePlan, token: CancelToken
+    ) -> tuple[Fetching, int] | None:
+        """Have a plan's packets fetched; None where they are not remote, no plain ranges, or too many by now.
+
+        Args:
+            path: of the video.
+            state: its state when it was indexed.
+            index, plan: what is to be read of it.
+            token: ends the fetching.
+
+        Returns:
+            What comes, and its bytes, which count as held until ``release`` is called.
+        """
+        if not index.byte_ranges or not is_remote(path):
+            return None
+        size = sum(int(index.packet_size[run.packets].sum(dtype=int)) for run in plan.runs)
+        with self._lock:
+            if size > _LARGEST_JOB or self._held + size > _MOST_BYTES:
+                return None
+            self._held += size
+        return Fetching(path, self._pool.submit(_fetch, path, state, index, plan, token)), size
+
+    def close(self) -> None:
+        """End the threads, once what they fetch has come."""
+        self._pool.shutdown()
+
+    def release(self, size: int) -> None:
+        """So many bytes are no longer needed."""
+        with self._lock:
+            self._held -= size
+
+
+def _fetch(
+    path: str, state: SourceState | None, index: VideoIndex, plan: DecodePlan, token: CancelToken
+) -> tuple[ByteSource, RemoteReads]:
+    token.raise_if_cancelled()
+    before = reads_so_far()
+    with cancellable(token.raise_if_cancelled):
+        source = reopen_source(path, state)
+        wanted = [each for run in plan.runs for each in ranges_to_read(source.read_through, index, run)]
+        try:
+            data = source.read_ranges(*zip(*wanted, strict=True)) if wanted else []
+            fetched = FetchedSource(source, dict(zip(wanted, data, strict=True)))
+        except VideoLoaderError as error:
+            fetched = FetchedSource(source, {}, error)
+    return fetched, reads_so_far() - before
