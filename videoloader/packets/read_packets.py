@@ -275,10 +275,10 @@ def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
 
 
 class _Pieces(NamedTuple):
-    """What is read of a run: pieces of some packets each, and how many of them are read at once.
+    """The pieces of a run that are read, with some packets each, and which of them are read at once.
 
     Attributes:
-        begin, length: of each piece, bytes.
+        begin, length: place and size of each piece, bytes.
         first, last: the packets of each, by their place in the run; the last one exclusive.
         together: bounds of the pieces that are read at once.
     """
@@ -294,8 +294,8 @@ def ranges_to_read(read_through: int, index: VideoIndex, run: Run) -> list[tuple
     """(offset, size) of all that ``read_packets`` asks a source for, where packets are plain ranges.
 
     Args:
-        read_through: of the source.
-        index: of the video.
+        read_through: attribute of the source.
+        index: index of the video.
         run: the packets.
     """
     pieces = _pieces(read_through, index, run)

@@ -35,9 +35,9 @@ class FetchedSource(SourceBase):
     """A source of which some ranges are there already. Each is given out once.
 
     Args:
-        source: of all other bytes.
-        ranges: by offset and size.
-        error: that came in their place; it is raised where they are asked for. Default: none.
+        source: source of all other bytes.
+        ranges: bytes by offset and size.
+        error: error that came in their place, raised where they are asked for; None where they came.
     """
 
     def __init__(self, source: ByteSource, ranges: Ranges, error: VideoLoaderError | None = None) -> None:
@@ -76,8 +76,8 @@ class Fetching:
     """The bytes of a job that are on their way.
 
     Args:
-        path: of the video.
-        source: what comes of it; its bytes, and what it took to read them.
+        path: path of the video.
+        source: future of the source with its bytes, and of the reads that it took.
     """
 
     def __init__(self, path: str, source: Future[tuple[ByteSource, RemoteReads]]) -> None:
@@ -113,9 +113,9 @@ class FetchAhead:
         """Have a plan's packets fetched; None where they are not remote, no plain ranges, or too many by now.
 
         Args:
-            path: of the video.
+            path: path of the video.
             state: its state when it was indexed.
-            index, plan: what is to be read of it.
+            index, plan: its index, and the packets that are to be read.
             token: ends the fetching.
 
         Returns:
