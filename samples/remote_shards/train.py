@@ -49,7 +49,10 @@ class Ranges(SimpleHTTPRequestHandler):
     sent = 0
 
     def do_GET(self) -> None:
-        content = Path(self.translate_path(self.path)).read_bytes()
+        path = Path(self.translate_path(self.path))
+        if not path.is_file():
+            return self.send_error(404)
+        content = path.read_bytes()
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         begin = int(asked[1]) if asked else 0
         end = min(int(asked[2]) + 1 if asked and asked[2] else len(content), len(content))

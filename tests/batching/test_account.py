@@ -138,7 +138,7 @@ def test_batches_of_requests_are_told_of_likewise(paths: list[Path], noise: Path
 
 def test_the_list_is_bounded_and_the_count_is_not(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(account, "_MOST_LISTED", 2)
-    loader = decoding_loader(vl.VideoDataset.from_paths([f"none{number}.mp4" for number in range(5)]))
+    loader = decoding_loader(vl.VideoDataset.from_paths([*(f"none{number}.mp4" for number in range(5)), paths[0]]))
     assert len(told(use(loader))) == 1
     assert [path for path, _ in loader.unreadable] == ["none0.mp4", "none1.mp4"]
     assert loader.stats().skipped == 5
