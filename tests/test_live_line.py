@@ -150,6 +150,20 @@ def test_the_logger_is_silent_unless_asked(tmp_path: Path) -> None:
     assert ran.stdout == ran.stderr == ""
 
 
+class Closed(io.StringIO):
+    def isatty(self) -> bool:
+        raise OSError("the terminal is gone")
+
+
+@pytest.mark.parametrize("screen", [None, object(), Closed(), io.StringIO()])
+def test_no_stream_for_errors_stops_a_job(monkeypatch: pytest.MonkeyPatch, screen: Any) -> None:
+    if isinstance(screen, io.StringIO):
+        screen.close()
+    monkeypatch.setattr(live_line, "sys", SimpleNamespace(stderr=screen, modules=sys.modules))
+    monkeypatch.delenv("RANK", raising=False)
+    assert list(live_line.counted_live("counting", range(3), 3)) == [0, 1, 2]
+
+
 def test_one_filter_takes_all_warnings(tmp_path: Path) -> None:
     for name in ("train", "val"):
         (tmp_path / name).mkdir()

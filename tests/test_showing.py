@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -158,3 +159,23 @@ def test_more_clips_than_are_shown_are_told_below(data: vl.VideoDataset) -> None
     )
     assert some.height > all_there.height
     assert (np.asarray(some)[: all_there.height - 10] == np.asarray(all_there)[:-10]).all()
+
+
+@pytest.mark.parametrize("value", [1000.0, -5.0, float("inf"), float("nan"), 3e38, -3e38])
+def test_frames_of_one_value_are_a_picture(value: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert vl.show(torch.full((3, 4, 4), value)).width > 151
+        vl.show(torch.tensor([value, 0.0, -1.0, float("inf")]).repeat(3, 4, 1))
+
+
+@pytest.mark.parametrize("what", [np.full((4, 4, 3), "x", object), np.full((4, 4, 3), 1j)])
+def test_what_is_no_number_is_no_frame(what: object) -> None:
+    with pytest.raises(ArgumentError, match="a frame to show must hold numbers, got"):
+        vl.show(what)
+
+
+@pytest.mark.parametrize("what", [torch.zeros(0, 3, 4, 4), np.zeros((2, 0, 4, 4, 3), np.uint8)])
+def test_clips_without_a_frame_are_nothing_to_show(what: object) -> None:
+    with pytest.raises(ArgumentError, match="there is nothing to show"):
+        vl.show(what)

@@ -115,7 +115,7 @@ def _writer() -> Callable[[str, bool], None] | None:
     if getattr(shell, "kernel", None) is not None:
         return _notebook_writer()
     stream = sys.stderr
-    if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
+    if not _is_terminal(stream) or os.environ.get("TERM") == "dumb":
         return None
 
     def write(text: str, end: bool) -> None:
@@ -126,6 +126,13 @@ def _writer() -> Callable[[str, bool], None] | None:
             stream.flush()
 
     return write
+
+
+def _is_terminal(stream: Any) -> bool:
+    # What a program has put there may be closed, or know no such question.
+    with suppress(OSError, ValueError, AttributeError):
+        return bool(stream.isatty())
+    return False
 
 
 def _columns() -> int:

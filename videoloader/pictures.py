@@ -82,7 +82,7 @@ def contact_sheet(
 
     Raises:
         ConfigurationError: Pillow is not installed.
-        ArgumentError: a frame has neither 1 nor 3 channels.
+        ArgumentError: a frame has neither 1 nor 3 channels, or holds no numbers.
     """
     with needs(NEEDS_PILLOW):
         from PIL import Image, ImageDraw, ImageFont
@@ -208,8 +208,9 @@ def _to_8_bits(
 
     def to_8_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         factors = (std, mean) if array.ndim == 3 else (std.mean(), mean.mean())
-        values = np.nan_to_num(array.astype(np.float32) * factors[0] + factors[1])
-        shown: npt.NDArray[np.uint8] = np.clip(values * 255 + 0.5, 0, 255).astype(np.uint8)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is shown white or black
+            values = np.nan_to_num(array.astype(np.float32) * factors[0] + factors[1])
+            shown: npt.NDArray[np.uint8] = np.clip(values * 255 + 0.5, 0, 255).astype(np.uint8)
         return shown
 
     return to_8_bits, told
@@ -232,7 +233,8 @@ def _by_range(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.float6
     bounds = (-mean / std).min() - 0.02, ((1 - mean) / std).max() + 0.02
     if low >= bounds[0] and high <= bounds[1]:
         return mean, std, f"{values}, shown with ImageNet's Normalize undone"
-    return -low / (high - low) * ones, ones / (high - low), f"{values}, shown from black to white"
+    span = (high - low) or 1.0
+    return -low / span * ones, ones / span, f"{values}, shown from black to white"
 
 
 def _array(frame: Any, size: int) -> npt.NDArray[Any]:
@@ -249,4 +251,7 @@ def _array(frame: Any, size: int) -> npt.NDArray[Any]:
     if hasattr(frame, "detach"):
         frame = frame.detach().cpu()
         frame = frame.float() if frame.is_floating_point() else frame  # numpy has no bfloat16
-    return np.asarray(frame)
+    array = np.asarray(frame)
+    if array.dtype.kind not in "biuf":
+        raise ArgumentError(f"a frame to show must hold numbers, got {array.dtype}")
+    return array

@@ -74,7 +74,7 @@ def show(
         check_choice("layout", layout, get_args(Layout))
     if not isinstance(normalize, Normalize | None):
         raise ArgumentError(f"normalize must be a Normalize(mean, std), got {reprlib.repr(normalize)}")
-    strips = _strips(what, clips, frames, layout)
+    strips = [strip for strip in _strips(what, clips, frames, layout) if strip.tiles]
     if not strips:
         raise ArgumentError(f"there is nothing to show: {reprlib.repr(what)} is empty")
     count = len(what) if isinstance(what, Batch | VideoDataset) else len(strips)

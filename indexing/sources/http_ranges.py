@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 16
 # What a server says that others keep busy, or that it or what stands before it fails for now.
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
+# Letters of the words of others in a message.
+_LONGEST_WORDS = 300
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)")
 
 
@@ -92,7 +94,11 @@ def _in_words(error: Exception, patience: Patience, came: int, wanted: int) -> s
     if isinstance(error, asyncio.TimeoutError):
         return f"{came} of {wanted} bytes came in the time that there is"
     # Errors of our own speak for themselves.
-    return str(error) if type(error) in (OSError, BusyError) else f"{type(error).__name__}: {error}".rstrip(": ")
+    if type(error) in (OSError, BusyError):
+        return str(error)
+    # Those of broken answers quote all bytes that came.
+    words = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {words[:_LONGEST_WORDS]}".rstrip(": ")
 
 
 def _rest(response: ClientResponse) -> float:

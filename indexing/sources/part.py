@@ -29,6 +29,11 @@ class PartSource(SourceBase):
         return f"{self._source.fingerprint}-{self._offset}-{self.size}"
 
     @property
+    def whole(self) -> ByteSource:
+        """The other source."""
+        return self._source
+
+    @property
     def place(self) -> Place | None:
         """The place of these bytes in a file; None where the other source is none."""
         is_file = isinstance(self._source, FileSource | RemoteSource)

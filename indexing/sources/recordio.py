@@ -90,10 +90,12 @@ def read_recordio(file: ByteSource) -> list[tuple[int, RecordHeader | None]]:
     Raises:
         IndexingError: the file or its ``.idx`` is damaged or cut off.
     """
-    source, headers = forward(file), dict[int, RecordHeader | None]()
+    source, headers, ends = forward(file), dict[int, RecordHeader | None](), list[int]()
 
     def see(start: int) -> None:
-        headers[start] = read_header(_record_at(source, start, file.name))
+        parts = list(_parts(source, start))
+        headers[start] = read_header(_record_of(source, parts, file.name))
+        ends.append(parts[-1].next)
 
     table = _keys_beside(file)
     if table is None:
@@ -103,6 +105,10 @@ def read_recordio(file: ByteSource) -> list[tuple[int, RecordHeader | None]]:
     for key in keys:
         if table[key] not in headers:
             see(table[key])
+    # Of a table that is cut off, or one of another file, rows would be missing in silence.
+    if [table[key] for key in keys] != [0, *ends[:-1]] or ends[-1] < file.size:
+        table_name = f"{os.path.splitext(file.name)[0]}.idx"
+        raise IndexingError(f"does not tell of each record in {file.name} once: make it anew, or delete it", table_name)
     return [(key, headers[table[key]]) for key in keys]
 
 
@@ -120,7 +126,10 @@ def read_header(record: ByteSource) -> RecordHeader | None:
 
 
 def _record_at(file: ByteSource, start: int, name: str) -> ByteSource:
-    parts = list(_parts(file, start))
+    return _record_of(file, list(_parts(file, start)), name)
+
+
+def _record_of(file: ByteSource, parts: list[_Part], name: str) -> ByteSource:
     if len(parts) == 1:
         return PartSource(file, parts[0].start, parts[0].size, name)
     return MemorySource(MAGIC.join(file.read(part.start, part.size) for part in parts), name)

@@ -7,10 +7,27 @@ from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.folder import FolderSource
 from videoloader.indexing.sources.opening import is_remote, open_archive, open_source
 from videoloader.indexing.sources.part import PartSource
-from videoloader.indexing.sources.state import SourceState
+from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.sources.state import Place, SourceState
 
 # The limit is on the files of all listings kept, about 200 bytes each.
 _listings: DirectoryCache[FolderSource] = DirectoryCache(200_000, count=lambda folder: len(folder.files))
+
+
+def _at_place(place: Place, name: str) -> PartSource:
+    return PartSource(open_archive(place.archive), place.offset, place.size, name)
+
+
+def _may_be(part: PartSource, known: SourceState) -> bool:
+    """Whether a remote archive may have the version that is known; one that cannot is asked anew by whoever is next.
+
+    What this process remembers of it may be older than an index that another one has made since.
+    """
+    if part.state is None or part.state.fingerprint == known.fingerprint:
+        return True
+    if isinstance(part.whole, RemoteSource):
+        part.whole.has_changed = True
+    return False
 
 
 def reopen_source(name: str, known: SourceState | None = None) -> ByteSource:
@@ -30,9 +47,11 @@ def reopen_source(name: str, known: SourceState | None = None) -> ByteSource:
         SourceError, IndexingError, UnsupportedError, ConfigurationError: as in ``open_source``.
     """
     if known is not None and known.place is not None:
-        part = PartSource(open_archive(known.place.archive), known.place.offset, known.place.size, name)
+        part = _at_place(known.place, name)
         # To ask a server beforehand takes a request; where it is compared, every answer tells which version it has.
-        if (known.compared and is_remote(known.place.archive)) or part.fingerprint == known.fingerprint:
+        if known.compared and is_remote(known.place.archive):
+            return part if _may_be(part, known) else _at_place(known.place, name)
+        if part.fingerprint == known.fingerprint:
             return part
     listed = _listings.kept(name)
     if listed is not None and listed.is_current():

@@ -19,7 +19,7 @@ from videoloader.errors import IndexingError, SourceError, UnsupportedError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
-from videoloader.indexing.sources.index_files import does_not_fit, members_of_tar
+from videoloader.indexing.sources.index_files import IndexedMember, does_not_fit, members_of_tar
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
 
@@ -36,6 +36,8 @@ _COMPRESSED = {
 }
 # Of an index file, so many headers are compared at once, and each other one when its member is read.
 _HEADERS_LOOKED_AT = 8
+# Names of at least so many letters may be cut off in a header.
+_SHORT_NAME = 99
 # What stands for the offset of a member that has no bytes in one piece.
 _SPARSE, _DANGLING = -1, -2
 
@@ -125,6 +127,7 @@ def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[Tar
         directory = TarDirectory.of_members([Member(_plain(name), *place) for name, *place in members], index)
         for number in np.unique(np.linspace(0, len(members) - 1, _HEADERS_LOOKED_AT).astype(int)) if members else ():
             _check_told(archive, Member(*members[number]), index)
+        _check_last(source, members[-1] if members else Member("", 0, 0), index)
         return directory
 
     directory = _directories.get((archive.name, archive.fingerprint), make)
@@ -171,7 +174,7 @@ def _check_kind(archive: ByteSource) -> None:
 
 
 def _check_told(archive: ByteSource, member: Member, index: ByteSource) -> None:
-    """Make sure that the header before a member's bytes is one of a file of its size."""
+    """Make sure that the header before a member's bytes is one of a file of its name and size."""
     header = archive.read(member.offset - _BLOCK, _BLOCK)
     try:
         # Of larger files than the field holds the pax records before the header tell the size.
@@ -180,6 +183,21 @@ def _check_told(archive: ByteSource, member: Member, index: ByteSource) -> None:
         fits = False
     if not fits:
         raise does_not_fit(index, archive, f"no file of {member.size} bytes begins at byte {member.offset}")
+    # Longer names, and those of other letters, stand in the records before the header, and are changed in it.
+    name = _plain(_name(header))
+    if len(name) < _SHORT_NAME and name.isascii() and name != _plain(member.name) and _plain(member.name).isascii():
+        raise does_not_fit(index, archive, f"the file at byte {member.offset} is {name}, and not {member.name}")
+
+
+def _check_last(archive: ByteSource, last: IndexedMember | Member, index: ByteSource) -> None:
+    """Make sure that no file with a key follows the last one that an index file tells of."""
+    end = -(-(last.offset + last.size) // _BLOCK) * _BLOCK
+    rest = PartSource(archive, end, archive.size - end, archive.name)
+    if not rest.read(0, _BLOCK).strip(b"\0"):
+        return
+    for name in (member.name for member in _walk(rest).members()):
+        if not posixpath.basename(name).startswith("."):
+            raise does_not_fit(index, archive, f"{name} lies behind the files that it tells of")
 
 
 def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: None) -> TarDirectory:

@@ -19,7 +19,7 @@ from videoloader.indexing.sources.part import PartSource
 
 # APPNOTE.TXT, 4.3.7: local file header; the lengths of name and extra field are its last two numbers.
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
-_ENCRYPTED = 1
+_ENCRYPTED, _UTF_8 = 1, 1 << 11
 # Deflate cannot pack more tightly (zlib, "Technical Details").
 _LARGEST_RATIO = 1032
 _PIECE = 1 << 20
@@ -49,13 +49,18 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     if member.flag_bits & _ENCRYPTED or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UnsupportedError(f"is encrypted, or packed by method {member.compress_type}", full_name)
     begin = member.header_offset
-    header = archive.read(max(begin, 0), _LOCAL_HEADER.size)
+    stored_name = member.orig_filename.encode("utf-8" if member.flag_bits & _UTF_8 else "cp437")
+    header = archive.read(max(begin, 0), _LOCAL_HEADER.size + len(stored_name))
     if begin < 0 or len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
         raise IndexingError(f"has no header at byte {begin}", full_name)
-    _, name_size, extra_size = _LOCAL_HEADER.unpack(header)
+    _, name_size, extra_size = _LOCAL_HEADER.unpack_from(header)
+    if name_size != len(stored_name) or header[_LOCAL_HEADER.size :] != stored_name:
+        raise IndexingError(f"is not the member at byte {begin}", full_name)
     start = begin + _LOCAL_HEADER.size + name_size + extra_size
     if start + member.compress_size > archive.size:
         raise IndexingError(f"is cut off: the archive ends at byte {archive.size}", full_name)
+    if member.compress_type == zipfile.ZIP_STORED and member.compress_size != member.file_size:
+        raise IndexingError(f"is damaged: {member.compress_size} bytes where {member.file_size} should be", full_name)
     if member.compress_type == zipfile.ZIP_STORED:
         return PartSource(archive, start, member.compress_size, full_name)
     return MemorySource(_inflate(archive, start, member, full_name), full_name)
@@ -78,7 +83,10 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> dict[st
         if wanted(member.filename, member.file_size):
             contents[member.filename] = b""
             if member.file_size:
-                contents[member.filename] = open_zip_member(source, member.filename).read(0, member.file_size)
+                content = open_zip_member(source, member.filename).read(0, member.file_size)
+                if zlib.crc32(content) != member.CRC:
+                    raise IndexingError("is damaged: its checksum is another one", f"{archive.name}::{member.filename}")
+                contents[member.filename] = content
     return contents
 
 

@@ -57,6 +57,7 @@ def test_rows_are_grouped_ordered_and_limited(store: Path) -> None:
         {"codec": "h264", "count(*)": 1},
         {"codec": None, "count(*)": 1},
     ]
+    assert run_json("query", store, "0", "-c", "path, max(frames)") == [{"path": None, "max(frames)": None}]
     assert run_json("query", store, "--order-by", "source DESC", "--limit", 1, "-c", "source") == [{"source": "c.mp4"}]
     assert run_json("query", store, "frames > 1000") == []
 

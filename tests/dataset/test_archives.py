@@ -6,6 +6,7 @@ import gzip
 import json
 import struct
 import tarfile
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -434,3 +435,86 @@ def test_an_index_file_of_other_records_is_refused(tmp_path: Path) -> None:
     forget_archives()
     with pytest.raises(vl.IndexingError, match=r"x\.idx: does not fit .*no record of \d+ bytes begins at byte 0"):
         vl.VideoDataset.from_archives(path, video="v")
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        (["b.mp4", "b.cls", "a.mp4", "a.cls"], r"the file at byte 512 is b\.mp4, and not a\.mp4"),
+        (["a.mp4", "a.cls", "b.mp4", "b.cls", "c.mp4"], r"c\.mp4 lies behind the files that it tells of"),
+    ],
+)
+def test_an_index_file_of_the_archive_before_it_was_written_anew_is_refused(
+    tmp_path: Path, now: list[str], message: str
+) -> None:
+    def tar_of(names: list[str]) -> bytes:
+        return tar_bytes({name: b"1" if name.endswith("cls") else b"v" * 600 for name in names})
+
+    path = tmp_path / "x.tar"
+    path.write_bytes(tar_of(["a.mp4", "a.cls", "b.mp4", "b.cls"]))
+    path.with_suffix(".idx").write_bytes(wds_index(path))
+    assert len(vl.VideoDataset.from_archives(path)) == 2
+    path.write_bytes(tar_of(now))
+    with pytest.raises(vl.IndexingError, match=rf"x\.idx: does not fit to .*{message}"):
+        vl.VideoDataset.from_archives(path)
+
+
+def test_long_names_and_other_letters_in_an_index_file(tmp_path: Path) -> None:
+    names = [f"{letter * 60}/{letter * 60}.mp4" for letter in ("a", "b", "é")] + ["é.mp4"]
+    for kind in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
+        path = tmp_path / f"{kind}.tar"
+        path.write_bytes(tar_bytes(dict.fromkeys(names, b"v"), kind))
+        path.with_suffix(".idx").write_bytes(wds_index(path))
+        assert [each.split("::")[1] for each in vl.VideoDataset.from_archives(path).paths] == names
+
+
+@pytest.mark.parametrize("change", [lambda starts: starts[:2], lambda starts: [starts[0]] * 3, lambda starts: []])
+def test_keys_that_leave_records_out_are_refused(tmp_path: Path, change: Callable[[list[int]], list[int]]) -> None:
+    path = tmp_path / "x.rec"
+    whole, starts = recordio_bytes([struct.pack("<IfQQ", 0, n, n, 0) + b"v" * 50 for n in range(3)])
+    path.write_bytes(whole)
+    path.with_suffix(".idx").write_text("".join(f"{key}\t{start}\n" for key, start in enumerate(change(starts))))
+    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not tell of each record in .*x\.rec once"):
+        vl.VideoDataset.from_archives(path)
+
+
+def test_zip_directories_that_lie_are_refused(tmp_path: Path) -> None:
+    def entry(whole: bytes, number: int) -> int:
+        at = -1
+        for _ in range(number + 1):
+            at = whole.index(b"PK\1\2", at + 1)
+        return at
+
+    path = tmp_path / "x.zip"
+    members = {"a.mp4": b"v", "a.cls": b"11", "b.mp4": b"v", "b.cls": b"22"}
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        whole = bytearray(zip_bytes(members, method))
+        struct.pack_into("<I", whole, entry(whole, 1) + 24, 1)  # size of a.cls
+        path.write_bytes(whole)
+        with pytest.raises(vl.IndexingError, match=r"x\.zip::a\.cls: is damaged"):
+            vl.VideoDataset.from_archives(path)
+    whole = bytearray(zip_bytes(members))
+    first, second = (slice(entry(whole, number) + 42, entry(whole, number) + 46) for number in (1, 3))
+    whole[first], whole[second] = whole[second], whole[first]  # the places of the labels
+    path.write_bytes(whole)
+    with pytest.raises(vl.IndexingError, match=r"is not the member at byte"):
+        vl.VideoDataset.from_archives(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"[" * 60_000, r"x\.tar::a\.json: does not hold what its name says \(maximum recursion depth"),
+        (b'{"y": NaN}', r"the label 'json\.y' must be a number or a name, got nan"),
+        (b'{"y": 1e999}', r"the label 'json\.y' must be a number or a name, got inf"),
+    ],
+)
+def test_json_that_is_no_label(tmp_path: Path, text: bytes, message: str) -> None:
+    (tmp_path / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v", "a.json": text}))
+    with pytest.raises(vl.ConfigurationError, match=message):
+        vl.VideoDataset.from_archives(tmp_path / "x.tar", label="json.y")
+
+
+def test_no_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
+    (tmp_path / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v", "a.__key__": b"b"}))
+    assert vl.VideoDataset.from_archives(tmp_path / "x.tar")[0].columns == {"__key__": "a"}

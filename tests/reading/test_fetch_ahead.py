@@ -102,6 +102,13 @@ def test_fetching_ends_with_its_token(index: VideoIndex) -> None:
         begun[0].source(token)
 
 
+def test_nothing_is_fetched_or_held_once_it_is_closed(index: VideoIndex) -> None:
+    ahead = FetchAhead()
+    ahead.close()
+    assert ahead.begin(index.source, None, index, plan_frames(index, [0]), CancelToken()) is None
+    assert ahead._held == 0
+
+
 def test_what_goes_wrong_is_told_as_without_it(server: RangeServer, sample: Sample, tmp_path: Path) -> None:
     url = server.url + sample("h264_mp4").name
     loader = load([url], tmp_path / "x.db")

@@ -92,7 +92,11 @@ def _rows(
 def _values(store: IndexStore, name: str, column: Sequence[object]) -> Iterable[object]:
     """The values of a column as people and JSON take them."""
     texts = [from_sql(each) if isinstance(each, bytes) else each for each in column]
-    return store.keys.paths_of(map(str, texts)) if name == "path" else texts
+    if name != "path":
+        return texts
+    # Of no rows an aggregate still gives one, without a path.
+    paths = store.keys.paths_of(str(each) for each in texts if each is not None)
+    return [None if each is None else next(paths) for each in texts]
 
 
 def _print_table(names: list[str], rows: list[list[object]]) -> None:

@@ -54,7 +54,7 @@ def rows_of_members(name: str, kind: ArchiveKind, archive: ByteSource, endings: 
     keys, of_key = set(videos.values()), dict[str, dict[str, Any]]()
     for member, content in contents.items():
         key, extension = _split_name(member)
-        if content is not None and key in keys:
+        if content is not None and key in keys and extension != "__key__":
             of_key.setdefault(key, {})[extension] = _parse(extension, content, f"{name}::{member}")
     rows = [ArchiveRow(f"{name}::{member}", {"__key__": key, **of_key.get(key, {})}) for member, key in videos.items()]
     for row in rows:
@@ -142,5 +142,5 @@ def _parse(extension: str, content: bytes, name: str) -> Any:
         if extension in _JSON:
             return json.loads(content)
         return content.decode().strip() if extension in _TEXT else content
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"does not hold what its name says ({error})", name) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -104,6 +105,7 @@ def _label_of(row: ArchiveRow, label: str | None) -> str:
         value = row.columns[column].get(field)
     if value is None:
         return ""
-    if not isinstance(value, str | int | float) or isinstance(value, bool):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, str) and not is_number:
         raise ConfigurationError(f"the label {label!r} must be a number or a name, got {value!r}", row.path)
     return str(value).strip()

@@ -110,7 +110,8 @@ class FetchAhead:
     def begin(
         self, path: str, state: SourceState | None, index: VideoIndex, plan: DecodePlan, token: CancelToken
     ) -> tuple[Fetching, int] | None:
-        """Have a plan's packets fetched; None where they are not remote, no plain ranges, or too many by now.
+        """Have a plan's packets fetched; None where they are not remote, no plain ranges, too many by now, or all
+        threads have ended.
 
         Args:
             path: path of the video.
@@ -128,7 +129,12 @@ class FetchAhead:
             if size > _LARGEST_JOB or self._held + size > _MOST_BYTES:
                 return None
             self._held += size
-        return Fetching(path, self._pool.submit(_fetch, path, state, index, plan, token)), size
+        try:
+            coming = self._pool.submit(_fetch, path, state, index, plan, token)
+        except RuntimeError:  # closed, at the interpreter's end, or no more threads can be started
+            self.release(size)
+            return None
+        return Fetching(path, coming), size
 
     def close(self) -> None:
         """End the threads, once what they fetch has come."""

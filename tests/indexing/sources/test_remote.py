@@ -200,8 +200,10 @@ def test_a_wrong_answer_is_an_error_that_names_the_url_and_the_byte(server: Rang
     server.fault = fault
     with soon(), pytest.raises(SourceError, match="data: cannot be read at byte 0 .*" + WRONG_ANSWERS[fault]):
         open_source(server.url + "data").read(10, 4)
-    with soon(), pytest.raises(SourceError, match="data: cannot be read at byte 500000 .*" + WRONG_ANSWERS[fault]):
+    at_500_000 = "data: cannot be read at byte 500000 .*" + WRONG_ANSWERS[fault]
+    with soon(), pytest.raises(SourceError, match=at_500_000) as error:
         open_source(server.url + "data").read_ranges([500_000], [1000])
+    assert len(str(error.value)) < 600
     with soon(), pytest.raises(VideoLoaderError, match="data: cannot be read"):
         Video(server.url + "data", device="cpu")
     assert server.sent < 10 * len(DATA)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from archive_writing import tar_bytes
 from image_files import encoded, picture, write_frames
+from range_server import serve
 
-from videoloader import SourceError
+from videoloader.errors import SourceError, StaleIndexError
 from videoloader.indexing import FileSource
-from videoloader.indexing.sources import reopen_source, reopening
+from videoloader.indexing.sources import check_unchanged, open_source, reopen_source, reopening
 from videoloader.indexing.sources.directory_cache import DirectoryCache
+from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.remote import RemoteSource
 
 
 def test_a_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,3 +77,28 @@ def test_only_so_many_files_are_remembered(tmp_path: Path, monkeypatch: pytest.M
 def test_files_are_opened_as_ever(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"some")
     assert isinstance(reopen_source(str(tmp_path / "a.png")), FileSource)
+
+
+def test_what_is_remembered_of_a_remote_archive_may_be_older_than_an_index() -> None:
+    old, new = (tar_bytes({"a.mp4": letter * 1000}) for letter in (b"1", b"2"))
+    with serve({"x.tar": old}) as server:
+        name = f"{server.url}x.tar::a.mp4"
+        member = open_source(name)
+        assert isinstance(member, PartSource)
+        assert member.read(0, 1) == b"1"
+        assert member.state is not None
+        assert member.place is not None
+        server.files["x.tar"], server.version = new, "2"
+        # As another process sees it.
+        other = PartSource(RemoteSource(f"{server.url}x.tar"), member.place.offset, member.size, name)
+        assert other.read(0, 1) == b"2"
+        assert other.state is not None
+        known = replace(other.state, place=member.place)
+        source = reopen_source(name, known)
+        assert source.read(0, 1) == b"2"
+        check_unchanged(source, known)
+        before = replace(member.state, place=member.place)
+        outdated = reopen_source(name, before)
+        outdated.read(0, 1)
+        with pytest.raises(StaleIndexError, match=r"x\.tar::a\.mp4: has changed"):
+            check_unchanged(outdated, before)
