@@ -410,6 +410,7 @@ class IndexStore:
         try:
             status = os.stat(self.path)
         except OSError as error:
-            raise SourceError(f"the index store cannot be opened ({error.strerror})", self.path) from None
+            hint = ": build_index of a VideoDataset makes one" if isinstance(error, FileNotFoundError) else ""
+            raise SourceError(f"the index store cannot be opened ({error.strerror}){hint}", self.path) from None
         # Whoever begins to write makes the log first, and changes the file long after.
         return None if is_being_written(self.path) else (status.st_ino, status.st_size, status.st_mtime_ns)

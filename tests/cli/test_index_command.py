@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from commands import run, run_json
+from image_files import write_frames
 
 import videoloader as vl
 
@@ -31,6 +32,27 @@ def test_tables_lists_and_files_may_be_given_together(folder: Path) -> None:
     done = run("index", folder / "rows.csv", folder / "list.txt", one, "-o", folder / "index.db", "--workers", 1)
     assert "2 indexed" in done.stdout, done.stderr
     assert [len(vl.IndexStore(folder / "index.db").get(path)) for path in (one, other)] == [60, 60]
+
+
+def test_folders_of_splits_and_videos_beside_folders_are_nothing_to_warn_of(folder: Path) -> None:
+    (folder / "h264_mp4").rename(folder / "train")
+    (folder / "vp9_webm").rename(folder / "val")
+    done = run("index", folder, "-o", folder / "index.db", "--workers", 1)
+    assert ("2 indexed" in done.stdout, done.stderr) == (True, "")
+    (folder / "train/h264_mp4.mp4").rename(folder / "h264_mp4.mp4")
+    (folder / "val/more.webm").write_bytes((folder / "val/vp9_webm.webm").read_bytes())
+    (folder / "val/most.webm").write_bytes((folder / "val/vp9_webm.webm").read_bytes())
+    done = run("index", folder, "-o", folder / "index.db", "--workers", 1)
+    assert ("3 indexed" in done.stdout, done.stderr) == (True, "")
+
+
+def test_the_largest_size_is_that_of_one_video(tmp_path: Path) -> None:
+    for name, size in (("wide", (96, 32)), ("tall", (32, 64)), ("small", (16, 16))):
+        write_frames(tmp_path, [f"{name}.png"], size=size)
+    store, images = tmp_path / "index.db", sorted(tmp_path.glob("*.png"))
+    assert "96×32" in run("index", *images, "-o", store, "--workers", 1).stdout
+    (codec,) = run_json("info", store)["codecs"]
+    assert (codec["width"], codec["height"]) == (96, 32)
 
 
 def test_root_is_where_relative_paths_of_tables_and_lists_start(folder: Path, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_unreadable_files_are_part_of_the_report(sample: Sample, tmp_path: Path)
     assert not report.ok
     assert not report
     assert [bool(file) for file in report.files] == [False, True, False]
-    assert str(report).startswith("3 videos, 60 frames: 2 not in order\n")
+    assert str(report).startswith("3 videos, 60 frames: 2 not ok\n")
 
 
 def test_a_folder_is_verified_in_processes_with_progress(sample: Sample, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def _told_picture(facts: dict[str, Any]) -> str:
 
 def _told_color(color: dict[str, Any]) -> str:
     told = [f"{name} {color[name]}" for name in ("primaries", "transfer", "matrix", "range") if color[name]]
-    return ", ".join(told) or "not told"
+    return ", ".join(told) or "not stated"
 
 
 def _told_packets(facts: dict[str, Any]) -> str:

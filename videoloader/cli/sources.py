@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ import typer
 
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.reading import TABLE_ENDINGS
-from videoloader.errors import SourceError
+from videoloader.errors import SourceError, VideoLoaderWarning
 
 _LIST_ENDINGS = (".txt", ".lst")
 _WHAT = "folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet), lists of paths (.txt) or index stores"
@@ -67,7 +68,10 @@ def is_store(source: str) -> bool:
 
 def _paths(argument: str, root: Path | None) -> Iterable[str]:
     if os.path.isdir(argument):
-        return VideoDataset.from_folder(argument).paths
+        with warnings.catch_warnings():
+            for about_classes in (".*look like splits", ".*its folders are not read as classes"):
+                warnings.filterwarnings("ignore", about_classes, VideoLoaderWarning)  # only the paths are taken
+            return VideoDataset.from_folder(argument).paths
     if argument.lower().endswith(TABLE_ENDINGS):
         return VideoDataset.from_csv(argument, root=root).paths
     if is_store(argument):

@@ -9,16 +9,21 @@ from rich.table import Table
 from videoloader.cli.terminal import out, plain
 from videoloader.indexing import IndexStore
 
-_COLUMNS = ("codec", "videos", "frames", "hours", "width", "height", "longest_gop", "variable_rate")
+_COLUMNS = ("codec", "videos", "frames", "hours", "longest_gop", "variable_rate")
 
 
 def store_facts(store: IndexStore) -> dict[str, Any]:
     """The figures of a store, as JSON holds them."""
     groups = store.query(
-        "SELECT codec, count(*), sum(frames), sum(duration_s) / 3600, max(width), max(height), max(longest_gop), "
-        "sum(is_vfr) FROM videos WHERE error_type IS NULL GROUP BY codec ORDER BY count(*) DESC"
+        "SELECT codec, count(*), sum(frames), sum(duration_s) / 3600, max(longest_gop), sum(is_vfr) FROM videos "
+        "WHERE error_type IS NULL GROUP BY codec ORDER BY count(*) DESC"
     )
-    codecs = [dict(zip(_COLUMNS, group, strict=True)) for group in groups]
+    # Beside a lone max, SQLite takes the other columns from its row: the size is that of one video.
+    largest = store.query(
+        "SELECT codec, width, height, max(width * height) FROM videos WHERE error_type IS NULL GROUP BY codec"
+    )
+    sizes = {codec: {"width": width, "height": height} for codec, width, height, _ in largest}
+    codecs = [{**dict(zip(_COLUMNS, group, strict=True)), **sizes[group[0]]} for group in groups]
     readable = sum(each["videos"] for each in codecs)
     return {
         "store": store.path,

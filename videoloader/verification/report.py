@@ -106,7 +106,7 @@ class FileReport:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """The facts about all files; ``str`` of it lists those that are not in order.
+    """The facts about all files; ``str`` of it lists those that are not ok.
 
     It counts as True only where all files are ``ok``: ``if not verify(paths): …``.
 
@@ -118,7 +118,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether all files are in order."""
+        """Whether all files are ok."""
         return all(file.ok for file in self.files)
 
     def __bool__(self) -> bool:
@@ -136,7 +136,7 @@ class VerifyReport:
             return str(self.files[0])
         wrong = [file for file in self.files if not file.ok]
         frames = sum(file.frames for file in self.files)
-        return "\n".join([f"{len(self.files)} videos, {frames} frames: {len(wrong)} not in order", *map(str, wrong)])
+        return "\n".join([f"{len(self.files)} videos, {frames} frames: {len(wrong)} not ok", *map(str, wrong)])
 
 
 def ranges_of(numbers: Iterable[int]) -> Ranges:
