@@ -28,7 +28,10 @@ def loader(**arguments: Any) -> vl.VideoLoader:
     [
         (lambda: loader(drop_last=True), 'VideoLoader has no argument drop_last: write last_batch="drop"'),
         (lambda: loader(pin_memory=True), "VideoLoader has no argument pin_memory: leave it out, frames lie on"),
-        (lambda: loader(persistent_workers=True), "no argument persistent_workers: leave it out, threads and processes last"),
+        (
+            lambda: loader(persistent_workers=True),
+            "no argument persistent_workers: leave it out, threads and processes last",
+        ),
         (lambda: loader(num_threads=4), "no argument num_threads: write num_workers"),
         (lambda: loader(workers=4), "no argument workers: write num_workers"),
         (lambda: loader(ctx="gpu"), "no argument ctx: write device"),

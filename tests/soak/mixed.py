@@ -11,7 +11,7 @@ not grow by more than ``footprint.TOLERANCES``. Clips for a second of processor 
 may become fewer, from the median of the first tenth to that of the last, by no more than the rounds of the first tenth
 differ; a tenth has five rounds at least. Exit code 1 otherwise, and if any frame is wrong or any other error comes up.
 
-``tests/test_mixed.py`` runs a small sample of this.
+``tests/test_mixed_soak.py`` runs a small sample of this.
 """
 
 from __future__ import annotations

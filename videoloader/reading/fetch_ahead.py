@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, VideoIndex
@@ -22,6 +22,7 @@ from videoloader.indexing.sources.state import check_unchanged, state_of
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.packets.read_packets import ranges_to_read
 from videoloader.reading.cancellation import CancelToken
+from videoloader.threads import executor_of
 
 _THREADS = 16
 # Of all clips that are fetched, or wait with their bytes, and of one job. What is beyond is read by its decoding
@@ -103,7 +104,7 @@ class FetchAhead:
     """Threads that fetch for others, within a bound of memory."""
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(_THREADS, "videoloader-fetch")
+        self._pool = executor_of(_THREADS, "videoloader-fetch")
         self._lock = threading.Lock()
         self._held = 0
 
