@@ -212,6 +212,7 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
     while True:
         header = archive.read(position, _BLOCK)
         if not header.strip(b"\0"):
+            _check_end(archive, position)
             break
         if len(header) < _BLOCK:
             raise IndexingError(f"is cut off in the header at byte {position}", archive.name)
@@ -259,6 +260,14 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
     if links:
         _follow_links(names, offsets, sizes, links)
     return TarDirectory.of_members([Member(*each) for each in zip(names, offsets, sizes, strict=True)])
+
+
+def _check_end(archive: ByteSource, position: int) -> None:
+    """Make sure that an archive ends there: behind whole blocks, and not where the bytes of a header are lost."""
+    if position > archive.size:
+        raise IndexingError(f"is cut off in the member before byte {position}", archive.name)
+    if archive.read(position + _BLOCK, _BLOCK).strip(b"\0"):
+        raise IndexingError(f"the header at byte {position} is damaged: it holds zeros, and more follows", archive.name)
 
 
 def _follow_links(names: list[str], offsets: list[int], sizes: list[int], links: dict[str, str]) -> None:

@@ -84,8 +84,7 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> dict[st
             contents[member.filename] = b""
             if member.file_size:
                 content = open_zip_member(source, member.filename).read(0, member.file_size)
-                if zlib.crc32(content) != member.CRC:
-                    raise IndexingError("is damaged: its checksum is another one", f"{archive.name}::{member.filename}")
+                _check_content(content, member, f"{archive.name}::{member.filename}")
                 contents[member.filename] = content
     return contents
 
@@ -110,7 +109,14 @@ def _inflate(archive: ByteSource, start: int, member: zipfile.ZipInfo, name: str
         raise IndexingError(f"is damaged ({error})", name) from None
     if unpacked.tell() != size:
         raise IndexingError(f"is damaged: {unpacked.tell()} bytes where {size} should be", name)
+    with unpacked.getbuffer() as content:
+        _check_content(content, member, name)
     return unpacked.getvalue()
+
+
+def _check_content(content: bytes | memoryview, member: zipfile.ZipInfo, name: str) -> None:
+    if zlib.crc32(content) != member.CRC:
+        raise IndexingError("is damaged: its checksum is another one", name)
 
 
 def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import videoloader as vl
-from videoloader.errors import ConfigurationError, UnsupportedError
+from videoloader.errors import ConfigurationError, IndexingError, UnsupportedError
 from videoloader.indexing import Limits, build_index, open_source, set_limits
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.limits import current_limits
@@ -102,8 +102,14 @@ class TestMembers:
             place = content.find(signature) + at
             content[place : place + 4] = struct.pack("<I", 1 << 20)
         (tmp_path / "a.zip").write_bytes(content)
-        source = open_source(f"{tmp_path}/a.zip::x")
-        assert source.size == 1 << 20
+        tracemalloc.start()
+        try:
+            with pytest.raises(IndexingError, match="is damaged: its checksum is another one"):
+                open_source(f"{tmp_path}/a.zip::x")
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 4 << 20
 
 
 def png(width: int, height: int) -> bytes:

@@ -283,3 +283,12 @@ def test_damaged_zips_are_errors_or_true_members(data: st.DataObject) -> None:
             raise
         return
     assert len(content(source)) == source.size
+
+
+def test_unpacked_bytes_have_their_checksum() -> None:
+    content = bytes(range(256)) * 4
+    whole = bytearray(zip_bytes({"a": content}, method=8))
+    stored = whole.index(b"PK\1\2") + 16  # the checksum that the directory tells
+    whole[stored] ^= 1
+    with pytest.raises(IndexingError, match=r"x\.zip::a: is damaged: its checksum is another one"):
+        open_zip_member(MemorySource(bytes(whole), "x.zip"), "a")

@@ -191,3 +191,16 @@ def test_a_directory_is_walked_once_while_the_archive_stays_as_it_is(tmp_path: P
     assert tar_directory(open_source(path)) is tar_directory(open_source(path))
     path.write_bytes(tar_bytes({"a": b"1", "b": b"22" * 9000}))
     assert open_source(f"{path}::b").size == 18000
+
+
+def test_an_archive_cut_off_behind_a_member_s_bytes_says_so() -> None:
+    whole = tar_bytes({"a.mp4": b"a" * 700, "b.mp4": b"b" * 700}, tarfile.USTAR_FORMAT)
+    with pytest.raises(IndexingError, match="is cut off in the member before byte 1536"):
+        tar_directory(MemorySource(whole[:1300]))
+    assert len(tar_directory(MemorySource(whole[:3072]))) == 2  # only what marks the end is missing
+
+
+def test_a_header_of_zeros_is_no_end() -> None:
+    whole = tar_bytes({"a.mp4": b"a" * 700, "b.mp4": b"b" * 700}, tarfile.USTAR_FORMAT)
+    with pytest.raises(IndexingError, match="the header at byte 1536 is damaged: it holds zeros"):
+        tar_directory(MemorySource(whole[:1536] + bytes(512) + whole[2048:]))
