@@ -144,7 +144,7 @@ MISTAKES: Mistakes = {
     "PyTorch's generator": (lambda: loader(generator=None), "VideoLoader has no argument generator … write seed"),
     "PyTorch's multiprocessing_context": (
         lambda: loader(multiprocessing_context="spawn"),
-        "VideoLoader has no argument multiprocessing_context … leave it out, there are threads and no",
+        "VideoLoader has no argument multiprocessing_context … leave it out, threads and processes last as long as",
     ),
     "PyTorch's timeout": (lambda: loader(timeout=3), "VideoLoader has no argument timeout … leave it out, batches"),
     "PyTorch's in_order": (lambda: loader(in_order=True), "VideoLoader has no argument … leave it out"),
