@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from range_server import RangeServer, serve
 from waiting import becomes
 
 import videoloader as vl
+from videoloader import threads
 from videoloader.errors import StaleIndexError
 from videoloader.indexing import VideoIndex, build_index
 from videoloader.packets.decode_plan import plan_frames
@@ -105,6 +108,19 @@ def test_fetching_ends_with_its_token(index: VideoIndex) -> None:
 def test_nothing_is_fetched_or_held_once_it_is_closed(index: VideoIndex) -> None:
     ahead = FetchAhead()
     ahead.close()
+    assert ahead.begin(index.source, None, index, plan_frames(index, [0]), CancelToken()) is None
+    assert ahead._held == 0
+
+
+def test_nothing_is_fetched_or_held_where_no_thread_can_be_started(
+    index: VideoIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(self: object, *rest: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    ahead = FetchAhead()
+    monkeypatch.setattr(threads, "_idle", defaultdict(list))
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", no_thread)
     assert ahead.begin(index.source, None, index, plan_frames(index, [0]), CancelToken()) is None
     assert ahead._held == 0
 

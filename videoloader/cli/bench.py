@@ -29,8 +29,8 @@ class _Measured:
     """A measurement.
 
     Attributes:
-        first_batch_s: from the first request to the first batch: threads, processes and decoders start.
-        stats: of all batches after that.
+        first_batch_s: seconds from the first request to the first batch: threads, processes and decoders start.
+        stats: statistics of all batches after that.
     """
 
     first_batch_s: float

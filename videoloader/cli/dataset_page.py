@@ -45,7 +45,7 @@ def dataset_page(source: str, data: VideoDataset, summaries: Sequence[DatasetSum
         source: name of the data set.
         data: its rows.
         summaries: one for each frame mode whose cost is told; the first one's mode is that of the example clips.
-        store: where its videos are indexed.
+        store: index store of its videos.
     """
     paths = list(dict.fromkeys(data.paths))
     facts = list(facts_of_rows(store, paths, _COLUMNS))

@@ -46,10 +46,10 @@ class Finding(NamedTuple):
     """One thing that was looked at.
 
     Attributes:
-        group, name: of the thing.
+        group, name: names of the group and of the thing in it.
         state: ``"ok"``; ``"note"``: it is not there, and need not be; ``"wrong"``: it is there and does not work.
-        told: what was found.
-        advice: what to do, if anything.
+        told: text about the thing.
+        advice: remedy; empty where nothing has to be done.
     """
 
     group: str

@@ -29,7 +29,7 @@ class ExampleClip:
     """A clip with all of its frames, and what is told of it.
 
     Attributes:
-        strip: of all frames.
+        strip: strip of all frames.
         facts: as JSON holds them.
     """
 

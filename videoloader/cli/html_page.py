@@ -79,6 +79,6 @@ def picture(data: bytes, kind: str, description: str) -> str:
     Args:
         data: encoded.
         kind: ``"jpeg"`` or ``"png"``.
-        description: what is in it.
+        description: text that stands for the picture where it is not shown.
     """
     return f'<img alt="{text(description)}" src="data:image/{kind};base64,{b64encode(data).decode()}">'

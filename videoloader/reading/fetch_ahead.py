@@ -132,7 +132,7 @@ class FetchAhead:
             self._held += size
         try:
             coming = self._pool.submit(_fetch, path, state, index, plan, token)
-        except RuntimeError:  # closed, at the interpreter's end, or no more threads can be started
+        except (RuntimeError, VideoLoaderError):  # closed, at the interpreter's end; no more threads can be started
             self.release(size)
             return None
         return Fetching(path, coming), size
