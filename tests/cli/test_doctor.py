@@ -84,7 +84,6 @@ def test_a_gpu_without_its_packages_is_wrong(gpu: None) -> None:
     assert done.exit_code == 1
     assert found["PyNvVideoCodec"]["state"] == "wrong"
     assert found["PyNvVideoCodec"]["advice"] == "pip install 'videoloader[cuda13]'"
-    assert found["nvidia.nvimgcodec"]["state"] == "note"
     assert "NVDEC of cuda:0" not in found
 
 
@@ -93,7 +92,6 @@ def test_what_nvdec_takes_is_told(gpu: None, monkeypatch: pytest.MonkeyPatch) ->
     told = run_json("doctor")
     found = by_name(told)
     assert found["NVDEC of cuda:0"]["told"] == "7 engines: h264, hevc"
-    assert found["JPEG engines of cuda:0"]["state"] == "note"
     assert [(each["codec"], each["bit_depth"], each["largest"]) for each in told["nvdec"]["cuda:0"]] == [
         ("h264", 8, [4096, 4096]),
         ("hevc", 10, [4096, 4096]),

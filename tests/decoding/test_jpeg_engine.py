@@ -74,7 +74,9 @@ def test_samples_lie_in_planes_with_the_chroma_that_libavcodec_finds(name: str) 
     assert (layout.model, layout.bit_depth, layout.width, layout.height) == ("ycbcr", 8, 57, 41)
     chroma = frame.planes[1]
     assert layout.chroma_size == (chroma.height, chroma.width)
-    assert (layout.pitch, layout.chroma_pitch, layout.cb, layout.cr) == (57, 57, 57 * 41, 2 * 57 * 41)
+    luma, samples = 57 * 41, chroma.width * chroma.height
+    assert (layout.pitch, layout.chroma_pitch, layout.cb, layout.cr) == (57, chroma.width, luma, luma + samples)
+    assert layout.nbytes == luma + 2 * samples
 
 
 @pytest.mark.parametrize("name", FOR_CPU)
@@ -87,5 +89,5 @@ def test_a_file_of_another_size_than_its_folder_is_left_to_the_cpu() -> None:
 
 
 def test_it_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jpeg_engine.importlib.util, "find_spec", lambda name: None)
-    assert "nvImageCodec is not installed" in jpeg_engine.why_not_jpeg_engine.__wrapped__(0)
+    monkeypatch.setattr(jpeg_engine, "_library", lambda: None)
+    assert "nvJPEG is not installed" in jpeg_engine.why_not_jpeg_engine.__wrapped__(0)

@@ -93,15 +93,15 @@ TINY = {"nine by seven": jpeg(photo(9, 7), subsampling=2), "one pixel": jpeg(pho
 def on_engines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes of each file that engines have decoded."""
     decoded: list[int] = []
-    decode = JpegDecoder.decode
+    surfaces = JpegDecoder.surfaces
 
-    def counted(self: JpegDecoder, pictures: Sequence[bytes], stream: torch.cuda.Stream) -> Any:
-        planes = decode(self, pictures, stream)
-        decoded.extend(map(len, pictures))
-        return planes
+    def counted(self: JpegDecoder, pictures: Sequence[tuple[bytes, Any]], stream: torch.cuda.Stream) -> Any:
+        made = surfaces(self, pictures, stream)
+        decoded.extend(len(picture) for picture, _ in pictures)
+        return made
 
     why_not_jpeg_engine(0)  # which decodes a file, once
-    monkeypatch.setattr(JpegDecoder, "decode", counted)
+    monkeypatch.setattr(JpegDecoder, "surfaces", counted)
     return decoded
 
 
@@ -164,15 +164,35 @@ def test_decode_cpu_means_the_cpu(tmp_path: Path, on_engines: list[int]) -> None
 
 
 def test_what_engines_refuse_is_done_by_the_cpu_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: JpegDecoder, pictures: Sequence[bytes], stream: torch.cuda.Stream) -> Any:
-        raise vl.DecodeError("no")
+    def refuse(self: JpegDecoder, pictures: Sequence[Any], stream: torch.cuda.Stream) -> Any:
+        return [vl.DecodeError("no") for _ in pictures]
 
     why_not_jpeg_engine(0)
-    monkeypatch.setattr(JpegDecoder, "decode", refuse)
+    monkeypatch.setattr(JpegDecoder, "surfaces", refuse)
     path = write(tmp_path, "420", ON_ENGINES["420"])
     with pytest.warns(RuntimeWarning, match="mjpeg images: decoded on the CPU: no"):
         on_gpu = vl.Video(path, device="cuda")[:]
     assert (on_gpu.cpu().int() - vl.Video(path, device="cpu")[:].int()).abs().max() <= 2
+
+
+def test_a_file_beyond_the_engines_size_leaves_the_others_of_its_list_to_them(tmp_path: Path) -> None:
+    for number in range(12):
+        write(
+            tmp_path, f"{number:02}", jpeg(photo(20000, 40) if number == 5 else photo(160, 90, number), subsampling=2)
+        )
+    loader = vl.VideoLoader(
+        vl.VideoDataset.from_paths(sorted(tmp_path.iterdir())),
+        vl.FrameList([0]),
+        batch_size=12,
+        device="cuda",
+        transforms=[vl.Resize((90, 160))],
+    )
+    with pytest.warns(RuntimeWarning, match="decoded on the CPU: nvJPEG refuses it: JPEG not supported"):
+        (batch,) = loader
+    for number, frames in enumerate(batch.frames):
+        path = tmp_path / f"{number:02}.jpg"
+        alone = vl.Video(path, device="cpu").read([0], transforms=[vl.Resize((90, 160))])
+        assert_alike(frames, alone.frames)
 
 
 def test_a_file_that_is_cut_off_is_an_error(tmp_path: Path) -> None:

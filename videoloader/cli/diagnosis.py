@@ -33,7 +33,6 @@ _PACKAGES: tuple[_Package, ...] = (
 _GPU_PACKAGES: tuple[_Package, ...] = (
     ("PyNvVideoCodec", ("pynvvideocodec",), "NVDEC", "cuda"),
     ("cupy", ("cupy-cuda12x", "cupy-cuda13x", "cupy"), "conversion on the GPU", "cuda"),
-    ("nvidia.nvimgcodec", ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13"), "JPEG engines", "jpeg"),
 )
 _NEEDED_ON_GPU = ("PyNvVideoCodec", "cupy")
 _FORMATS = (("420", 8), ("420", 10), ("444", 8))

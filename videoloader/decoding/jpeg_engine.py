@@ -1,16 +1,18 @@
-"""Decoding of JPEG files by the GPU's JPEG engines (NVJPG), through nvImageCodec."""
+"""Decoding of JPEG files by the GPU's JPEG engines (NVJPG), through NVIDIA's nvJPEG library."""
 
 from __future__ import annotations
 
-import atexit
+import ctypes
 import importlib.util
+import weakref
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any
-from weakref import WeakSet
+from pathlib import Path
 
 import av
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
@@ -20,6 +22,15 @@ from videoloader.indexing.stream_info import StreamInfo
 
 # log2 of the luma columns and rows that share a chroma sample.
 _SUBSAMPLING = {"444": (0, 0), "422": (1, 0), "420": (1, 1)}
+# Values of nvjpeg.h. The CUDA kernels of nvJPEG round otherwise than the engines, so they are not asked for.
+_BACKEND_HARDWARE = 3
+_OUTPUT_UNCHANGED = 0
+_STATUS = (
+    "", "not initialized", "invalid parameter", "bad JPEG", "JPEG not supported", "no memory", "execution failed",
+    "architecture mismatch", "internal error", "no JPEG engines", "incomplete JPEG",
+)  # fmt: skip
+# ``nvjpegImage_t``: device addresses and pitches of the planes.
+_IMAGE = np.dtype([("channel", np.uint64, 4), ("pitch", np.uint64, 4)])
 
 
 @cache
@@ -29,21 +40,38 @@ def why_not_jpeg_engine(gpu: int) -> str:
     Args:
         gpu: CUDA device number.
     """
-    try:
-        found = importlib.util.find_spec("nvidia.nvimgcodec")
-    except ModuleNotFoundError:  # there is no "nvidia"
-        found = None
-    if found is None:
-        return "nvImageCodec is not installed (the extras jpeg12 and jpeg13 bring it)"
+    if _library() is None:
+        return "nvJPEG is not installed (the extras jpeg12 and jpeg13 bring it)"
     picture = _tiny_picture()
+    layout = _planes_layout(64, 64, "420")
     with torch.cuda.device(gpu):
         stream = torch.cuda.current_stream()
         try:
-            (planes,) = JpegDecoder(gpu).decode([picture], stream)
-            why = "" if planes is not None else "it does not decode a picture"
+            (surface,) = JpegDecoder(gpu).surfaces([(picture, layout)], stream)
+            why = surface.message if isinstance(surface, DecodeError) else ""
         except DecodeError as error:
             why = error.message
-    return f"the GPU has no JPEG engines that nvImageCodec can use: {why}" if why else ""
+    return f"the GPU has no JPEG engines that nvJPEG can use: {why}" if why else ""
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """The nvJPEG library for the CUDA version that PyTorch was built for; None if there is none."""
+    major = (torch.version.cuda or "").partition(".")[0]
+    name = f"libnvjpeg.so.{major}"
+    try:
+        found = importlib.util.find_spec("nvidia")
+    except ValueError:  # a module of that name without a spec
+        found = None
+    # Wheels of CUDA 12 have a folder for each library, those of CUDA 13 one for all.
+    folders = [Path(each) for each in found.submodule_search_locations or ()] if found is not None else []
+    installed = [str(path) for folder in folders for path in sorted(folder.glob(f"*/lib/{name}"))]
+    for path in [*installed, name]:
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    return None
 
 
 def _tiny_picture() -> bytes:
@@ -68,10 +96,16 @@ def engine_layout(picture: bytes, stream: StreamInfo) -> SurfaceLayout | None:
     frame = read_jpeg_frame(picture)
     if frame is None or not frame.usual or (frame.width, frame.height) != (stream.width, stream.height):
         return None
-    # Planes of the picture's size, of which subsampled chroma fills the top left.
-    width, height, plane = frame.width, frame.height, frame.width * frame.height
+    return _planes_layout(frame.width, frame.height, frame.chroma)
+
+
+def _planes_layout(width: int, height: int, chroma: str) -> SurfaceLayout:
+    """The three planes of a picture one after the other, without gaps."""
+    across, down = subsampling = _SUBSAMPLING[chroma]
+    columns, rows = -(-width >> across), -(-height >> down)
+    luma = width * height
     return SurfaceLayout(
-        width, height, 8, 1, 0, "ycbcr", _SUBSAMPLING[frame.chroma], width, width, 1, plane, 2 * plane
+        width, height, 8, 1, 0, "ycbcr", subsampling, width, columns, 1, luma, luma + rows * columns
     )  # fmt: skip
 
 
@@ -84,82 +118,88 @@ class JpegDecoder:
 
     Args:
         gpu: CUDA device number.
+
+    Raises:
+        DecodeError: nvJPEG cannot use the GPU's engines.
     """
 
     def __init__(self, gpu: int) -> None:
-        from nvidia import nvimgcodec
-
-        self._codec = nvimgcodec
-        # The engines and nothing else: its CUDA kernels round otherwise again.
+        library = _library()
+        assert library is not None, "why_not_jpeg_engine() says whether there is one"
+        self._library = library
+        self._handle, self._state = ctypes.c_void_p(), ctypes.c_void_p()
+        # Calls of nvJPEG return before the GPU has read what they were given.
+        self._busy: tuple[torch.cuda.Event, object] | None = None
         with torch.cuda.device(gpu):
-            self._decoder = nvimgcodec.Decoder(
-                device_id=gpu, backends=[nvimgcodec.Backend(nvimgcodec.BackendKind.HW_GPU_ONLY)]
-            )
-        self._params = nvimgcodec.DecodeParams(
-            apply_exif_orientation=False,  # conversion does that
-            color_spec=nvimgcodec.ColorSpec.UNCHANGED,
-            sample_format=nvimgcodec.SampleFormat.P_UNCHANGED,
-        )
-        _decoders.add(self)
-
-    def decode(self, pictures: Sequence[bytes], stream: torch.cuda.Stream) -> list[Any]:
-        """Decode files: planes uint8[3, H, W] of each, with ``__cuda_array_interface__``; None of one that it refuses.
-
-        Many at once come several times as fast as one by one. nvImageCodec uses the planes' memory again, in the order
-        of ``stream``, when they are dropped.
-
-        Args:
-            pictures: the files.
-            stream: CUDA stream of the current device, on which the planes will be ready.
-
-        Raises:
-            DecodeError: nvImageCodec does not decode any of them.
-        """
-        try:
-            codes = [self._codec.CodeStream(picture) for picture in pictures]
-            return list(self._decoder.decode(codes, params=self._params, cuda_stream=stream.cuda_stream))
-        except Exception as error:  # nvImageCodec's own kinds
-            raise DecodeError(f"nvImageCodec: {error}") from error
+            torch.cuda.current_stream().synchronize()  # makes the device's context, which nvJPEG needs
+            create = library.nvjpegCreateEx
+            _check(create(_BACKEND_HARDWARE, None, None, 0, ctypes.byref(self._handle)))
+            _check(library.nvjpegJpegStateCreate(self._handle, ctypes.byref(self._state)))
+        # Before the interpreter ends: the CUDA driver ends before module objects do.
+        weakref.finalize(self, _destroy, library, self._handle, self._state)
 
     def surfaces(
         self, pictures: Sequence[tuple[bytes, SurfaceLayout]], stream: torch.cuda.Stream
     ) -> list[CudaSurface | DecodeError]:
         """Decode files to surfaces that are valid for work put on the stream before the surfaces are dropped.
 
+        Many at once come several times as fast as one by one. Python's lock is free meanwhile.
+
         Args:
             pictures: the files, each with its layout by ``engine_layout``.
-            stream: as in ``decode``.
+            stream: CUDA stream of the current device, on which the surfaces will be ready.
 
         Returns:
-            Of each file its surface; or an error where nvImageCodec refuses it, or gives out something else than the
-            layout says.
+            Of each file its surface; or an error where nvJPEG refuses it.
         """
-        try:
-            decoded = self.decode([picture for picture, _ in pictures], stream)
-        except DecodeError as error:
-            if len(pictures) == 1:
-                return [error]
-            return [each for picture in pictures for each in self.surfaces([picture], stream)]
-        return [_surface(planes, layout) for planes, (_, layout) in zip(decoded, pictures, strict=True)]
+        layouts = [layout for _, layout in pictures]
+        sizes = np.array([each.nbytes for each in layouts])
+        with torch.cuda.stream(stream):
+            planes = torch.empty(int(sizes.sum()), dtype=torch.uint8, device=stream.device)
+        starts = planes.data_ptr() + np.cumsum(sizes) - sizes
+        status = self._decode([picture for picture, _ in pictures], _images(layouts, starts), stream)
+        if not status:
+            return [CudaSurface(at, layout, planes) for at, layout in zip(starts.tolist(), layouts, strict=True)]
+        if len(pictures) == 1:
+            return [DecodeError(f"nvJPEG refuses it: {_reason(status)}")]
+        # One that is refused keeps the others from being decoded.
+        return [surface for picture in pictures for surface in self.surfaces([picture], stream)]
+
+    def _decode(self, files: list[bytes], images: npt.NDArray[np.void], stream: torch.cuda.Stream) -> int:
+        """Have files decoded to the places that ``images`` names: nvJPEG's status."""
+        count, library = len(files), self._library
+        addresses = (ctypes.c_char_p * count)(*files)
+        lengths = (ctypes.c_size_t * count)(*map(len, files))
+        if self._busy is not None:
+            self._busy[0].synchronize()
+        status: int = library.nvjpegDecodeBatchedInitialize(self._handle, self._state, count, 1, _OUTPUT_UNCHANGED)
+        if not status:
+            places, on = ctypes.c_void_p(images.ctypes.data), ctypes.c_void_p(stream.cuda_stream)
+            status = library.nvjpegDecodeBatched(self._handle, self._state, addresses, lengths, places, on)
+        self._busy = stream.record_event(), (files, images)
+        return status
 
 
-def _surface(planes: Any, layout: SurfaceLayout) -> CudaSurface | DecodeError:
-    if planes is None:
-        return DecodeError("nvImageCodec does not decode it on the JPEG engines")
-    memory = planes.__cuda_array_interface__
-    width, height = layout.width, layout.height
-    shape, strides = (3, height, width), (height * width, width, 1)
-    # No strides: rows and planes follow one another.
-    if memory["shape"] != shape or memory["typestr"] != "|u1" or (memory.get("strides") or strides) != strides:
-        return DecodeError(f"nvImageCodec gives out {memory['typestr']} {memory['shape']}, not uint8 {shape}")
-    return CudaSurface(memory["data"][0], layout, planes)
+def _images(layouts: Sequence[SurfaceLayout], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    images = np.zeros(len(layouts), _IMAGE)
+    luma, chroma = [each.pitch for each in layouts], [each.chroma_pitch for each in layouts]
+    for plane, (after, pitch) in enumerate(
+        [(0, luma), ([each.cb for each in layouts], chroma), ([each.cr for each in layouts], chroma)]
+    ):
+        images["channel"][:, plane] = starts + after
+        images["pitch"][:, plane] = pitch
+    return images
 
 
-_decoders: WeakSet[JpegDecoder] = WeakSet()
+def _check(status: int) -> None:
+    if status:
+        raise DecodeError(f"nvJPEG: {_reason(status)}")
 
 
-@atexit.register
-def _close_all() -> None:
-    # Left to the interpreter they would be closed after the CUDA driver.
-    for decoder in _decoders:
-        decoder._decoder = None
+def _reason(status: int) -> str:
+    return _STATUS[status] if 0 < status < len(_STATUS) else f"status {status}"
+
+
+def _destroy(library: ctypes.CDLL, handle: ctypes.c_void_p, state: ctypes.c_void_p) -> None:
+    library.nvjpegJpegStateDestroy(state)
+    library.nvjpegDestroy(handle)
