@@ -392,8 +392,8 @@ class VideoLoader(OneLoop):
 
     def _plan_batch(self, plan: EpochPlan, batch: int) -> list[PlannedClip]:
         planned: list[PlannedClip] = []
-        for clip, repeated in zip(plan.clips(batch).tolist(), plan.repeated(batch).tolist(), strict=True):
-            planned += self._planner.plan(clip, plan.number, repeated=repeated)
+        for views in self._planner.plan_all(plan.clips(batch), plan.number, plan.repeated(batch)):
+            planned += views
             self._workers.let_others_run()
         return planned
 

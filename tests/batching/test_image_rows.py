@@ -14,7 +14,7 @@ from image_files import encoded, picture, write_frames
 from sample_videos import RECIPES, Recipe, write_video
 
 import videoloader as vl
-from videoloader.batching import clip_plan, image_rows
+from videoloader.batching import clip_plan, image_clips
 from videoloader.order import clip_table
 from videoloader.reading import reader_processes
 
@@ -163,7 +163,7 @@ def test_no_file_is_opened_for_its_length(data: vl.VideoDataset, monkeypatch: py
         read.append(path)
         return real(path)
 
-    for module in (clip_plan, clip_table, image_rows):
+    for module in (clip_plan, clip_table, image_clips):
         monkeypatch.setattr(module, "read_image", watched)
     loader = load(data, num_workers=0, shuffle=False)
     assert len(loader) == -(-len(data) // 5)

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 import videoloader as vl
-from videoloader.decoding import JpegDecoder
+from videoloader.decoding import CodedPicture, JpegDecoder
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 
 pytestmark = pytest.mark.gpu
@@ -95,9 +95,9 @@ def on_engines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     decoded: list[int] = []
     surfaces = JpegDecoder.surfaces
 
-    def counted(self: JpegDecoder, pictures: Sequence[tuple[bytes, Any]], stream: torch.cuda.Stream) -> Any:
+    def counted(self: JpegDecoder, pictures: Sequence[CodedPicture], stream: torch.cuda.Stream) -> Any:
         made = surfaces(self, pictures, stream)
-        decoded.extend(len(picture) for picture, _ in pictures)
+        decoded.extend(picture.size for picture in pictures)
         return made
 
     why_not_jpeg_engine(0)  # which decodes a file, once

@@ -12,10 +12,11 @@ import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.batching.boxes import source_matrix, stack_matrices
-from videoloader.batching.clip_plan import BatchRow
+from videoloader.batching.boxes import source_matrices
+from videoloader.batching.clip_plan import BatchRow, PlannedClip
 from videoloader.convert import Layout
 from videoloader.errors import ArgumentError, ConfigurationError, check_integer
+from videoloader.indexing import VideoIndex
 from videoloader.reading.clip import tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
@@ -253,7 +254,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
         layout: order of a clip's dimensions.
     """
     kind: type[Batch] = ListBatch if isinstance(frames, list) else Batch
-    join: Callable[[list[npt.NDArray[Any]]], Any] = list if isinstance(frames, list) else np.stack
+    join: Callable[[list[npt.NDArray[Any]]], Any] = _copies if isinstance(frames, list) else np.stack
     clips = [row.clip for row in rows]
     drawn = [clip.drawn for clip in clips]
     roles = clips[0].roles if len({clip.roles for clip in clips}) == 1 else None
@@ -261,9 +262,9 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
         frames,
         torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
         join([clip.frame_numbers for clip in clips]),
-        join([frame_times(clip.video.index, clip.frame_numbers) for clip in clips]),
+        join(_times_of_frames(clips)),
         join([clip.mask for clip in clips]),
-        join([row.slots.corrupt for row in rows]),
+        join([row.corrupt for row in rows]),
         [clip.video.entry.path for clip in clips],
         np.array([clip.number for clip in clips], np.int64),
         np.array([clip.video.row for clip in clips], np.int64),
@@ -271,7 +272,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
         np.array([clip.view for clip in clips], np.int64),
         [clip.video.entry.columns for clip in clips],
         np.array([picture_box(view.geometry) for view in drawn], np.int64),
-        stack_matrices([source_matrix(view.geometry, view.operations) for view in drawn]),
+        source_matrices(drawn),
         drawn,
         layout=layout,
         roles=roles,
@@ -279,6 +280,24 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
         if roles is None
         else join([target_times(clip.video.index, clip.frame_numbers, roles) for clip in clips]),
     )
+
+
+def _times_of_frames(clips: Sequence[PlannedClip]) -> list[npt.NDArray[np.float64]]:
+    """The times of each clip's frames. Clips of image files share an index, and those made together their numbers."""
+    # What the keys are the addresses of stays alive: the clips hold the numbers, the values the indexes.
+    found: dict[tuple[int, int], tuple[VideoIndex, npt.NDArray[np.float64]]] = {}
+    times = []
+    for clip in clips:
+        index, numbers = clip.video.index, clip.frame_numbers
+        key = id(index), id(numbers)
+        if key not in found:
+            found[key] = index, frame_times(index, numbers)
+        times.append(found[key][1])
+    return times
+
+
+def _copies(arrays: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    return [array.copy() for array in arrays]  # clips may share theirs
 
 
 def row_labels(rows: Sequence[BatchRow]) -> npt.NDArray[np.int64]:

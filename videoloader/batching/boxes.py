@@ -8,9 +8,10 @@ from functools import reduce
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.transforms.geometry.coordinates import geometry_matrix
+from videoloader.transforms.geometry.coordinates import geometry_matrices, geometry_matrix
 from videoloader.transforms.geometry.warp_matrices import Matrices
 from videoloader.transforms.operations import Operation, Warp
+from videoloader.transforms.planning.pipeline import DrawnView
 
 
 def source_matrix(geometry: Geometry, operations: Sequence[Operation] = ()) -> Matrices:
@@ -29,6 +30,13 @@ def source_matrix(geometry: Geometry, operations: Sequence[Operation] = ()) -> M
     """
     warps = [operation.matrix for operation in operations if isinstance(operation, Warp)]
     return reduce(np.matmul, warps, geometry_matrix(geometry)[None])
+
+
+def source_matrices(views: Sequence[DrawnView]) -> Matrices:
+    """The ``source_matrix`` of each view, as ``stack_matrices`` puts them together."""
+    if any(view.operations for view in views):
+        return stack_matrices([source_matrix(view.geometry, view.operations) for view in views])
+    return geometry_matrices([view.geometry for view in views])
 
 
 def stack_matrices(matrices: Sequence[Matrices]) -> Matrices:

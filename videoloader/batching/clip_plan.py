@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Geometry
+from videoloader.convert import Geometry, Layout
 from videoloader.error_notes import note
 from videoloader.errors import (
     DecodeError,
@@ -24,7 +24,7 @@ from videoloader.errors import (
 )
 from videoloader.indexing.one_image import read_image
 from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
-from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.decode_job import ClipSlots, whole_clip
 from videoloader.reading.own_code import is_own
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.sampling.mode import chosen_frames, padded
@@ -244,7 +244,18 @@ class ClipPlanner:
 
         Those of an image file that was not opened are drawn when it is read.
         """
-        video, clip_in_video = self.table[clip]
+        return self._plan(clip, *self.table[clip], epoch, repeated)
+
+    def plan_all(
+        self, clips: npt.NDArray[np.int64], epoch: int, repeated: npt.NDArray[np.bool_]
+    ) -> Iterator[list[PlannedClip]]:
+        """The views of each of some clips of the table, as ``plan`` gives them."""
+        for clip, (video, number), again in zip(
+            clips.tolist(), self.table.clips(clips), repeated.tolist(), strict=True
+        ):
+            yield self._plan(clip, video, number, epoch, again)
+
+    def _plan(self, clip: int, video: EntryFrames, clip_in_video: int, epoch: int, repeated: bool) -> list[PlannedClip]:
         if video.indexes is not UNOPENED:
             views = self.rule.views(clip, epoch, video, clip_in_video)
             return [replace(view, repeated=True) for view in views] if repeated else views
@@ -285,24 +296,47 @@ class ClipPlanner:
                     warn_user(f"repeats={self.repeats} gives equal copies of a clip: no transform of it is random")
 
 
-@dataclass(eq=False)
 class BatchRow:
     """A row of a batch in the making.
 
+    Args:
+        clip, frames: the attributes.
+        layout: the order of a clip's dimensions in ``frames``.
+
     Attributes:
         clip: the shown clip; another clip may replace one that does not decode.
-        frames: its part of the batch, in the loader's layout.
-        slots: the frames that a decoder is to make, in the same memory.
+        frames: its part of the batch.
         left_out: whether the clip could not be made and nothing replaces it.
         fits: whether the clip has the shape of these frames. Of one that was not drawn before, that shows late.
     """
 
-    clip: PlannedClip
-    frames: torch.Tensor
-    slots: ClipSlots
-    left_out: bool = False
-    fits: bool = True
+    __slots__ = ("_corrupt", "_layout", "_slots", "clip", "fits", "frames", "left_out")
+
+    def __init__(self, clip: PlannedClip, frames: torch.Tensor, layout: Layout) -> None:
+        self.clip, self.frames, self._layout = clip, frames, layout
+        self.left_out, self.fits = False, True
+        # Made when it is asked for: an image file that another process decodes has no use for it.
+        self._slots: ClipSlots | None = None
+        self._corrupt: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def slots(self) -> ClipSlots:
+        """The frames that a decoder is to make, in the memory of the row."""
+        if self._slots is None:
+            planes = self.frames.permute([self._layout.index(axis) for axis in "TCHW"])
+            self._slots = whole_clip(self.clip.frame_numbers, self.clip.drawn.geometry, planes)
+        return self._slots
+
+    @property
+    def corrupt(self) -> npt.NDArray[np.bool_]:
+        """bool[T]: the frames that are damaged."""
+        return self.slots.corrupt if self._corrupt is None else self._corrupt
+
+    def settle(self, clip: PlannedClip, corrupt: npt.NDArray[np.bool_] | None) -> None:
+        """Say what the row shows, now that it is made; without ``corrupt`` it has another shape than its memory."""
+        self.clip, self._slots, self._corrupt, self.fits = clip, None, corrupt, corrupt is not None
 
     def show(self, other: BatchRow) -> None:
         """Show what another row shows instead."""
-        self.clip, self.frames, self.slots, self.fits = other.clip, other.frames, other.slots, True
+        self.clip, self.frames, self.fits = other.clip, other.frames, True
+        self._slots, self._corrupt = other._slots, other._corrupt

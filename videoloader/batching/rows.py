@@ -15,7 +15,6 @@ from videoloader.device import HostMemory, allocate
 from videoloader.error_notes import note_rows
 from videoloader.errors import ConfigurationError
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.reading.decode_job import whole_clip
 from videoloader.transforms.operations import hold_last
 from videoloader.transforms.planning.pipeline import TransformPlan
 
@@ -52,8 +51,7 @@ class FrameMemory(NamedTuple):
 
     def row(self, clip: PlannedClip, frames: torch.Tensor) -> BatchRow:
         """A row that shows a clip in memory of its own shape."""
-        slots = frames.permute([self.layout.index(axis) for axis in "TCHW"])
-        return BatchRow(clip, frames, whole_clip(clip.frame_numbers, clip.drawn.geometry, slots))
+        return BatchRow(clip, frames, self.layout)
 
 
 def decoding_memory(

@@ -116,7 +116,7 @@ def clip_stats(masks: Sequence[npt.NDArray[np.bool_]], reports: Sequence[ClipsRe
         cpu=sum(report.seconds for report in reports if not report.by_gpu),
         corrupt=sum(report.corrupt_frames for report in reports),
         shown=shown,
-        made_up=shown - sum(int(np.count_nonzero(mask)) for mask in masks),
+        made_up=shown - int(np.count_nonzero(np.concatenate(masks))) if masks else 0,
         requests=sum(report.remote.requests for report in reports),
         fetched=sum(report.remote.size for report in reports),
         fetching=sum(report.remote.seconds for report in reports),

@@ -58,7 +58,7 @@ def make_clips(
     reader.read([row.slots for row in rows], transforms.decoded)
     return [
         Clip(
-            *(frames, clip.frame_numbers, frame_times(index, clip.frame_numbers), clip.mask, row.slots.corrupt),
+            *(frames, clip.frame_numbers, frame_times(index, clip.frame_numbers), clip.mask, row.corrupt),
             layout=layout,
             roles=clip.roles,
             _target_times=None if clip.roles is None else target_times(index, clip.frame_numbers, clip.roles),

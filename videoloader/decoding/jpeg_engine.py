@@ -7,8 +7,9 @@ import importlib.util
 import weakref
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import av
 import numpy as np
@@ -47,7 +48,7 @@ def why_not_jpeg_engine(gpu: int) -> str:
     with torch.cuda.device(gpu):
         stream = torch.cuda.current_stream()
         try:
-            (surface,) = JpegDecoder(gpu).surfaces([(picture, layout)], stream)
+            (surface,) = JpegDecoder(gpu).surfaces([coded_picture(picture, layout)], stream)
             why = surface.message if isinstance(surface, DecodeError) else ""
         except DecodeError as error:
             why = error.message
@@ -99,6 +100,7 @@ def engine_layout(picture: bytes, stream: StreamInfo) -> SurfaceLayout | None:
     return _planes_layout(frame.width, frame.height, frame.chroma)
 
 
+@lru_cache(maxsize=256)
 def _planes_layout(width: int, height: int, chroma: str) -> SurfaceLayout:
     """The three planes of a picture one after the other, without gaps."""
     across, down = subsampling = _SUBSAMPLING[chroma]
@@ -107,6 +109,26 @@ def _planes_layout(width: int, height: int, chroma: str) -> SurfaceLayout:
     return SurfaceLayout(
         width, height, 8, 1, 0, "ycbcr", subsampling, width, columns, 1, luma, luma + rows * columns
     )  # fmt: skip
+
+
+class CodedPicture(NamedTuple):
+    """A JPEG file in memory, for ``JpegDecoder``.
+
+    Attributes:
+        address, size: place of the file's bytes.
+        layout: layout of its samples, by ``engine_layout``.
+        owner: an object that keeps the bytes alive, and as they are until the GPU has read them.
+    """
+
+    address: int
+    size: int
+    layout: SurfaceLayout
+    owner: object
+
+
+def coded_picture(content: bytes, layout: SurfaceLayout) -> CodedPicture:
+    """A JPEG file that lies in a ``bytes``."""
+    return CodedPicture(np.frombuffer(content, np.uint8).ctypes.data, len(content), layout, content)
 
 
 class JpegDecoder:
@@ -138,26 +160,24 @@ class JpegDecoder:
         # Before the interpreter ends: the CUDA driver ends before module objects do.
         weakref.finalize(self, _destroy, library, self._handle, self._state)
 
-    def surfaces(
-        self, pictures: Sequence[tuple[bytes, SurfaceLayout]], stream: torch.cuda.Stream
-    ) -> list[CudaSurface | DecodeError]:
+    def surfaces(self, pictures: Sequence[CodedPicture], stream: torch.cuda.Stream) -> list[CudaSurface | DecodeError]:
         """Decode files to surfaces that are valid for work put on the stream before the surfaces are dropped.
 
         Many at once come several times as fast as one by one. Python's lock is free meanwhile.
 
         Args:
-            pictures: the files, each with its layout by ``engine_layout``.
+            pictures: the files.
             stream: CUDA stream of the current device, on which the surfaces will be ready.
 
         Returns:
             Of each file its surface; or an error where nvJPEG refuses it.
         """
-        layouts = [layout for _, layout in pictures]
+        layouts = [picture.layout for picture in pictures]
         sizes = np.array([each.nbytes for each in layouts])
         with torch.cuda.stream(stream):
             planes = torch.empty(int(sizes.sum()), dtype=torch.uint8, device=stream.device)
         starts = planes.data_ptr() + np.cumsum(sizes) - sizes
-        status = self._decode([picture for picture, _ in pictures], _images(layouts, starts), stream)
+        status = self._decode(pictures, _images(layouts, starts), stream)
         if not status:
             return [CudaSurface(at, layout, planes) for at, layout in zip(starts.tolist(), layouts, strict=True)]
         if len(pictures) == 1:
@@ -165,29 +185,26 @@ class JpegDecoder:
         # One that is refused keeps the others from being decoded.
         return [surface for picture in pictures for surface in self.surfaces([picture], stream)]
 
-    def _decode(self, files: list[bytes], images: npt.NDArray[np.void], stream: torch.cuda.Stream) -> int:
+    def _decode(self, pictures: Sequence[CodedPicture], images: npt.NDArray[np.void], stream: torch.cuda.Stream) -> int:
         """Have files decoded to the places that ``images`` names: nvJPEG's status."""
-        count, library = len(files), self._library
-        addresses = (ctypes.c_char_p * count)(*files)
-        lengths = (ctypes.c_size_t * count)(*map(len, files))
+        count, library = len(pictures), self._library
+        addresses = (ctypes.c_void_p * count)(*[picture.address for picture in pictures])
+        lengths = (ctypes.c_size_t * count)(*[picture.size for picture in pictures])
         if self._busy is not None:
             self._busy[0].synchronize()
         status: int = library.nvjpegDecodeBatchedInitialize(self._handle, self._state, count, 1, _OUTPUT_UNCHANGED)
         if not status:
             places, on = ctypes.c_void_p(images.ctypes.data), ctypes.c_void_p(stream.cuda_stream)
             status = library.nvjpegDecodeBatched(self._handle, self._state, addresses, lengths, places, on)
-        self._busy = stream.record_event(), (files, images)
+        self._busy = stream.record_event(), (pictures, images)
         return status
 
 
 def _images(layouts: Sequence[SurfaceLayout], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
     images = np.zeros(len(layouts), _IMAGE)
-    luma, chroma = [each.pitch for each in layouts], [each.chroma_pitch for each in layouts]
-    for plane, (after, pitch) in enumerate(
-        [(0, luma), ([each.cb for each in layouts], chroma), ([each.cr for each in layouts], chroma)]
-    ):
-        images["channel"][:, plane] = starts + after
-        images["pitch"][:, plane] = pitch
+    after = np.array([(0, each.cb, each.cr) for each in layouts])
+    images["channel"][:, :3] = starts[:, None] + after
+    images["pitch"][:, :3] = [(each.pitch, each.chroma_pitch, each.chroma_pitch) for each in layouts]
     return images
 
 

@@ -15,6 +15,7 @@ from videoloader.decoding import (
     CpuDecoder,
     JpegDecoder,
     NvdecDecoder,
+    coded_picture,
     decode_in_threads,
     decode_run,
     engine_layout,
@@ -168,7 +169,7 @@ class JpegEngine(DecodingEngine):
                 alone = np.array([packet.number])
                 self._cpu.decode_packets(index, Run(alone, alone), partial(_again, packet), sink)
             else:
-                (surface,) = self._decoder.surfaces([(picture, layout)], self._stream)
+                (surface,) = self._decoder.surfaces([coded_picture(picture, layout)], self._stream)
                 if isinstance(surface, DecodeError):
                     raise surface
                 sink.put_surface(packet.number, surface, self._stream)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -23,6 +25,16 @@ def geometry_matrix(geometry: Geometry) -> Matrices:
     A point (x, y) lies at ``matrix @ (x, y, 1)``. Both are counted in pixels from the corner of the top left pixel,
     whose centre is at (0.5, 0.5).
     """
+    matrix: Matrices = geometry_matrices([geometry])[0]
+    return matrix
+
+
+def geometry_matrices(geometries: Sequence[Geometry]) -> Matrices:
+    """float64[N, 3, 3]: the ``geometry_matrix`` of each."""
+    return np.array([_matrix_rows(each) for each in geometries], np.float64)
+
+
+def _matrix_rows(geometry: Geometry) -> tuple[tuple[float, float, float], ...]:
     top, left, height, width = picture_box(geometry)
     window_top, window_left = (0, 0) if geometry.window is None else geometry.window[:2]
     crop_top, crop_left, rows, columns = geometry.crop
@@ -30,12 +42,10 @@ def geometry_matrix(geometry: Geometry) -> Matrices:
     # A column x of the output is column start + sign · x of the resized crop, and so are its rows.
     sign_x, start_x = (-1, left + width + window_left) if geometry.flip else (1, window_left - left)
     sign_y, start_y = (-1, top + height + window_top) if geometry.flip_vertical else (1, window_top - top)
-    return np.array(
-        [
-            [sign_x * scale_x, 0, crop_left + start_x * scale_x],
-            [0, sign_y * scale_y, crop_top + start_y * scale_y],
-            [0, 0, 1],
-        ]
+    return (
+        (sign_x * scale_x, 0.0, crop_left + start_x * scale_x),
+        (0.0, sign_y * scale_y, crop_top + start_y * scale_y),
+        (0.0, 0.0, 1.0),
     )
 
 
