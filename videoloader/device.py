@@ -119,6 +119,13 @@ def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> t
         return torch.empty(tuple(size), dtype=dtype, device=device)
 
 
+def event_to_sleep_for(stream: torch.cuda.Stream) -> torch.cuda.Event:
+    """Record an event behind the stream's work. A thread that waits for it leaves its core to others."""
+    event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+    event.record(stream)
+    return event
+
+
 def hand_over(device: torch.device, events: Iterable[torch.cuda.Event], tensors: Iterable[torch.Tensor]) -> None:
     """Let the caller's current CUDA stream wait for tensors, and their memory for that stream. Does nothing on the CPU.
 

@@ -309,7 +309,7 @@ class TestInProcesses:
         self, data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def do(self: Any, work: Any, *rest: Any) -> Any:
-            if data.paths[2] in (work.args[0], *(getattr(each, "entry", data[0]).path for each in work.args[0])):
+            if data.paths[2] in (work.args[0], *(getattr(each, "path", "") for each in work.args[0])):
                 raise EOFError
             return real(self, work, *rest)
 

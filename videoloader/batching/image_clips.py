@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -26,6 +26,7 @@ from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images import image_of_a_pixel
+from videoloader.indexing.index import Times
 from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.order.clip_table import EntryFrames, SameIndex
@@ -56,13 +57,16 @@ after_fork(_free)  # another thread may have had it
 
 
 class WantedImage(NamedTuple):
-    """A clip of an image file that is to be made: arguments of ``DrawRule.views``, and the file's row."""
+    """A clip of an image file that is to be made: arguments of ``DrawRule.views``, and the file's entry."""
 
     clip: int
     epoch: int
     clip_in_video: int
-    entry: VideoEntry
     row: int
+    path: str
+    label: int | None
+    columns: Mapping[str, Any]
+    times: Times
 
 
 class MadeView(NamedTuple):
@@ -224,11 +228,12 @@ class _ReadImage(NamedTuple):
 def _read_image(
     wanted: WantedImage, slots: Sequence[torch.Tensor], rule: DrawRule, token: CancelToken
 ) -> _ReadImage | MadeImage:
-    clip, epoch, clip_in_video, entry, row = wanted
+    clip, epoch, clip_in_video, row, path, label, columns, times = wanted
     token.raise_if_cancelled()
     try:
         with cancellable(token.raise_if_cancelled):
-            image, index = read_image(entry.path)
+            image, index = read_image(path)
+        entry = VideoEntry(path, label, columns=columns, times=times)
         video = EntryFrames(entry, 0, 1, SameIndex(index), row)
         with nullcontext() if rule.is_own else _one_at_a_time:
             views = rule.views(clip, epoch, video, clip_in_video)
@@ -241,7 +246,7 @@ def _read_image(
         whole_clip(view.frame_numbers, view.drawn.geometry, there) for there, view in zip(slots, views, strict=True)
     ]
     numbers = np.concatenate([view.frame_numbers for view in views])
-    return _ReadImage(entry.path, image, index, views, parts, plan_frames(index, numbers[numbers != CONSTANT_FRAME]))
+    return _ReadImage(path, image, index, views, parts, plan_frames(index, numbers[numbers != CONSTANT_FRAME]))
 
 
 def _decode_images(

@@ -112,7 +112,7 @@ def _make(
         return _carry_out(partial(make_images, wanted, layout), process, local, rule, frames, token)
     except ProcessDied as error:
         if len(clips) == 1:
-            return [MadeImage([], None, None, DecodeError(error.message, wanted[0].entry.path))]
+            return [MadeImage([], None, None, DecodeError(error.message, wanted[0].path))]
         # Each by itself: one of them is to blame.
         return [each for rows in clips for each in _make([rows], layout, token, reader, decode)]
 
@@ -169,11 +169,14 @@ def _make_by_engines(
 def _wanted(clip: PlannedClip) -> WantedImage:
     assert clip.undrawn is not None
     _, epoch, clip_in_video = clip.undrawn
-    return WantedImage(clip.number, epoch, clip_in_video, clip.video.entry, clip.video.row)
+    video, entry = clip.video, clip.video.entry
+    return WantedImage(
+        clip.number, epoch, clip_in_video, video.row, entry.path, entry.label, entry.columns, entry.times
+    )
 
 
 def _is_own(wanted: WantedImage) -> bool:
-    return not wanted.entry.columns or is_own(dict(wanted.entry.columns))
+    return not wanted.columns or is_own(dict(wanted.columns))
 
 
 def _rule_of(clip: PlannedClip) -> DrawRule:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from videoloader.batching.clip_plan import BatchRow, PlannedClip
+from videoloader.batching.clip_plan import BatchRow, PlannedClip, shapes_of
 from videoloader.convert import Layout
 from videoloader.device import HostMemory, allocate
 from videoloader.error_notes import note_rows
@@ -114,7 +114,7 @@ def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch
     Raises:
         ConfigurationError: the clips are not all of the same length and size.
     """
-    shapes = {clip.shape for clip in clips}
+    shapes = shapes_of(clips)
     if len({shape[1:] for shape in shapes}) > 1:
         raise ConfigurationError(
             f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): add a Resize((height, "

@@ -6,7 +6,7 @@ import ctypes
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,7 +51,12 @@ class KernelKind(NamedTuple):
     @classmethod
     def of(cls, layout: SurfaceLayout, geometry: Geometry) -> KernelKind:
         """The kind for pictures of a layout and a geometry."""
-        return cls(layout.sample_bytes, layout.subsampling, FILTERS[geometry.interpolation, geometry.antialias][0])
+        return _kind(layout.sample_bytes, layout.subsampling, FILTERS[geometry.interpolation, geometry.antialias][0])
+
+
+@cache
+def _kind(sample_bytes: int, subsampling: tuple[int, int], filter: str) -> KernelKind:
+    return KernelKind(sample_bytes, subsampling, filter)  # one object each: the plans of a job are pickled together
 
 
 class PicturePlan(NamedTuple):

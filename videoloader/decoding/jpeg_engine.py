@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
+from videoloader.device import event_to_sleep_for
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
 from videoloader.indexing.stream_info import StreamInfo
@@ -196,7 +197,7 @@ class JpegDecoder:
         if not status:
             places, on = ctypes.c_void_p(images.ctypes.data), ctypes.c_void_p(stream.cuda_stream)
             status = library.nvjpegDecodeBatched(self._handle, self._state, addresses, lengths, places, on)
-        self._busy = stream.record_event(), (pictures, images)
+        self._busy = event_to_sleep_for(stream), (pictures, images)
         return status
 
 

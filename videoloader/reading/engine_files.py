@@ -20,7 +20,7 @@ import torch
 
 from videoloader.convert import OutputSpec, PicturePlan, SurfaceLayout, color_spec, convert_each, picture_plan
 from videoloader.decoding import CodedPicture, JpegDecoder, coded_picture, engine_layout
-from videoloader.device import own_stream
+from videoloader.device import event_to_sleep_for, own_stream
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.images import is_cut_off
@@ -147,7 +147,7 @@ class EngineFiles:
         yield torch.from_numpy(block.memory)
         # After an error nobody knows what still reads it, and it is dropped.
         with torch.cuda.device(self._device):
-            self._memory.append((block, self._stream.record_event()))
+            self._memory.append((block, event_to_sleep_for(self._stream)))
 
     def make(self, files: Sequence[EngineFile], slots: Sequence[Sequence[torch.Tensor]], memory: torch.Tensor) -> Made:
         """Decode files and convert their pictures.
@@ -172,10 +172,10 @@ class EngineFiles:
         self._waiting.append(_Order(pictures, [file.plans for file in files], slots, made))
         with self._lock, torch.cuda.device(self._device):
             if not made.done():
-                self._make_all()
+                self._make_waiting()
         return made.result()
 
-    def _make_all(self) -> None:
+    def _make_waiting(self) -> None:
         orders = [self._waiting.popleft() for _ in range(len(self._waiting))]
         try:
             each = [one for order in orders for one in zip(order.pictures, order.plans, order.slots, strict=True)]

@@ -37,6 +37,8 @@ _NEWEST = 0.1
 _JPEG_PIXELS = 1 << 19
 # Threads that decode small videos in one process without waiting much for Python's lock.
 _MOST_THREADS_ALONE = 4
+# Cores of a GPU loader that no process of its own keeps busy.
+_CORES_FOR_OWNER = 2
 # Seconds. Long enough that another thread wakes up and takes Python's lock.
 _FOR_OTHERS = 20e-6
 
@@ -80,7 +82,7 @@ class DecodeWorkers:
             this process may use, divided likewise. None beside 0 others.
         num_processes: processes that decode on the CPU for these threads, or, where the device is a GPU, read image
             files for its engines; see ``ReaderProcesses``. Without a number one for each of more than four threads, and
-            on a GPU not more than there are cores.
+            on a GPU two fewer than there are cores at most.
 
     Attributes:
         num_workers, cpu_workers, num_processes: numbers in use.
@@ -114,7 +116,10 @@ class DecodeWorkers:
         self.cpu_workers = cpu_workers if num_workers and uses_nvdec and decode == "auto" else 0
         possible = can_share() and bool(sys.executable)
         if num_processes is None:
-            wanted = num_workers if device.type == "cpu" else min(cores // _local_processes(), num_workers)
+            wanted = num_workers
+            if device.type == "cuda":
+                # Its own threads hold Python's lock: where the system takes their core away, all others wait.
+                wanted = min(wanted, cores // _local_processes() - _CORES_FOR_OWNER)
             num_processes = wanted if possible and wanted > _MOST_THREADS_ALONE else 0
         check_integer("num_processes", num_processes, 0)
         if num_processes and not possible:
@@ -176,8 +181,11 @@ class DecodeWorkers:
         engine = choose_engine(index, self._device, self._decode) if self._decode == "auto" else self._decode
         for_cpu = self._beside is not None and engine == "cpu"
         # Small images are mostly Python's work, and two threads hand its lock to and fro with each call that lets go.
-        alone = engine == "jpeg" and not (in_process and self.num_processes)
-        threads = 1 + pixels // _JPEG_PIXELS if alone else self.num_workers
+        threads = self.num_workers
+        if in_process and self.num_processes:
+            threads = self.num_processes  # another thread would find none that is idle, and do it all by itself
+        elif engine == "jpeg":
+            threads = 1 + pixels // _JPEG_PIXELS
         job = _Job(make, (index.stream.codec, pixels.bit_length()), packets, threads)
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
