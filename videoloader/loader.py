@@ -110,8 +110,7 @@ class VideoLoader(OneLoop):
             transforms; the batches are the same.
         decode: str, default ``"auto"``. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device. With
             ``"auto"`` NVDEC decodes, the CPU takes what NVDEC cannot decode, and idle cores take clips off a long
-            queue; the pixels are the same. JPEG files then go to the GPU's JPEG engines where nvJPEG is
-            installed.
+            queue; the pixels are the same. JPEG files then go to the GPU's JPEG engines where nvJPEG is installed.
         cpu_workers: int, default half of the cores that this process may use, shared with the other processes of the
             machine (``LOCAL_WORLD_SIZE``). The threads that decode beside NVDEC with ``decode="auto"``.
         num_processes: int, default one for each of more than four threads where the device is the CPU of a Linux

@@ -32,7 +32,7 @@ from videoloader.reading.reader_processes import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
 
 # Files that one job reads at most: to hand a job over costs a tenth of what an image does.
-_MOST_FILES = 16
+_MOST_FILES = 32
 _ALL_SEEN = SameIndex(SEEN)
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ from videoloader.shared_memory import MemoryBlock, can_share, new_block, own_blo
 
 # Pixels of pictures that are decoded before the first is converted: 192 MiB of planes.
 _MOST_PIXELS = 64 << 20
-# Bytes of files that one piece of shared memory holds: of 16 files on average 256 KiB each. More go through the pipe.
+# Bytes of files that one piece of shared memory holds: of 32 files on average 128 KiB each. More go through the pipe.
 _CONTENTS = 4 << 20
 
 
