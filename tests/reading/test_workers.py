@@ -224,3 +224,32 @@ def test_at_the_interpreters_end_the_jobs_that_wait_come_to_an_end(nvdec_only_h2
     going.set()
     assert first.result(timeout=PATIENCE)
     assert [future.result(timeout=PATIENCE) for future in others] == list(range(5))
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(16, 14), (8, 6), (6, 0)])
+def test_a_gpu_loader_keeps_two_cores_from_its_processes(
+    nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch, cores: int, processes: int
+) -> None:
+    monkeypatch.setattr(videoloader.reading.workers, "available_cores", lambda: cores)
+    monkeypatch.setattr(videoloader.reading.workers, "can_share", lambda: True)
+    assert workers(17, 0).num_processes == processes
+
+
+def test_no_more_threads_have_work_for_processes_than_there_are_processes(nvdec_only_h264: None) -> None:
+    # Another thread would find none that is idle, and do the work by itself with Python's lock.
+    pool = DecodeWorkers(torch.device("cuda", 0), num_workers=6, cpu_workers=0, num_processes=2)
+    at_once, most, lock = 0, 0, threading.Lock()
+
+    def make(reader: object, decode: str) -> None:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.02)
+        with lock:
+            at_once -= 1
+
+    for job in [pool.submit(make, INDEX, 1, in_process=True) for _ in range(12)]:
+        job.result(PATIENCE)
+    pool.close()
+    assert most == 2
