@@ -89,7 +89,7 @@ def _strips(what: Any, clips: int, frames: int, layout: Layout | None) -> list[S
     if isinstance(what, VideoDataset):
         return [row_strip(what, row) for row in spread(len(what), clips).tolist()]
     if isinstance(what, Batch):
-        return [_batch_strip(what, row, frames) for row in range(min(clips, len(what)))]
+        return [batch_strip(what, row, frames) for row in range(min(clips, len(what)))]
     if isinstance(what, Clip):
         strip = _clip_strip(
             what.frames, what.layout, frames, what.frame_numbers, what.timestamps, what.mask, what.corrupt, what.roles
@@ -147,8 +147,7 @@ def row_strip(data: VideoDataset, row: int) -> Strip:
         keys = _keyframes(video)
         inside = keys[(keys >= first) & (keys < stop)]
         tiles = _video_tiles(video, inside[:1] if len(inside) else [first])
-    label = entry.label
-    named = "" if label is None else data.class_names[label] if data.class_names else f"label {label}"
+    named = "" if entry.label is None else label_text(data, entry.label)
     return Strip(tiles, ", ".join(filter(None, [f"row {row}", named, PurePath(entry.path).name])))
 
 
@@ -162,7 +161,13 @@ def _video_tiles(video: Video, numbers: Any) -> Sequence[Tile]:
     return _strips(clip, 1, len(numbers), None)[0].tiles
 
 
-def _batch_strip(batch: Batch, row: int, frames: int) -> Strip:
+def label_text(data: VideoDataset, label: int) -> str:
+    """What a title calls a label: its class's name, where there is one."""
+    return data.class_names[label] if data.class_names else f"label {label}"
+
+
+def batch_strip(batch: Batch, row: int, frames: int) -> Strip:
+    """The strip of one clip of a batch, with so many frames at most."""
     told = [PurePath(batch.paths[row]).name, f"clip {batch.clips[row]}", _label(batch.labels[row])]
     told += [f"view {batch.views[row]}" if batch.views.any() else "", "repeated" if batch.repeated[row] else ""]
     strip = _clip_strip(

@@ -24,6 +24,7 @@ from videoloader.indexing.store.schema import (
     recorded_roots,
 )
 from videoloader.indexing.store.store import IndexStore
+from videoloader.live_line import live_line
 
 # What is written in one transaction, and held in memory: so many rows, or so many bytes of indexes.
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1000, 8 << 20
@@ -61,7 +62,7 @@ def merge_stores(
     output: str | os.PathLike[str],
     *,
     root: str | os.PathLike[str] | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress | None = None,
 ) -> MergeReport:
     """Merge index stores that were built in parts into one, made or added to.
 
@@ -79,7 +80,8 @@ def merge_stores(
         root: str or path, default the parts' root, if all have the same, else the folder that the store lies in; or the
             recorded one. The folder that paths are relative to: recorded in a new store; for an existing store, where
             the recorded folder is now.
-        progress: function, default none. It is called now and then with (rows done, rows of all parts).
+        progress: function, default a line in the terminal. It is called now and then with (rows done, rows of all
+            parts).
 
     Raises:
         SourceError: a part cannot be read, or the merged store not be written.
@@ -100,16 +102,16 @@ def merge_stores(
     if any(os.path.exists(path) and os.path.samefile(part.path, path) for part in parts):
         raise ConfigurationError("is a part and the merged store at once: leave it out of the parts", path)
     given = None if root is None else os.path.abspath(os.fspath(root))
-    with _Merge(path, given, parts) as merge:
+    with live_line("merging", progress) as tell, _Merge(path, given, parts) as merge:
         total, done = sum(map(len, parts)), 0
         for part in parts:
             merge.begin_part(part)
             for row in part.stored_rows():
                 if merge.add(row):
-                    progress(done + merge.of_part, total)
+                    tell(done + merge.of_part, total)
             merge.commit()
             done += merge.of_part
-            progress(done, total)
+            tell(done, total)
         merge.tidy_up()
     counts = merge.counts
     return MergeReport(counts["added"], counts["replaced"], counts["same"], counts["older"], time.monotonic() - begin)
