@@ -162,7 +162,7 @@ def _video_tiles(video: Video, numbers: Any) -> Sequence[Tile]:
 
 
 def label_text(data: VideoDataset, label: int) -> str:
-    """What a title calls a label: its class's name, where there is one."""
+    """The name of a label in a title: that of its class, where there is one."""
     return data.class_names[label] if data.class_names else f"label {label}"
 
 
