@@ -15,7 +15,7 @@ import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.account import LoaderAccount
-from videoloader.batching.batch import Batch
+from videoloader.batching.batch import Batch, clip_of
 from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import RaiseOrSkip, plan_transforms, tell_of_unused
@@ -44,7 +44,6 @@ from videoloader.interop.torch.request_planner import RequestPlanner
 from videoloader.interop.torch.video_indexes import VideoIndexes
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
-from videoloader.reading.clip import Clip
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import clip_rng
@@ -388,13 +387,4 @@ class DecodingLoader(OneLoop):
         """The replacement of requests in a batch."""
         assert made is not None, "clips that cannot be made are errors"
         with note("in replace_with, for {}", asked):
-            return self._replace_with(_only_clip(made) if isinstance(asked, ClipRequest) else made)
-
-
-def _only_clip(made: Batch) -> Clip:
-    """The clip of a batch of one."""
-    frames, numbers, timestamps = made.frames[0], made.frame_numbers[0], made.timestamps[0]
-    return Clip(
-        *(frames, numbers, timestamps, made.mask[0], made.corrupt[0], made.layout, made.roles),
-        _target_times=None if made.roles is None else made._target_times[0],
-    )
+            return self._replace_with(clip_of(made, 0) if isinstance(asked, ClipRequest) else made)
