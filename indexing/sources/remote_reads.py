@@ -50,5 +50,4 @@ def count_read(read: RemoteReads) -> None:
 
 def reads_so_far() -> RemoteReads:
     """All that the calling thread has read so far."""
-    reads: RemoteReads = getattr(_of_thread, "reads", NO_READS)
-    return reads
+    return getattr(_of_thread, "reads", NO_READS)
