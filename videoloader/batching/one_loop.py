@@ -32,7 +32,7 @@ class OneLoop:
         plan: transforms of the clips.
         layout, collate, decode, gop_cache: the loader's arguments.
         num_workers, cpu_workers, num_processes: those of them that say how many decode.
-        on_error, on_corrupt: what is done about clips that cannot be made.
+        on_error, on_corrupt: the remedies for clips that cannot be made.
 
     Raises:
         ConfigurationError: an argument has no such value.
