@@ -75,8 +75,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
     def __post_init__(self) -> None:
         table = self.entries if isinstance(self.entries, EntryTable) else EntryTable.of_entries(self.entries)
         names = names_in_order(self.class_names) or ()
-        values = {"entries": table, "class_names": names, "left_out": tuple(self.left_out)}
-        for name, value in values.items():
+        for name, value in (("entries", table), ("class_names", names), ("left_out", tuple(self.left_out))):
             object.__setattr__(self, name, value)
         check_rows(table, names)
 
