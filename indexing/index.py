@@ -271,8 +271,7 @@ class VideoIndex:
         Args:
             packets: array of int. Packet numbers, any shape.
         """
-        gops: npt.NDArray[np.int64] = np.searchsorted(self._key_packets, packets, "right")
-        return gops
+        return np.searchsorted(self._key_packets, packets, "right")
 
     @_cached_array
     def packet_start(self) -> npt.NDArray[np.int64]:

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias, TypeVar
 
 from videoloader.errors import printable
@@ -36,14 +36,13 @@ def live_line(what: str, given: Tell | None = None) -> Iterator[Tell]:
     """
     began = time.monotonic()
     last = (0, 0)
-    with shown_line(after=_SECONDS_BEFORE) as show:
+    with shown_line(after=_SECONDS_BEFORE) if given is None else nullcontext(lambda text: None) as show:
 
         def tell(done: int, total: int) -> object:
             nonlocal last
             last = done, total
-            if given is not None:
-                return given(done, total)
-            return show(lambda: told(what, done, total, time.monotonic() - began))
+            show(lambda: told(what, done, total, time.monotonic() - began))
+            return given and given(done, total)
 
         yield tell
     LOG.info("%s: %d done in %.1f s", what, last[0], time.monotonic() - began)

@@ -15,22 +15,20 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
-from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan, OnError
+from videoloader.batching.batch_maker import BatchInMaking, BatchPlan, OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.one_loop import OneLoop
-from videoloader.batching.options import check_dataset, plan_transforms, tell_of_unused
+from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.prefetch import batches_ahead, give_out, how_far_ahead
 from videoloader.batching.rows import Collate
-from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout, native_code
 from videoloader.dataset import VideoDataset
-from videoloader.decoding import Decode, FrameCache
+from videoloader.decoding import Decode
 from videoloader.device import available_cores, resolve_device
 from videoloader.errors import (
     ArgumentError,
     ConfigurationError,
     check_choice,
-    check_integer,
     check_positive,
     counted,
 )
@@ -43,7 +41,6 @@ from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import Order, Sampler, order_of
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
-from videoloader.reading.workers import DecodeWorkers
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
@@ -209,45 +206,24 @@ class VideoLoader(OneLoop):
     ) -> None:
         check_dataset(dataset)
         mode = mode_of(mode)
-        self.device = resolve_device(device)
         plan = plan_transforms(transforms, dtype, color, fill_value, mode)
-        check_choice("layout", layout, get_args(Layout))
         check_choice("on_error", on_error, get_args(OnError))
         check_on_corrupt(on_corrupt, get_args(OnCorrupt))
-        check_choice("decode", decode, get_args(Decode))
-        check_choice("collate", collate, get_args(Collate))
         check_positive(batch_size=batch_size, repeats=repeats)
         if plan.mixing is not None and collate == "list":
             raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
         if plan.mixing is not None and dataset.labels.max() >= plan.mixing.num_classes:
             told = f"the data set's labels reach {dataset.labels.max()}, but num_classes is {plan.mixing.num_classes}"
             raise ConfigurationError(f"{told}: give {type(plan.mixing).__name__} num_classes=data.num_classes")
-        self._seed, self._collate = seed, collate
+        self._seed = seed
         order = order_of(shuffle)
         rank, ranks = shard_of(shard_id, num_shards)
         self._shard_found = shard_id is None
-        # Kept from epoch to epoch, since its threads own open decoders.
-        self._workers = DecodeWorkers(
-            self.device,
-            decode=decode,
-            num_workers=num_workers,
-            cpu_workers=cpu_workers,
-            num_processes=num_processes,
-        )
+        numbers = num_workers, cpu_workers, num_processes
+        on = resolve_device(device)
+        super().__init__(on, plan, layout, collate, decode, gop_cache, *numbers, on_error, on_corrupt)
         threads = self._workers.num_workers + self._workers.cpu_workers
         self._prefetch, self._planned_at_once = how_far_ahead(threads, batch_size, order, prefetch)
-        check_integer("gop_cache", gop_cache, 0)
-        tell_of_unused(self.device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
-        maker = BatchMaker(
-            self._workers,
-            plan,
-            layout,
-            self.device,
-            cache=FrameCache(gop_cache) if gop_cache else None,
-            on_error=on_error,
-            on_corrupt=on_corrupt,
-        )
-        super().__init__(maker)
         table = build_clip_table(
             dataset,
             mode,
@@ -325,10 +301,6 @@ class VideoLoader(OneLoop):
                 dealt to this number of shards.
         """
         self._epoch, self._given, self._resumed = self._epochs.resume(state), 0, True
-
-    def stats(self) -> LoaderStats:
-        """The cost of the batches given out so far, and where the time went."""
-        return self._account.stats
 
     def __iter__(self) -> Iterator[Batch]:
         """The batches of one epoch, or of what is left of it after ``load_state_dict``.

@@ -12,14 +12,13 @@ import numpy.typing as npt
 import torch
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.batching.batch import Batch
+from videoloader.batching.batch import Batch, clip_of
 from videoloader.convert import Layout
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.ranges import entry_range
 from videoloader.errors import ArgumentError, check_choice, check_positive, check_positive_or_none, counted
 from videoloader.pictures import Strip, Tile, contact_sheet
 from videoloader.reading.clip import Clip
-from videoloader.sampling.roles import Roles
 from videoloader.transforms.normalize import Normalize
 from videoloader.transforms.resizing import Resize
 from videoloader.video import Video
@@ -89,12 +88,9 @@ def _strips(what: Any, clips: int, frames: int, layout: Layout | None) -> list[S
     if isinstance(what, VideoDataset):
         return [row_strip(what, row) for row in spread(len(what), clips).tolist()]
     if isinstance(what, Batch):
-        return [_batch_strip(what, row, frames) for row in range(min(clips, len(what)))]
+        return [batch_strip(what, row, frames) for row in range(min(clips, len(what)))]
     if isinstance(what, Clip):
-        strip = _clip_strip(
-            what.frames, what.layout, frames, what.frame_numbers, what.timestamps, what.mask, what.corrupt, what.roles
-        )
-        return [strip]
+        return [_clip_strip(what, frames)]
     if isinstance(what, list | tuple):
         each = [_strips(one, clips, frames, layout) for one in what]
         # Frames one by one are a clip.
@@ -110,7 +106,7 @@ def _strips(what: Any, clips: int, frames: int, layout: Layout | None) -> list[S
     if dimensions in (4, 5):
         several = what if dimensions == 5 else what[None]
         order = layout or _layout_of(tuple(several.shape[1:]))
-        return [_clip_strip(several[row], order, frames) for row in range(len(several))]
+        return [_some(list(map(Tile, _moved(several[row], order))), frames) for row in range(len(several))]
     takes = "a Batch, a Clip, a Video, a VideoDataset, a tensor or array of 2 to 5 dimensions, or a list of these"
     raise ArgumentError(f"show takes {takes}, got {reprlib.repr(what)}")
 
@@ -147,8 +143,7 @@ def row_strip(data: VideoDataset, row: int) -> Strip:
         keys = _keyframes(video)
         inside = keys[(keys >= first) & (keys < stop)]
         tiles = _video_tiles(video, inside[:1] if len(inside) else [first])
-    label = entry.label
-    named = "" if label is None else data.class_names[label] if data.class_names else f"label {label}"
+    named = "" if entry.label is None else label_text(data, entry.label)
     return Strip(tiles, ", ".join(filter(None, [f"row {row}", named, PurePath(entry.path).name])))
 
 
@@ -162,20 +157,16 @@ def _video_tiles(video: Video, numbers: Any) -> Sequence[Tile]:
     return _strips(clip, 1, len(numbers), None)[0].tiles
 
 
-def _batch_strip(batch: Batch, row: int, frames: int) -> Strip:
+def label_text(data: VideoDataset, label: int) -> str:
+    """The name of a label in a title: that of its class, where there is one."""
+    return data.class_names[label] if data.class_names else f"label {label}"
+
+
+def batch_strip(batch: Batch, row: int, frames: int) -> Strip:
+    """The strip of one clip of a batch, with so many frames at most."""
     told = [PurePath(batch.paths[row]).name, f"clip {batch.clips[row]}", _label(batch.labels[row])]
     told += [f"view {batch.views[row]}" if batch.views.any() else "", "repeated" if batch.repeated[row] else ""]
-    strip = _clip_strip(
-        batch.frames[row],
-        batch.layout,
-        frames,
-        batch.frame_numbers[row],
-        batch.timestamps[row],
-        batch.mask[row],
-        batch.corrupt[row],
-        batch.roles,
-    )
-    return Strip(strip.tiles, ", ".join(filter(None, told)), strip.left_out)
+    return _clip_strip(clip_of(batch, row), frames, ", ".join(filter(None, told)))
 
 
 def _label(label: torch.Tensor) -> str:
@@ -186,31 +177,20 @@ def _label(label: torch.Tensor) -> str:
     return f"labels {', '.join(shown)}"
 
 
-def _clip_strip(
-    frames: Any,
-    layout: Layout,
-    most: int,
-    numbers: Any = None,
-    times: Any = None,
-    mask: Any = None,
-    corrupt: Any = None,
-    roles: Roles | None = None,
-) -> Strip:
-    shown = _moved(frames, layout)
-    places = spread(len(shown), most)
+def _clip_strip(clip: Clip, most: int, title: str = "") -> Strip:
+    shown, roles = _moved(clip.frames, clip.layout), clip.roles
     role = {} if roles is None else dict.fromkeys(roles.inputs, "input") | dict.fromkeys(roles.targets, "target")
+    facts = zip(clip.frame_numbers.tolist(), clip.timestamps.tolist(), clip.mask, clip.corrupt, strict=True)
     tiles = [
-        Tile(
-            shown[place],
-            None if numbers is None else int(numbers[place]),
-            None if times is None else float(times[place]),
-            role.get(place, ""),
-            mask is not None and not mask[place],
-            corrupt is not None and bool(corrupt[place]),
-        )
-        for place in places.tolist()
+        Tile(frame, number, time, role.get(place, ""), not real, bool(damaged))
+        for place, (frame, (number, time, real, damaged)) in enumerate(zip(shown, facts, strict=True))
     ]
-    return Strip(tiles, left_out=len(shown) - len(tiles))
+    return _some(tiles, most, title)
+
+
+def _some(tiles: Sequence[Tile], most: int, title: str = "") -> Strip:
+    places = spread(len(tiles), most)
+    return Strip([tiles[place] for place in places.tolist()], title, len(tiles) - len(places))
 
 
 def _layout_of(shape: tuple[int, ...]) -> Layout:

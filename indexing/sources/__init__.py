@@ -1,33 +1,25 @@
 """The source of a video's bytes: one small interface, wherever they lie."""
 
-from videoloader.indexing.sources.base import ByteSource
-from videoloader.indexing.sources.file_object import FileObjectSource
-from videoloader.indexing.sources.folder import IMAGE_EXTENSIONS, FolderSource
-from videoloader.indexing.sources.lmdb_value import LmdbSource
-from videoloader.indexing.sources.local import FileSource, MemorySource
-from videoloader.indexing.sources.opening import Openable, open_source
-from videoloader.indexing.sources.part import PartSource
-from videoloader.indexing.sources.remote import RemoteSource
-from videoloader.indexing.sources.reopening import reopen_source
-from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
-from videoloader.indexing.sources.stream import StreamSource, choose_stream
-
-__all__ = [
-    "IMAGE_EXTENSIONS",
-    "ByteSource",
-    "FileObjectSource",
-    "FileSource",
-    "FolderSource",
-    "LmdbSource",
-    "MemorySource",
-    "Openable",
-    "PartSource",
-    "RemoteSource",
-    "SourceState",
-    "StreamSource",
-    "check_unchanged",
-    "choose_stream",
-    "open_source",
-    "reopen_source",
-    "state_of",
-]
+from videoloader.indexing.sources.base import ByteSource as ByteSource
+from videoloader.indexing.sources.file_object import FileObjectSource as FileObjectSource
+from videoloader.indexing.sources.folder import IMAGE_EXTENSIONS as IMAGE_EXTENSIONS
+from videoloader.indexing.sources.folder import FolderSource as FolderSource
+from videoloader.indexing.sources.lmdb_value import LmdbSource as LmdbSource
+from videoloader.indexing.sources.local import FileSource as FileSource
+from videoloader.indexing.sources.local import MemorySource as MemorySource
+from videoloader.indexing.sources.opening import Openable as Openable
+from videoloader.indexing.sources.opening import open_source as open_source
+from videoloader.indexing.sources.part import PartSource as PartSource
+from videoloader.indexing.sources.remote import RemoteSource as RemoteSource
+from videoloader.indexing.sources.reopening import reopen_source as reopen_source
+from videoloader.indexing.sources.state import (
+    SourceState as SourceState,
+)
+from videoloader.indexing.sources.state import (
+    check_unchanged as check_unchanged,
+)
+from videoloader.indexing.sources.state import (
+    state_of as state_of,
+)
+from videoloader.indexing.sources.stream import StreamSource as StreamSource
+from videoloader.indexing.sources.stream import choose_stream as choose_stream

@@ -101,9 +101,7 @@ def _open_name(name: str) -> ByteSource:
         return FileSource(name)
     if named := NAMED_STREAM.fullmatch(name):
         return choose_stream(_open_name(named[1]), int(named[2]))
-    if zipped := _ZIPPED.match(name):
-        return _open_member(open_archive(zipped[2]), zipped[1])
-    container, member = (name, "") if _CHAINED.match(name) else _split_member(name)
+    container, member = _split_member(name)
     if not member:
         if is_remote(container):
             return RemoteSource(container)
@@ -126,10 +124,7 @@ def local_places(name: str) -> list[str] | None:
         return [name]
     if named := NAMED_STREAM.fullmatch(name):
         return local_places(named[1])
-    if zipped := _ZIPPED.match(name):
-        container, member = zipped[2], zipped[1]
-    else:
-        container, member = (name, "") if _CHAINED.match(name) else _split_member(name)
+    container, member = _split_member(name)
     if is_remote(container):
         return None
     path = local_path(container)
@@ -189,6 +184,10 @@ def _split_member(name: str) -> tuple[str, str]:
 
     The archive of a local name is the shortest beginning that exists.
     """
+    if zipped := _ZIPPED.match(name):
+        return zipped[2], zipped[1]
+    if _CHAINED.match(name):
+        return name, ""
     url = _URL.match(name)
     if url and url[1].lower() != "file":
         # The address before the path may hold two colons itself.

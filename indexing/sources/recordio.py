@@ -18,7 +18,8 @@ from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
-from videoloader.indexing.sources.local import FileSource, MemorySource
+from videoloader.indexing.sources.index_files import file_beside
+from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
 
@@ -73,7 +74,7 @@ def open_recordio(file: ByteSource, member: str) -> ByteSource:
     key, slash, form = member.partition("/")
     if slash and form != _UNPACKED:
         raise SourceError(f"{member!r} is neither a record's number nor number/{_UNPACKED}", file.name)
-    record = _record_at(file, _find(file, key), f"{file.name}::{member}")
+    record = _record_of(file, list(_parts(file, _find(file, key))), f"{file.name}::{member}")
     if not slash:
         header = read_header(record)
         return record if header is None else PartSource(record, header.size, record.size - header.size, record.name)
@@ -125,10 +126,6 @@ def read_header(record: ByteSource) -> RecordHeader | None:
     return RecordHeader(size, list(labels), *ids)
 
 
-def _record_at(file: ByteSource, start: int, name: str) -> ByteSource:
-    return _record_of(file, list(_parts(file, start)), name)
-
-
 def _record_of(file: ByteSource, parts: list[_Part], name: str) -> ByteSource:
     if len(parts) == 1:
         return PartSource(file, parts[0].start, parts[0].size, name)
@@ -151,25 +148,19 @@ def _find(file: ByteSource, key: str) -> int:
 
 def _keys_beside(file: ByteSource) -> dict[int, int] | None:
     """The offset of each key, from the ``.idx`` file beside a ``.rec`` file; None where there is none."""
-    path, extension = os.path.splitext(file.name)
-    name = f"{path}.idx"
-    if extension != ".rec":
+    if not file.name.endswith(".rec"):
         return None
-    if isinstance(file, RemoteSource):
-        remote = file.beside(name)
-        # Looked for once: it takes a request.
-        table = _key_tables.get((name, file.fingerprint), lambda: _read_keys(remote) if remote.exists() else {})
-        return table or None
-    if isinstance(file, FileSource) and os.path.exists(name):
-        local = FileSource(name)
-        return _key_tables.get((name, local.fingerprint), lambda: _read_keys(local))
-    return None
+    if isinstance(file, RemoteSource):  # looked for once: it takes a request
+        return _key_tables.get((file.name, file.fingerprint), lambda: _read_keys(file_beside(file, (".idx",)))) or None
+    beside = file_beside(file, (".idx",))
+    return None if beside is None else _key_tables.get((beside.name, beside.fingerprint), lambda: _read_keys(beside))
 
 
-def _read_keys(table: ByteSource) -> dict[int, int]:
+def _read_keys(table: ByteSource | None) -> dict[int, int]:
+    if table is None:
+        return {}
     text = table.read(0, table.size)
-    keys = _KEY_LINES.fullmatch(text)
-    if keys is None:
+    if _KEY_LINES.fullmatch(text) is None:
         raise IndexingError("is not a table of 'key<tab>offset' lines", table.name)
     numbers = [int(number) for number in text.split()]
     return dict(zip(numbers[::2], numbers[1::2], strict=True))

@@ -254,16 +254,14 @@ class RemoteSource(SourceBase):
             what = f"bytes {starts[0]} to {stops[0]}" + (
                 f" and {len(ranges) - 1} ranges more" if len(ranges) > 1 else ""
             )
-            some: list[bytes] = self._run(
+            return self._run(
                 filesystem,
                 lambda: filesystem._cat_ranges([path] * len(ranges), starts, stops, on_error="raise"),
                 what,
                 sum(stops) - sum(starts),
             )
-            return some
         if filesystem.async_impl:
-            pieces: list[bytes] = filesystem.cat_ranges([path] * len(ranges), starts, stops, on_error="raise")
-            return pieces
+            return filesystem.cat_ranges([path] * len(ranges), starts, stops, on_error="raise")
         with _turn_at(filesystem):
             return [_read_synchronously(filesystem, path, *each) for each in ranges]
 
@@ -321,8 +319,7 @@ def _read_synchronously(filesystem: AbstractFileSystem, path: str, start: int, s
     from fsspec.spec import AbstractBufferedFile
 
     if type(filesystem).cat_file is not AbstractFileSystem.cat_file:
-        data: bytes = filesystem.cat_file(path, start, stop)
-        return data
+        return filesystem.cat_file(path, start, stop)
     with filesystem.open(path, "rb") as file:
         if isinstance(file, AbstractBufferedFile):
             # Its own cache would fetch megabytes for a few bytes.

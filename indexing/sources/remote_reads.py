@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from operator import add, sub
+from typing import TypeVar
+
+
+class Counts:
+    """A dataclass of numbers, which are added and subtracted one by one."""
+
+    def __add__(self: CountsT, more: CountsT) -> CountsT:
+        """Both accounts in one."""
+        return type(self)(*map(add, vars(self).values(), vars(more).values()))
+
+    def __sub__(self: CountsT, before: CountsT) -> CountsT:
+        """The account since an earlier one."""
+        return type(self)(*map(sub, vars(self).values(), vars(before).values()))
+
+
+CountsT = TypeVar("CountsT", bound=Counts)
 
 
 @dataclass(frozen=True)
-class RemoteReads:
+class RemoteReads(Counts):
     """Reads of remote files.
 
     Attributes:
@@ -19,12 +36,6 @@ class RemoteReads:
     requests: int = 0
     size: int = 0
     seconds: float = 0.0
-
-    def __add__(self, more: RemoteReads) -> RemoteReads:
-        return RemoteReads(self.requests + more.requests, self.size + more.size, self.seconds + more.seconds)
-
-    def __sub__(self, before: RemoteReads) -> RemoteReads:
-        return RemoteReads(self.requests - before.requests, self.size - before.size, self.seconds - before.seconds)
 
 
 NO_READS = RemoteReads()
@@ -39,5 +50,4 @@ def count_read(read: RemoteReads) -> None:
 
 def reads_so_far() -> RemoteReads:
     """All that the calling thread has read so far."""
-    reads: RemoteReads = getattr(_of_thread, "reads", NO_READS)
-    return reads
+    return getattr(_of_thread, "reads", NO_READS)

@@ -37,29 +37,36 @@ def read_features(record: ByteSource, largest: int) -> Features:
         IndexingError: the record is no ``tf.train.Example``.
     """
     found = Features([], {})
-    for features in _fields(record, 0, record.size, _FEATURES):
-        for entry in _fields(record, features.start, features.stop, _FEATURE):
-            key, values = b"", range(0)
-            for field in _fields(record, entry.start, entry.stop, _KEY):
-                key = record.read(field.start, min(field.stop - field.start, largest))
-            for field in _fields(record, entry.start, entry.stop, _VALUE):
-                values = field
-            name = key.decode("utf-8", "replace")
-            found.names.append(name)
-            if len(values) > largest:
-                continue
-            listed = _values(MemorySource(record.read(values.start, len(values)), record.name))
-            if listed:
-                found.values[name] = listed[0] if len(listed) == 1 else listed
+    for key, entry in _entries(record, largest):
+        values = range(0)
+        for field in _fields(record, entry, _VALUE):
+            values = field
+        name = key.decode("utf-8", "replace")
+        found.names.append(name)
+        if len(values) > largest:
+            continue
+        listed = _values(MemorySource(record.read(values.start, len(values)), record.name))
+        if listed:
+            found.values[name] = listed[0] if len(listed) == 1 else listed
     return found
+
+
+def _entries(record: ByteSource, largest: int) -> Iterator[tuple[bytes, range]]:
+    """The key, of which no more than ``largest`` bytes are read, and the place of each entry of the map of features."""
+    for features in _fields(record, range(record.size), _FEATURES):
+        for entry in _fields(record, features, _FEATURE):
+            key = b""
+            for field in _fields(record, entry, _KEY):
+                key = record.read(field.start, min(len(field), largest))
+            yield key, entry
 
 
 def _values(feature: ByteSource) -> list[bytes | int | float]:
     """The values of a Feature: of its bytes_list, float_list or int64_list, whose numbers may be packed or not."""
     listed: list[bytes | int | float] = []
     for kind in (_BYTES_LIST, _FLOAT_LIST, _INT64_LIST):
-        for each in _fields(feature, 0, feature.size, kind):
-            for wire_type, value in _all_fields(feature, each.start, each.stop, _BYTES):
+        for each in _fields(feature, range(feature.size), kind):
+            for wire_type, value in _all_fields(feature, each, _BYTES):
                 data = feature.read(value.start, len(value))
                 if kind == _BYTES_LIST:
                     listed.append(data)
@@ -79,34 +86,31 @@ def find_feature(record: ByteSource, name: str) -> range:
     """The place of a feature's bytes in the record, found by stepping over all others."""
     names: list[str] = []
     wanted = None
-    for features in _fields(record, 0, record.size, _FEATURES):
-        for entry in _fields(record, features.start, features.stop, _FEATURE):
-            key = b""
-            for field in _fields(record, entry.start, entry.stop, _KEY):
-                key = record.read(field.start, min(field.stop - field.start, len(name) * 4 + 1))
-            names.append(key.decode("utf-8", "replace"))
-            if key == name.encode():
-                wanted = entry
+    for key, entry in _entries(record, len(name) * 4 + 1):
+        names.append(key.decode("utf-8", "replace"))
+        if key == name.encode():
+            wanted = entry
     if wanted is None:
         raise SourceError(f"the record has no feature {name!r}{near_names(name, names)}", record.name)
     values = [
         value
-        for feature in _fields(record, wanted.start, wanted.stop, _VALUE)
-        for each in _fields(record, feature.start, feature.stop, _BYTES_LIST)
-        for value in _fields(record, each.start, each.stop, _BYTES)
+        for feature in _fields(record, wanted, _VALUE)
+        for each in _fields(record, feature, _BYTES_LIST)
+        for value in _fields(record, each, _BYTES)
     ]
     if len(values) != 1:
         raise SourceError(f"feature {name!r} is not one value of bytes, but {len(values)}", record.name)
     return values[0]
 
 
-def _fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[range]:
-    """The places of the length-delimited fields of that number in a message at ``[start, stop)`` of the record."""
-    return (value for kind, value in _all_fields(record, start, stop, wanted) if kind == _LENGTH_DELIMITED)
+def _fields(record: ByteSource, message: range, wanted: int) -> Iterator[range]:
+    """The places of the length-delimited fields of that number in a message at this place in the record."""
+    return (value for kind, value in _all_fields(record, message, wanted) if kind == _LENGTH_DELIMITED)
 
 
-def _all_fields(record: ByteSource, start: int, stop: int, wanted: int) -> Iterator[tuple[int, range]]:
+def _all_fields(record: ByteSource, message: range, wanted: int) -> Iterator[tuple[int, range]]:
     """The wire types of all fields of that number, and the places of their values."""
+    start, stop = message.start, message.stop
     while start < stop:
         head = record.read(start, min(2 * _LONGEST_VARINT, stop - start))
         tag, at = _varint(head, 0, start, record)

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import get_args
+from typing import Any, get_args
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import ArgumentError, SourceError, check_choice, check_positive
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.fingerprints import FingerprintKind
+from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 from videoloader.indexing.store.processes import index_in_processes
 from videoloader.indexing.store.schema import (
@@ -234,7 +235,7 @@ class StoreBuild:
         self._rows, self._renewed = [], []
 
 
-UPSERT = (
+_UPSERT = (
     f"INSERT INTO videos ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
     f"ON CONFLICT (source) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)}"
 )
@@ -257,16 +258,7 @@ def _write_rows(
             key = to_sql(row.key)
             place = (None, None, None) if row.place is None else (to_sql(row.place.archive), *row.place[1:])
             told = (row.fingerprint, row.error_type, row.error, INDEXER_VERSION, *place, *row.facts)
-            connection.execute(UPSERT, (key, *told))
-            if row.packed is None:
-                delete_frame_table(connection, key)
-                continue
-            record = record_key(row.packed.record)
-            connection.execute("INSERT OR IGNORE INTO records VALUES (?, ?)", (record, row.packed.record))
-            connection.execute(
-                "INSERT OR REPLACE INTO frame_tables SELECT id, ?, ? FROM videos WHERE source = ?",
-                (record, row.packed.blob, key),
-            )
+            write_row(connection, (key, *told), row.packed)
 
 
 def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
@@ -274,11 +266,22 @@ def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
         connection.execute("BEGIN IMMEDIATE")
         mark_change(connection)
         for key in map(to_sql, keys):
-            delete_frame_table(connection, key)
+            _delete_frame_table(connection, key)
             connection.execute("DELETE FROM videos WHERE source = ?", (key,))
         connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
 
 
-def delete_frame_table(connection: sqlite3.Connection, key: str | bytes) -> None:
+def write_row(connection: sqlite3.Connection, columns: Sequence[Any], packed: PackedIndex | None) -> None:
+    """Write a video's columns, the first of which is its source, and its index, or take that away."""
+    connection.execute(_UPSERT, columns)
+    if packed is None:
+        return _delete_frame_table(connection, columns[0])
+    record = record_key(packed.record)
+    connection.execute("INSERT OR IGNORE INTO records VALUES (?, ?)", (record, packed.record))
+    table = "INSERT OR REPLACE INTO frame_tables SELECT id, ?, ? FROM videos WHERE source = ?"
+    connection.execute(table, (record, packed.blob, columns[0]))
+
+
+def _delete_frame_table(connection: sqlite3.Connection, key: str | bytes) -> None:
     """Take out the packed index of a video, if there is one."""
     connection.execute("DELETE FROM frame_tables WHERE video IN (SELECT id FROM videos WHERE source = ?)", (key,))

@@ -30,6 +30,11 @@ class SourceKeys(NamedTuple):
         """The text before the key of a path below each root."""
         return tuple(root if root.endswith(os.sep) else root + os.sep for root in self.roots)
 
+    @property
+    def root(self) -> str:
+        """The folder that keys are relative to: the first root that exists."""
+        return next((root for root in self.roots if os.path.isdir(root)), self.roots[0])
+
     @staticmethod
     def absolute(source: str) -> str:
         """The one form of a path that all its spellings have."""
@@ -61,7 +66,7 @@ class SourceKeys(NamedTuple):
 
     def paths_of(self, keys: Iterable[str]) -> Iterator[str]:
         """``path_of`` of each; the root is looked for once."""
-        root = next((root for root in self.roots if os.path.isdir(root)), self.roots[0])
+        root = self.root
         return (key if "://" in key else os.path.join(root, key) for key in keys)
 
     def place_of(self, source: str, archive: object, offset: object, size: object) -> Place | None:

@@ -13,17 +13,18 @@ from typing import Any, Literal, NamedTuple
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import ArgumentError, ConfigurationError, SourceError
-from videoloader.indexing.store.building import UPSERT, Progress, delete_frame_table
+from videoloader.indexing.store.building import Progress, write_row
+from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 from videoloader.indexing.store.schema import (
     COLUMNS,
     close_writer,
     connect_writer,
     mark_change,
-    record_key,
     recorded_roots,
 )
 from videoloader.indexing.store.store import IndexStore
+from videoloader.live_line import live_line
 
 # What is written in one transaction, and held in memory: so many rows, or so many bytes of indexes.
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1000, 8 << 20
@@ -61,7 +62,7 @@ def merge_stores(
     output: str | os.PathLike[str],
     *,
     root: str | os.PathLike[str] | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress | None = None,
 ) -> MergeReport:
     """Merge index stores that were built in parts into one, made or added to.
 
@@ -79,7 +80,8 @@ def merge_stores(
         root: str or path, default the parts' root, if all have the same, else the folder that the store lies in; or the
             recorded one. The folder that paths are relative to: recorded in a new store; for an existing store, where
             the recorded folder is now.
-        progress: function, default none. It is called now and then with (rows done, rows of all parts).
+        progress: function, default a line in the terminal. It is called now and then with (rows done, rows of all
+            parts).
 
     Raises:
         SourceError: a part cannot be read, or the merged store not be written.
@@ -100,16 +102,16 @@ def merge_stores(
     if any(os.path.exists(path) and os.path.samefile(part.path, path) for part in parts):
         raise ConfigurationError("is a part and the merged store at once: leave it out of the parts", path)
     given = None if root is None else os.path.abspath(os.fspath(root))
-    with _Merge(path, given, parts) as merge:
+    with live_line("merging", progress) as tell, _Merge(path, given, parts) as merge:
         total, done = sum(map(len, parts)), 0
         for part in parts:
             merge.begin_part(part)
             for row in part.stored_rows():
                 if merge.add(row):
-                    progress(done + merge.of_part, total)
+                    tell(done + merge.of_part, total)
             merge.commit()
             done += merge.of_part
-            progress(done, total)
+            tell(done, total)
         merge.tidy_up()
     counts = merge.counts
     return MergeReport(counts["added"], counts["replaced"], counts["same"], counts["older"], time.monotonic() - begin)
@@ -139,7 +141,7 @@ class _Merge:
 
     def __init__(self, path: str, root: str | None, parts: list[IndexStore]) -> None:
         is_new = not os.path.exists(path) or not os.path.getsize(path)
-        roots = {_root(part.keys) for part in parts}
+        roots = {part.keys.root for part in parts}
         common = roots.pop() if is_new and root is None and len(roots) == 1 else None
         recorded = common if common != os.path.dirname(path) else None
         self._path = path
@@ -161,7 +163,7 @@ class _Merge:
         close_writer(self._connection)
 
     def begin_part(self, part: IndexStore) -> None:
-        self._root, self.of_part = _root(part.keys), 0
+        self._root, self.of_part = part.keys.root, 0
 
     def add(self, row: tuple[Any, ...]) -> bool:
         """Take in a row of the part; whether rows have just been committed."""
@@ -213,13 +215,8 @@ class _Merge:
         columns[_SOURCE] = ours
         if columns[_ARCHIVE] is not None:
             columns[_ARCHIVE] = to_sql(self._key(columns[_ARCHIVE]))
-        self._connection.execute(UPSERT, columns)
-        if isinstance(record, bytes) and isinstance(blob, bytes):
-            record_at = record_key(record)
-            self._connection.execute("INSERT OR IGNORE INTO records VALUES (?, ?)", (record_at, record))
-            self._connection.execute(_TABLE, (record_at, blob, ours))
-        else:
-            delete_frame_table(self._connection, ours)
+        is_whole = isinstance(record, bytes) and isinstance(blob, bytes)
+        write_row(self._connection, columns, PackedIndex(record, blob) if is_whole else None)
         return outcome
 
     def _key(self, stored: str | bytes) -> str:
@@ -230,9 +227,3 @@ class _Merge:
 
 _KIND = "SELECT value FROM settings WHERE name = 'fingerprint'"
 _KNOWN = "SELECT fingerprint, error_type, indexer FROM videos WHERE source = ?"
-_TABLE = "INSERT OR REPLACE INTO frame_tables SELECT id, ?, ? FROM videos WHERE source = ?"
-
-
-def _root(keys: SourceKeys) -> str:
-    """The folder that a store's keys are relative to."""
-    return next((root for root in keys.roots if os.path.isdir(root)), keys.roots[0])

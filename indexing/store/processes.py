@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from videoloader.errors import IndexingError, VideoLoaderError
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
@@ -42,15 +42,9 @@ def start_process(serve: Callable[..., None], *arguments: str) -> tuple[subproce
     return process, ours
 
 
-class Keyed(Protocol):
-    """A task, or its answer: both can be pickled, and have the same key."""
-
-    @property
-    def key(self) -> str: ...
-
-
-TaskT = TypeVar("TaskT", bound=Keyed)
-AnswerT = TypeVar("AnswerT", bound=Keyed)
+# Both can be pickled.
+TaskT = TypeVar("TaskT")
+AnswerT = TypeVar("AnswerT")
 
 # Seconds after which a process hands over what it has, so that little is lost when the build is killed.
 _HAND_OVER = 0.2
@@ -62,23 +56,22 @@ class _Worker:
     def __init__(self, answer: Callable[[Any], Any]) -> None:
         self._process, self.connection = start_process(serve, answer.__module__, answer.__name__)
         self.has_begun = False
-        self.waiting: dict[str, Any] = {}
+        self.waiting: list[Any] = []
 
     def give(self, tasks: list[Any]) -> None:
-        self.waiting = {task.key: task for task in tasks}
+        self.waiting = list(tasks)
         with suppress(ConnectionError):  # that it has died shows when its answers are taken
             self.connection.send(tasks)
 
     def take(self) -> list[Any]:
-        """The answers that have come.
+        """The answers that have come, in the order of the tasks.
 
         Raises:
             EOFError, ConnectionError: the process has died.
         """
         answers: list[Any] = self.connection.recv()
         self.has_begun = True
-        for answer in answers:
-            del self.waiting[answer.key]
+        del self.waiting[: len(answers)]
         return answers
 
     def end(self) -> None:
@@ -136,11 +129,10 @@ def answer_in_processes(
                     worker.end()
                     if not worker.has_begun:
                         raise VideoLoaderError(f"no process can be started with {sys.executable}") from None
-                    suspects = list(worker.waiting.values())
-                    if len(suspects) == 1:
-                        answers.append(died_over(suspects[0]))
+                    if len(worker.waiting) == 1:
+                        answers.append(died_over(worker.waiting[0]))
                     else:
-                        again += [[task] for task in suspects]
+                        again += [[task] for task in worker.waiting]
                 else:
                     if not worker.waiting:
                         idle.append(worker)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import marshal
 import math
+import os
 import sqlite3
 import sys
 import threading
@@ -32,6 +33,8 @@ _STEPS = 1 << 18
 # Of one value, and of all rows that a statement gives. Facts of videos are short.
 _LARGEST_VALUE, _LARGEST_RESULT = 1 << 20, 1 << 30
 _ROWS_AT_ONCE = 1 << 12
+# Connections made before a fork. Closing one in the child would be a second close of what the parent uses.
+_inherited: list[sqlite3.Connection] = []
 
 
 class Guard(threading.local):
@@ -105,3 +108,22 @@ def _short_values(connection: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
+
+
+class OpenedStore:
+    """A connection of one thread, closed with its last user.
+
+    Args:
+        connection: made in this process.
+        state: state of a file that was taken to be immutable; None where it was not.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, state: tuple[int, int, int] | None) -> None:
+        self.connection, self.state, self.process = connection, state, os.getpid()
+
+    def __del__(self) -> None:
+        # Connections are part of a reference cycle, and one that lingers keeps builders from tidying up.
+        if self.process == os.getpid():
+            self.connection.close()
+        else:
+            _inherited.append(self.connection)

@@ -43,7 +43,7 @@ from videoloader.indexing.store.frame_counts import (
 )
 from videoloader.indexing.store.frame_table import PackedIndex, check_sense, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.read_only import Guard
+from videoloader.indexing.store.read_only import Guard, OpenedStore
 from videoloader.indexing.store.schema import (
     COLUMNS,
     check_no_folder,
@@ -58,27 +58,6 @@ _STAT_THREADS = 8
 # The part of a store's videos from which on reading all of it is faster than asking for each.
 _WORTH_A_PASS = 0.2
 _Result = TypeVar("_Result")
-# Connections made before a fork. Closing one in the child would be a second close of what the parent uses.
-_inherited: list[sqlite3.Connection] = []
-
-
-class _Opened:
-    """A connection of one thread, closed with its last user.
-
-    Args:
-        connection: made in this process.
-        state: state of a file that was taken to be immutable; None where it was not.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, state: tuple[int, int, int] | None) -> None:
-        self.connection, self.state, self.process = connection, state, os.getpid()
-
-    def __del__(self) -> None:
-        # Connections are part of a reference cycle, and one that lingers keeps builders from tidying up.
-        if self.process == os.getpid():
-            self.connection.close()
-        else:
-            _inherited.append(self.connection)
 
 
 @tells_of_attributes("store")
@@ -390,17 +369,17 @@ class IndexStore:
         del self._local.opened  # connecting undoes it
         return use(self._opened().connection)
 
-    def _opened(self) -> _Opened:
+    def _opened(self) -> OpenedStore:
         """This thread's own connection; another after a fork, and where a file taken to be immutable is written to.
 
         A store whose build has ended is read without locks. Where one is being built, or a build was killed, readers
         take part in SQLite's write-ahead log.
         """
-        opened: _Opened | None = getattr(self._local, "opened", None)
+        opened: OpenedStore | None = getattr(self._local, "opened", None)
         if opened and opened.process == os.getpid() and (opened.state is None or opened.state == self._quiet_state()):
             return opened
         state = self._quiet_state()
-        self._local.opened = opened = _Opened(
+        self._local.opened = opened = OpenedStore(
             connect_reader(self.path, self._guard, immutable=state is not None), state
         )
         return opened

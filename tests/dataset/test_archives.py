@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 import gzip
-import json
 import struct
-import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 import torch
-from archive_writing import example, recordio_bytes, tar_bytes, tfrecord_bytes, write_lmdb, zip_bytes
-from range_server import RangeServer, serve
+from archive_writing import beside, example, recordio_bytes, tar_bytes, tfrecord_bytes, write_lmdb, zip_bytes
+from range_server import serve
 
 import videoloader as vl
 from videoloader.dataset.archive_names import names_of_archives
-from videoloader.indexing.sources import opening, recordio, tar, tfrecord, zip_member
 
 Sample = Callable[[str], Path]
-
-
-@pytest.fixture
-def shards(sample: Sample, tmp_path: Path) -> list[Path]:
-    """Two shards of two videos each: a number as label, a caption, JSON, and a picture."""
-    video = sample("h264_mp4").read_bytes()
-    paths = []
-    for shard in range(2):
-        files: dict[str, bytes] = {}
-        for key in (f"v/{shard}0", f"v/{shard}1.left"):
-            stem = key.partition(".")[0]
-            files |= {f"{key}.mp4": video, f"{stem}.cls": b"%d\n" % shard, f"{stem}.txt": "Höhe".encode()}
-            files |= {f"{stem}.json": json.dumps({"fps": 25}).encode(), f"{stem}.jpg": b"\xff\xd8"}
-            files[f"{stem}.npy"] = b"x" * (65 << 10)
-        files["other.json"] = b"not JSON, and of no video"
-        paths.append(tmp_path / f"{shard}.tar")
-        paths[-1].write_bytes(tar_bytes(files))
-    return paths
 
 
 def test_rows_are_the_videos_and_columns_what_lies_beside_them(shards: list[Path]) -> None:
@@ -70,14 +49,6 @@ def test_shards_behind_urls(shards: list[Path]) -> None:
         assert torch.equal(vl.Video(remote[2].path, device="cpu")[7], vl.Video(local[2].path, device="cpu")[7])
 
 
-def test_labels_may_be_names(tmp_path: Path) -> None:
-    (tmp_path / "x.tar").write_bytes(tar_bytes({"1.mp4": b"", "1.cls": b"walk", "2.MP4": b"", "2.cls": b"run"}))
-    data = vl.VideoDataset.from_tars(tmp_path / "x.tar")
-    assert ([row.label for row in data], data.class_names) == ([1, 0], ("run", "walk"))
-    with pytest.raises(vl.ConfigurationError, match=r"x\.tar::2\.MP4: label 'run' is not in class_names"):
-        vl.VideoDataset.from_tars(tmp_path / "x.tar", class_names=["walk"])
-
-
 @pytest.mark.parametrize(
     ("files", "error", "message"),
     [
@@ -104,12 +75,6 @@ def test_shards_that_cannot_be_read(shards: list[Path], tmp_path: Path) -> None:
     shards[0].write_bytes(shards[0].read_bytes()[:50_000])
     with pytest.raises(vl.IndexingError, match=r"0\.tar: is cut off"):
         vl.VideoDataset.from_tars(shards)
-
-
-def beside(number: int, video: bytes) -> dict[str, bytes]:
-    """The files of one key."""
-    about = json.dumps({"category": f"class {number % 3}", "n": number}).encode()
-    return {f"{number:04}.mp4": video, f"{number:04}.json": about, f"{number:04}.txt": b"a caption\n"}
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip", "deflated zip", "lmdb", "lmdb file"])
@@ -221,27 +186,6 @@ def test_records_that_are_videos_themselves(sample: Sample, tmp_path: Path) -> N
         vl.VideoDataset.from_archives(tmp_path / "x.rec", video="mp4")
 
 
-@pytest.mark.parametrize("with_keys", [False, True])
-def test_labels_in_the_headers_of_recordio(sample: Sample, tmp_path: Path, with_keys: bool) -> None:
-    video = sample("h264_mp4").read_bytes()
-    path = tmp_path / "x.rec"
-
-    def write(*headers: bytes) -> None:
-        whole, starts = recordio_bytes([header + video for header in headers])
-        path.write_bytes(whole)
-        if with_keys:
-            path.with_suffix(".idx").write_text("".join(f"{10 + n}\t{start}\n" for n, start in enumerate(starts)))
-
-    write(struct.pack("<IfQQ", 0, 2.0, 70, 0), struct.pack("<IfQQ", 0, 0.0, 71, 0))
-    data = vl.VideoDataset.from_archives(path)
-    assert [row.path for row in data] == [f"{path}::{key}" for key in ((10, 11) if with_keys else (0, 1))]
-    assert (data.labels.tolist(), data[0].columns) == ([2, 0], {"id": 70})
-    assert torch.equal(vl.Video(data[1].path, device="cpu")[3], vl.Video(video, device="cpu")[3])
-    write(struct.pack("<IfQQ", 0, 2.5, 70, 0), struct.pack("<IfQQ2f", 2, 0.0, 71, 0, 4.0, 5.0))
-    data = vl.VideoDataset.from_archives(path)
-    assert [row.columns for row in data] == [{"id": 70, "label": 2.5}, {"id": 71, "labels": [4.0, 5.0]}]
-
-
 def test_patterns(tmp_path: Path) -> None:
     for name in ("a2.tar", "a10.tar", "b[1].tar", "c{0..1}.tar"):
         (tmp_path / name).touch()
@@ -260,222 +204,6 @@ def test_patterns(tmp_path: Path) -> None:
 
     fsspec.filesystem("memory").pipe({f"/bucket/{n}.tar": b"x" for n in (10, 9)})
     assert names_of_archives("memory://bucket/*.tar") == ["memory:///bucket/9.tar", "memory:///bucket/10.tar"]
-
-
-def wds_index(archive: Path, version: str = "v1.2") -> bytes:
-    """What DALI's wds2idx writes: a line for each key."""
-    lines: dict[str, list[str]] = {}
-    with tarfile.open(archive) as file:
-        for member in file:
-            key, _, extension = member.name.partition(".")
-            parts = (extension, member.offset_data, member.size, *([member.name] if version != "v1.1" else []))
-            lines.setdefault(key, []).append(" ".join(map(str, parts)))
-    return "\n".join([f"{version} {len(lines)}", *(" ".join(line) for line in lines.values()), ""]).encode()
-
-
-def tfrecord_index(archive: Path) -> bytes:
-    """What DALI's tfrecord2idx writes: a line for each record."""
-    data, lines, at = archive.read_bytes(), [], 0
-    while at < len(data):
-        size = struct.unpack_from("<Q", data, at)[0] + 16
-        lines.append(f"{at} {size}\n")
-        at += size
-    return "".join(lines).encode()
-
-
-def forget_archives() -> None:
-    """What a process that begins knows of archives: nothing."""
-    for module in (tar, tfrecord, recordio, zip_member):
-        module._directories._clear()
-    opening._kept_remote.cache_clear()
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RangeServer]:
-    """1,000 videos of 25 KB, in archives of each kind, with index files in the folder ``i``."""
-    video = bytes(25_000)
-    files = {f"{number:04}.mp4": video for number in range(1000)}
-    labelled = {name: data for number in range(500) for name, data in beside(number, bytes(25_000)).items()}
-    written = {
-        "x.tar": tar_bytes(files, tarfile.USTAR_FORMAT),
-        "labelled.tar": tar_bytes(labelled),
-        "large.tar": tar_bytes(
-            {
-                f"{number}.{kind}": data
-                for number in range(20)
-                for kind, data in (("mp4", bytes(1_000_000)), ("cls", b"1"))
-            }
-        ),
-        "x.zip": zip_bytes(files),
-        "x.tfrecord": b"".join(tfrecord_bytes([example({"class": n % 5, "video": video})]) for n in range(1000)),
-        "r.rec": b"".join(recordio_bytes([struct.pack("<IfQQ", 0, n % 5, n, 0) + video])[0] for n in range(1000)),
-    }
-    for name, data in written.items():
-        (tmp_path / name).write_bytes(data)
-    indexes = {f"i/{name}": wds_index(tmp_path / name) for name in ("x.tar", "labelled.tar", "large.tar")}
-    served = written | {f"i/{name}": data for name, data in written.items()}
-    served |= {name.replace(".tar", ".idx"): data for name, data in indexes.items()}
-    step = len(written["r.rec"]) // 1000
-    served["i/r.idx"] = "".join(f"{n}\t{n * step}\n" for n in range(1000)).encode()
-    served["i/x.tfrecord.idx"] = tfrecord_index(tmp_path / "x.tfrecord")
-    with serve(served) as server:
-        yield server
-
-
-def test_small_members_behind_a_url_are_listed_in_few_requests(server: RangeServer) -> None:
-    def asked_for(name: str, **arguments: str) -> tuple[int, vl.VideoDataset]:
-        forget_archives()
-        before = server.asked
-        data = vl.VideoDataset.from_archives(f"{server.url}{name}", **arguments)
-        return server.asked - before, data
-
-    for name, arguments in (
-        ("x.tar", {}),
-        ("labelled.tar", {"label": "json.category"}),
-        ("x.zip", {}),
-        ("x.tfrecord", {"video": "video", "label": "class"}),
-        ("r.rec", {}),
-    ):
-        (without, data), (with_index, same) = asked_for(name, **arguments), asked_for(f"i/{name}", **arguments)
-        assert without <= 20
-        assert with_index <= 20
-        assert len(data) == (500 if name == "labelled.tar" else 1000)
-        assert [(row.label, row.columns) for row in data] == [(row.label, row.columns) for row in same]
-    # Large ones take one request each for what lies between them.
-    count, data = asked_for("large.tar")
-    assert count <= 22
-    assert data.labels.tolist() == [1] * 20
-    # Where an index file tells where all is, a list of videos takes none.
-    server.forget()
-    count, data = asked_for("i/x.tar")
-    assert count <= 10
-    assert server.sent < 1_000_000
-
-
-def test_a_saved_data_set_and_a_store_take_no_request(shards: list[Path], tmp_path: Path) -> None:
-    with serve({"v.tar": shards[0].read_bytes()}) as server:
-        assert_no_request_later(server, tmp_path)
-
-
-def assert_no_request_later(server: RangeServer, tmp_path: Path) -> None:
-    data = vl.VideoDataset.from_archives(f"{server.url}v.tar")
-    data.build_index(tmp_path / "x.db", workers=1)
-    data.save(tmp_path / "x.arrow", store=tmp_path / "x.db")
-    forget_archives()
-    before = server.asked
-    assert list(vl.VideoDataset.load(tmp_path / "x.arrow")) == list(data)
-    assert list(vl.VideoDataset.from_store(tmp_path / "x.db").paths) == list(data.paths)
-    assert server.asked == before
-
-
-def test_index_files_tell_the_same_as_headers(shards: list[Path]) -> None:
-    expected = vl.VideoDataset.from_archives(shards)
-    for shard, version in zip(shards, ("v1.2", "v1.1"), strict=True):  # of which the second names no members
-        shard.with_suffix(".idx").write_bytes(wds_index(shard, version))
-    forget_archives()
-    assert list(vl.VideoDataset.from_archives(shards)) == list(expected)
-    assert torch.equal(vl.Video(expected[0].path, device="cpu")[3], vl.Video(expected[2].path, device="cpu")[3])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda text: text.replace(b"mp4 ", b"mp4 1"), "does not fit to .*cannot lie at bytes"),
-        (lambda text: text.replace(b"json ", b"json 9", 1), "does not fit to .*cannot lie at bytes"),
-        (lambda text: text[: text.rindex(b"\n", 0, -1) + 1], "is cut off: 2 of 3 lines"),
-        (lambda text: text + b"mp4 x\n", "is damaged, or names members with spaces"),
-    ],
-)
-def test_an_index_file_of_another_archive_is_refused(
-    shards: list[Path], change: Callable[[bytes], bytes], message: str
-) -> None:
-    text = wds_index(shards[0])
-    index = shards[0].with_suffix(".idx")
-    index.write_bytes(change(text))
-    assert index.read_bytes() != text
-    with pytest.raises(vl.IndexingError, match=message):
-        vl.VideoDataset.from_archives(shards[0])
-
-
-def test_an_index_file_is_compared_with_the_headers(tmp_path: Path, sample: Sample) -> None:
-    video = sample("h264_mp4").read_bytes()
-    path = tmp_path / "x.tar"
-    path.write_bytes(tar_bytes({f"{number}.mp4": video for number in range(100)}, tarfile.USTAR_FORMAT))
-    index = wds_index(path)
-    path.with_suffix(".idx").write_bytes(index)
-    data = vl.VideoDataset.from_archives(path)
-    # A header that is not among those that are compared at once.
-    with tarfile.open(path) as file:
-        offset = file.getmembers()[3].offset
-    with path.open("r+b") as writing:
-        writing.seek(offset)
-        writing.write(b"x" * 512)
-    forget_archives()
-    vl.VideoDataset.from_archives(path)
-    assert len(vl.Video(data[2].path, device="cpu")) == 60
-    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not fit to .*x\.tar"):
-        vl.Video(data[3].path, device="cpu")
-    path.with_suffix(".idx").unlink()
-    forget_archives()
-    with pytest.raises(vl.IndexingError, match=r"the header at byte .* is damaged"):
-        vl.VideoDataset.from_archives(path)
-
-
-def test_an_index_file_of_other_records_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.tfrecord"
-    path.write_bytes(tfrecord_bytes([example({"v": b"x" * size}) for size in (10, 20, 30)]))
-    (tmp_path / "x.idx").write_bytes(tfrecord_index(path))
-    assert len(vl.VideoDataset.from_archives(path, video="v")) == 3
-    for text, message in (("0 40\n", "its records end at byte 40"), ("16 40\n", "no record begins at byte 16")):
-        (tmp_path / "x.idx").write_text(text)
-        forget_archives()
-        with pytest.raises(vl.IndexingError, match=message):
-            vl.VideoDataset.from_archives(path, video="v")
-    (tmp_path / "x.idx").write_text(f"0 {path.stat().st_size}\n")
-    forget_archives()
-    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not fit .*no record of \d+ bytes begins at byte 0"):
-        vl.VideoDataset.from_archives(path, video="v")
-
-
-@pytest.mark.parametrize(
-    ("now", "message"),
-    [
-        (["b.mp4", "b.cls", "a.mp4", "a.cls"], r"the file at byte 512 is b\.mp4, and not a\.mp4"),
-        (["a.mp4", "a.cls", "b.mp4", "b.cls", "c.mp4"], r"c\.mp4 lies behind the files that it tells of"),
-    ],
-)
-def test_an_index_file_of_the_archive_before_it_was_written_anew_is_refused(
-    tmp_path: Path, now: list[str], message: str
-) -> None:
-    def tar_of(names: list[str]) -> bytes:
-        return tar_bytes({name: b"1" if name.endswith("cls") else b"v" * 600 for name in names})
-
-    path = tmp_path / "x.tar"
-    path.write_bytes(tar_of(["a.mp4", "a.cls", "b.mp4", "b.cls"]))
-    path.with_suffix(".idx").write_bytes(wds_index(path))
-    assert len(vl.VideoDataset.from_archives(path)) == 2
-    path.write_bytes(tar_of(now))
-    with pytest.raises(vl.IndexingError, match=rf"x\.idx: does not fit to .*{message}"):
-        vl.VideoDataset.from_archives(path)
-
-
-def test_long_names_and_other_letters_in_an_index_file(tmp_path: Path) -> None:
-    names = [f"{letter * 60}/{letter * 60}.mp4" for letter in ("a", "b", "é")] + ["é.mp4"]
-    for kind in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
-        path = tmp_path / f"{kind}.tar"
-        path.write_bytes(tar_bytes(dict.fromkeys(names, b"v"), kind))
-        path.with_suffix(".idx").write_bytes(wds_index(path))
-        assert [each.split("::")[1] for each in vl.VideoDataset.from_archives(path).paths] == names
-
-
-@pytest.mark.parametrize("change", [lambda starts: starts[:2], lambda starts: [starts[0]] * 3, lambda starts: []])
-def test_keys_that_leave_records_out_are_refused(tmp_path: Path, change: Callable[[list[int]], list[int]]) -> None:
-    path = tmp_path / "x.rec"
-    whole, starts = recordio_bytes([struct.pack("<IfQQ", 0, n, n, 0) + b"v" * 50 for n in range(3)])
-    path.write_bytes(whole)
-    path.with_suffix(".idx").write_text("".join(f"{key}\t{start}\n" for key, start in enumerate(change(starts))))
-    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not tell of each record in .*x\.rec once"):
-        vl.VideoDataset.from_archives(path)
 
 
 def test_zip_directories_that_lie_are_refused(tmp_path: Path) -> None:
@@ -499,22 +227,3 @@ def test_zip_directories_that_lie_are_refused(tmp_path: Path) -> None:
     path.write_bytes(whole)
     with pytest.raises(vl.IndexingError, match=r"is not the member at byte"):
         vl.VideoDataset.from_archives(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"[" * 60_000, r"x\.tar::a\.json: does not hold what its name says \(maximum recursion depth"),
-        (b'{"y": NaN}', r"the label 'json\.y' must be a number or a name, got nan"),
-        (b'{"y": 1e999}', r"the label 'json\.y' must be a number or a name, got inf"),
-    ],
-)
-def test_json_that_is_no_label(tmp_path: Path, text: bytes, message: str) -> None:
-    (tmp_path / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v", "a.json": text}))
-    with pytest.raises(vl.ConfigurationError, match=message):
-        vl.VideoDataset.from_archives(tmp_path / "x.tar", label="json.y")
-
-
-def test_no_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
-    (tmp_path / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v", "a.__key__": b"b"}))
-    assert vl.VideoDataset.from_archives(tmp_path / "x.tar")[0].columns == {"__key__": "a"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
 import tarfile
 import zipfile
@@ -103,3 +104,9 @@ def write_lmdb(path: Path, values: Mapping[str, bytes], *, as_folder: bool = Tru
         for key, value in values.items():
             put.put(key.encode(), value)
     return path
+
+
+def beside(number: int, video: bytes) -> dict[str, bytes]:
+    """The files of one key."""
+    about = json.dumps({"category": f"class {number % 3}", "n": number}).encode()
+    return {f"{number:04}.mp4": video, f"{number:04}.json": about, f"{number:04}.txt": b"a caption\n"}

@@ -89,8 +89,8 @@ def test_after_a_resize_it_is_a_window() -> None:
         (lambda: RandomCrop(4, padding=4), r"RandomCrop's padding must be an integer in \[0, 3\], got 4"),
         (lambda: RandomCrop(4, padding=-1), r"RandomCrop's padding must be .*, got -1"),
         (lambda: RandomCrop(4, padding=1, mode="wrap"), "'constant' or 'edge'"),
-        (lambda: RandomCrop(4, mode="mirror"), "RandomCrop: .*mirror"),
-        (lambda: RandomCrop(4, mode="none"), "RandomCrop cannot pad"),
+        (lambda: RandomCrop(4, mode="mirror"), "RandomCrop's mode: .*mirror"),
+        (lambda: RandomCrop(4, mode="none"), "RandomCrop's mode is 'none'"),
         (lambda: RandomCrop(4, fill=-1), r"\[0, 255\]"),
     ],
 )

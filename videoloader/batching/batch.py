@@ -17,7 +17,7 @@ from videoloader.batching.clip_plan import BatchRow, PlannedClip
 from videoloader.convert import Layout
 from videoloader.errors import ArgumentError, ConfigurationError, check_integer
 from videoloader.indexing import VideoIndex
-from videoloader.reading.clip import tensor_summary
+from videoloader.reading.clip import Clip, tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
 from videoloader.sampling.roles import Roles, target_times
@@ -235,6 +235,13 @@ class ListBatch(Batch):
 
     def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ListBatch:
         return replace(self, frames=[change(clip) for clip in self.frames], labels=change(self.labels))
+
+
+def clip_of(batch: Batch, row: int) -> Clip:
+    """One clip of a batch, as a ``Video`` gives it."""
+    arrays = batch.frame_numbers[row], batch.timestamps[row], batch.mask[row], batch.corrupt[row]
+    target_times = None if batch.roles is None else batch._target_times[row]
+    return Clip(batch.frames[row], *arrays, batch.layout, batch.roles, _target_times=target_times)
 
 
 @overload

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeVar, get_args
 
-from videoloader.batching.batch_maker import BatchMaker
-from videoloader.errors import ConfigurationError, no_copy
+import torch
+
+from videoloader.batching.account import LoaderAccount
+from videoloader.batching.batch_maker import BatchMaker, OnError
+from videoloader.batching.options import tell_of_unused
+from videoloader.batching.rows import Collate
+from videoloader.batching.stats import LoaderStats
+from videoloader.convert import Layout
+from videoloader.decoding import Decode, FrameCache
+from videoloader.errors import ConfigurationError, check_choice, check_integer, no_copy
 from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.corrupt_frames import OnCorrupt
+from videoloader.reading.workers import DecodeWorkers
+from videoloader.transforms.planning.pipeline import TransformPlan
 
 LoaderT = TypeVar("LoaderT", bound="OneLoop")
 
@@ -14,14 +25,50 @@ _CLOSED = "the loader is closed: make another one"
 
 
 class OneLoop:
-    """The part of a loader that begins and ends its loops.
+    """The part of a loader that has the threads, and begins and ends its loops.
 
     Args:
-        maker: maker of the loader's batches.
+        device: device that clips are decoded to.
+        plan: transforms of the clips.
+        layout, collate, decode, gop_cache: the loader's arguments.
+        num_workers, cpu_workers, num_processes: those of them that say how many decode.
+        on_error, on_corrupt: the remedies for clips that cannot be made.
+
+    Raises:
+        ConfigurationError: an argument has no such value.
     """
 
-    def __init__(self, maker: BatchMaker) -> None:
-        self._maker, self._token, self._closed = maker, CancelToken(), False
+    device: torch.device
+    _account: LoaderAccount
+
+    def __init__(
+        self,
+        device: torch.device,
+        plan: TransformPlan,
+        layout: Layout,
+        collate: Collate,
+        decode: Decode,
+        gop_cache: int,
+        num_workers: int | None,
+        cpu_workers: int | None,
+        num_processes: int | None,
+        on_error: OnError,
+        on_corrupt: OnCorrupt,
+    ) -> None:
+        check_choice("layout", layout, get_args(Layout))
+        check_choice("decode", decode, get_args(Decode))
+        check_choice("collate", collate, get_args(Collate))
+        check_integer("gop_cache", gop_cache, 0)
+        tell_of_unused(device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
+        self.device, self._collate = device, collate
+        numbers = {"num_workers": num_workers, "cpu_workers": cpu_workers, "num_processes": num_processes}
+        # Kept from epoch to epoch, since its threads own open decoders.
+        self._workers = DecodeWorkers(device, decode=decode, **numbers)
+        cache = FrameCache(gop_cache) if gop_cache else None
+        self._maker = BatchMaker(
+            self._workers, plan, layout, device, cache=cache, on_error=on_error, on_corrupt=on_corrupt
+        )
+        self._token, self._closed = CancelToken(), False
 
     def __enter__(self: LoaderT) -> LoaderT:
         return self
@@ -31,6 +78,13 @@ class OneLoop:
 
     def __reduce__(self) -> NoReturn:
         raise no_copy(self)
+
+    def stats(self) -> LoaderStats:
+        """The cost of the clips given out so far, and where the time went.
+
+        A torch loader runs while the consumer waits: its time is in ``waiting``.
+        """
+        return self._account.stats
 
     def close(self) -> None:
         """End a loop under way, and the loader's threads and processes.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import counted
+from videoloader.indexing.sources.remote_reads import Counts
 from videoloader.reading.clip_reader import ClipsReport
 
 
 @dataclass(frozen=True)
-class LoaderStats:
+class LoaderStats(Counts):
     """The cost of the batches given out so far.
 
     Times are in seconds. Those of threads add up over the threads, so that they may exceed ``seconds``. On a CUDA
@@ -67,14 +68,6 @@ class LoaderStats:
     def made_up_share(self) -> float:
         """The fraction of the frames shown that padding made up."""
         return self.made_up / self.shown if self.shown else 0.0
-
-    def __add__(self, more: LoaderStats) -> LoaderStats:
-        """Both accounts in one."""
-        return LoaderStats(*(getattr(self, each.name) + getattr(more, each.name) for each in fields(self)))
-
-    def __sub__(self, before: LoaderStats) -> LoaderStats:
-        """The account since an earlier one."""
-        return LoaderStats(*(getattr(self, each.name) - getattr(before, each.name) for each in fields(self)))
 
     def __str__(self) -> str:
         rate = self.clips / self.seconds if self.seconds else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 
 from videoloader.cli.expressions import MODE_HELP, mode_from, transforms_from
 from videoloader.cli.sources import Json, Root, dataset_of
-from videoloader.cli.terminal import err, errors_told, out, print_json, print_line, told_once
+from videoloader.cli.terminal import err, errors_told, print_json, print_line, told_once
 
 if TYPE_CHECKING:
     from videoloader.batching.stats import LoaderStats
@@ -22,19 +22,6 @@ _TRANSFORMS = "RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()"
 # The share of the time that a stage of one thread is busy, from which on it is what limits the others; packets for
 # each frame, from which on shorter GOPs pay.
 _BUSY, _MANY_PACKETS = 0.9, 4.0
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """A measurement.
-
-    Attributes:
-        first_batch_s: seconds from the first request to the first batch: threads, processes and decoders start.
-        stats: statistics of all batches after that.
-    """
-
-    first_batch_s: float
-    stats: LoaderStats
 
 
 def bench(
@@ -73,16 +60,23 @@ def bench(
         )
         prepared = time.perf_counter() - begin
         with closing(loader):
-            measured = _measure(loader, seconds)
-            told = _as_json(loader, measured, mode, transforms, batch_size, prepared)
+            first_batch_s, stats = _measure(loader, seconds)
+            about = {"device": str(loader.device), "mode": mode, "transforms": transforms, "batch_size": batch_size}
+            told = {**about, "preparing_s": prepared, "first_batch_s": first_batch_s, **_figures(stats)}
+            told["unreadable"] = [[path, reason] for path, reason in loader.unreadable]
         if json:
             print_json(told)
         else:
-            _print(told, measured.stats)
+            _print(told, stats)
 
 
-def _measure(loader: VideoLoader, seconds: float) -> _Measured:
-    """Loop over epochs for so long after the first batch."""
+def _measure(loader: VideoLoader, seconds: float) -> tuple[float, LoaderStats]:
+    """Loop over epochs for so long after the first batch.
+
+    Returns:
+        The seconds from the first request to the first batch (threads, processes and decoders start), and statistics of
+        all batches after that.
+    """
     import torch
 
     begin = time.perf_counter()
@@ -95,25 +89,15 @@ def _measure(loader: VideoLoader, seconds: float) -> _Measured:
                 elif time.perf_counter() - begin >= first_batch_s + seconds:
                     if loader.device.type == "cuda":
                         torch.cuda.synchronize(loader.device)
-                    return _Measured(first_batch_s, loader.stats() - first)
+                    return first_batch_s, loader.stats() - first
 
 
-def _as_json(
-    loader: VideoLoader, measured: _Measured, mode: str, transforms: str, batch_size: int, prepared: float
-) -> dict[str, Any]:
-    stats = measured.stats
+def _figures(stats: LoaderStats) -> dict[str, Any]:
     return {
-        "device": str(loader.device),
-        "mode": mode,
-        "transforms": transforms,
-        "batch_size": batch_size,
-        "preparing_s": prepared,
-        "first_batch_s": measured.first_batch_s,
         "clips_per_second": stats.clips / stats.seconds,
         "frames_per_second": stats.shown / stats.seconds,
         "packets_per_frame": stats.packets / stats.frames if stats.frames else None,
         "stats": asdict(stats),
-        "unreadable": [[path, reason] for path, reason in loader.unreadable],
         "limit": _limit(stats),
     }
 
@@ -140,9 +124,7 @@ def _print(told: dict[str, Any], stats: LoaderStats) -> None:
         "limit": told["limit"],
     }
     for name, value in lines.items():
-        first, *rest = value.splitlines()
-        out.print(f"{name:<10}{first}", markup=False, highlight=False, soft_wrap=True)
-        for line in rest:
-            out.print(f"{'':<10}{line}", markup=False, highlight=False, soft_wrap=True)
+        for number, line in enumerate(value.splitlines()):
+            print_line(f"{'' if number else name:<10}{line}")
     for path, reason in told["unreadable"]:
         print_line(f"left out: {told_once(path, reason)}")

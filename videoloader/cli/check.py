@@ -9,9 +9,10 @@ import typer
 from rich.table import Table
 
 from videoloader.cli.sources import Json, Root, Sources, Workers, paths_of
-from videoloader.cli.terminal import WRONG_DATA, err, errors_told, out, plain, print_json, print_line, progress_bar
+from videoloader.cli.terminal import WRONG_DATA, err, errors_told, out, plain, print_json, print_line
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.store.fingerprints import fingerprint_of
+from videoloader.live_line import live_line
 
 if TYPE_CHECKING:
     from videoloader.verification.report import VerifyReport
@@ -48,12 +49,12 @@ def check(
         found = CheckReport(paths, str(on), output)
         done = found.take_over() if resume else 0
         if done:
-            err.print(f"{done} of {len(paths)} were checked before", highlight=False)
+            err.print(f"{done} of {len(paths)} were checked before")
         if output is not None and not output.exists():
             found.write()  # if that cannot be, it is told now
         missing = found.missing
         try:
-            with progress_bar("checking", len(paths)) as tell:
+            with live_line("checking") as tell:
                 fingerprints = list(map(fingerprint_of, missing))
                 for number, report in verify_each(missing, on, workers) if missing else ():
                     found.add(missing[number], fingerprints[number], report)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from videoloader import __version__
-from videoloader.cli.example_clips import example_clips, some_rows, spread
+from videoloader.cli.example_clips import example_clips, some_rows
 from videoloader.cli.html_page import bars, code, page, picture, section, table, text
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.clip_cost import ADVISED_GOP
@@ -118,11 +118,11 @@ def _examples(data: VideoDataset, summary: DatasetSummary, store: IndexStore) ->
 
     mode = RandomWindow(16, stride=4) if summary.cost is None else summary.cost.mode
     try:
-        clips = example_clips(some_rows(data, _CLIPS, 0), mode, [Resize(160)], _CLIPS, 0, "cpu", store)
+        clips = example_clips(some_rows(data, _CLIPS, 0), mode, [Resize(160)], _CLIPS, _FRAMES, 0, "cpu", store)
     except VideoLoaderError as error:
         return f"<p>There are none: {text(error)}</p>"
     file = io.BytesIO()
-    contact_sheet([spread(clip.strip, _FRAMES) for clip in clips]).save(file, "JPEG", quality=88)
+    contact_sheet([clip.strip for clip in clips]).save(file, "JPEG", quality=88)
     names = ", ".join(clip.facts["path"] for clip in clips)
     return f"<p>{text(mode)}</p>{picture(file.getvalue(), 'jpeg', f'clips of {names}')}"
 

@@ -11,7 +11,7 @@ import typer
 from videoloader.cli.dataset_page import dataset_page, ffmpeg_command
 from videoloader.cli.expressions import MODE_HELP, mode_from
 from videoloader.cli.sources import Json, Root, dataset_of
-from videoloader.cli.terminal import WRONG_DATA, errors_told, out, print_json
+from videoloader.cli.terminal import WRONG_DATA, errors_told, print_json, print_line
 from videoloader.dataset.stores import opened_store
 from videoloader.dataset.summary import DatasetSummary
 
@@ -45,12 +45,11 @@ def describe(
         if json:
             print_json(_as_json(told))
         else:
-            out.print(str(told), markup=False, highlight=False, soft_wrap=True)
-            if (
-                told.cost is not None
-                and told.cost.decoded_per_frame_re_encoded < _WORTHWHILE * told.cost.decoded_per_frame
-            ):
-                out.print(f"copies       {ffmpeg_command()}", markup=False, highlight=False, soft_wrap=True)
+            lines, cost = str(told).splitlines(), told.cost
+            if cost is not None and cost.decoded_per_frame_re_encoded < _WORTHWHILE * cost.decoded_per_frame:
+                lines.append(f"copies       {ffmpeg_command()}")
+            for line in lines:
+                print_line(line)
     if not told.videos:
         raise typer.Exit(WRONG_DATA)
 

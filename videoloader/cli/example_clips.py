@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -26,10 +27,10 @@ _ROWS_PER_CLIP = 4
 
 @dataclass(frozen=True)
 class ExampleClip:
-    """A clip with all of its frames, and what is told of it.
+    """A clip with its frames, and what is told of it.
 
     Attributes:
-        strip: strip of all frames.
+        strip: strip of its frames.
         facts: as JSON holds them.
     """
 
@@ -50,11 +51,12 @@ def example_clips(
     mode: FrameMode | FrameNumbers,
     transforms: list[Any],
     count: int,
+    frames: int | None,
     seed: int,
     device: str,
     index: Store | None,
 ) -> list[ExampleClip]:
-    """The first clips of a loader, which may be of different sizes."""
+    """The first clips of a loader, which may be of different sizes, with so many frames of each at most."""
     from videoloader.loader import VideoLoader
 
     shown: list[ExampleClip] = []
@@ -64,47 +66,30 @@ def example_clips(
         batch_size=1,
         device=device,
         transforms=transforms,
-        layout="THWC",
         seed=seed,
         on_error="skip",
         index=index,
         prefetch=count,
     )
     with closing(loader):
-        for batch in loader:
-            shown += [_clip(batch, row, data) for row in range(len(batch))]
-            if len(shown) >= count:
-                break
+        for batch in itertools.islice(loader, count):
+            shown.append(_clip(batch, data, frames))
     for path, reason in loader.unreadable:
-        err.print(f"left out: {printable(told_once(path, reason))}", markup=False, highlight=False, soft_wrap=True)
-    return shown[:count]
+        err.print(f"left out: {printable(told_once(path, reason))}", markup=False, soft_wrap=True)
+    return shown
 
 
-def _clip(batch: Batch, row: int, data: VideoDataset) -> ExampleClip:
-    from videoloader.pictures import Strip, Tile
+def _clip(batch: Batch, data: VideoDataset, frames: int | None) -> ExampleClip:
+    from videoloader.showing import batch_strip, label_text
 
-    numbers, times, mask = batch.frame_numbers[row], batch.timestamps[row], batch.mask[row]
-    tiles = [
-        Tile(frame, int(number), float(time), made_up=not real, damaged=bool(damaged))
-        for frame, number, time, real, damaged in zip(
-            batch.frames[row].cpu(), numbers, times, mask, batch.corrupt[row], strict=True
-        )
-    ]
-    path, label = batch.paths[row], batch.labels[row]
-    told = [PurePath(path).name]
-    if label.ndim == 0 and label >= 0:
-        told.append(data.class_names[int(label)] if data.class_names else f"label {int(label)}")
+    times, mask = batch.timestamps[0], batch.mask[0]
+    label = batch.labels[0]
+    named = label_text(data, int(label)) if label.ndim == 0 and label >= 0 else ""
+    title = ", ".join(filter(None, [PurePath(batch.paths[0]).name, named]))
     facts = {
-        "path": path,
-        "frame_numbers": numbers.tolist(),
+        "path": batch.paths[0],
+        "frame_numbers": batch.frame_numbers[0].tolist(),
         "timestamps": [None if np.isnan(time) else float(time) for time in times],
         "mask": mask.tolist(),
     }
-    return ExampleClip(Strip(tiles, ", ".join(told)), facts)
-
-
-def spread(strip: Strip, most: int) -> Strip:
-    """The strip with so many frames at most, evenly spaced, the first and the last among them."""
-    count = len(strip.tiles)
-    places = np.linspace(0, count - 1, min(count, most)).round().astype(int)
-    return replace(strip, tiles=[strip.tiles[place] for place in places], left_out=count - len(places))
+    return ExampleClip(replace(batch_strip(batch, 0, len(mask) if frames is None else frames), title=title), facts)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from videoloader.cli.sources import Json
-from videoloader.cli.terminal import errors_told, out, print_json
+from videoloader.cli.terminal import errors_told, print_json, print_line
 from videoloader.errors import ConfigurationError, counted
 from videoloader.indexing import IndexStore
 
@@ -25,13 +25,8 @@ def export(
     with errors_told():
         ending = output.suffix.lower()
         opened = IndexStore(store)
-        writers = {
-            ".csv": opened.to_csv,
-            ".jsonl": opened.to_jsonl,
-            ".ndjson": opened.to_jsonl,
-            ".parquet": opened.to_parquet,
-            ".pq": opened.to_parquet,
-        }
+        writers = {".csv": opened.to_csv} | dict.fromkeys((".jsonl", ".ndjson"), opened.to_jsonl)
+        writers |= dict.fromkeys((".parquet", ".pq"), opened.to_parquet)
         if ending not in writers:
             raise ConfigurationError(f"the name must end with {_ENDINGS}", str(output))
         rows = opened.query(f"SELECT count(*) FROM videos{f' WHERE {where}' if where else ''}")[0][0]
@@ -39,5 +34,4 @@ def export(
         if json:
             print_json({"output": str(output), "rows": rows})
         else:
-            out.print(f"{counted(rows, 'row')} written to ", end="", highlight=False)
-            out.print(str(output), markup=False, highlight=False, soft_wrap=True)
+            print_line(f"{counted(rows, 'row')} written to {output}")

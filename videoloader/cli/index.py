@@ -10,7 +10,7 @@ import typer
 
 from videoloader.cli.sources import Json, Root, Sources, Workers, paths_of
 from videoloader.cli.store_table import print_store
-from videoloader.cli.terminal import WRONG_DATA, errors_told, out, print_json, print_line, progress_bar
+from videoloader.cli.terminal import WRONG_DATA, errors_told, out, print_json, print_line
 from videoloader.indexing import BuildReport, IndexStore, build_store
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.keys import SourceKeys
@@ -43,17 +43,10 @@ def index(
     """
     with errors_told("interrupted: what was indexed is kept; run the same command again to go on"):
         paths = paths_of(sources, root)
-        with progress_bar("indexing", len(paths)) as tell:
-            report = build_store(
-                paths,
-                output,
-                root=store_root,
-                workers=workers,
-                progress=tell,
-                retry=retry,
-                prune=prune,
-                fingerprint=cast(FingerprintKind | None, fingerprint),
-            )
+        kind = cast(FingerprintKind | None, fingerprint)
+        report = build_store(
+            paths, output, root=store_root, workers=workers, retry=retry, prune=prune, fingerprint=kind
+        )
         if json:
             print_json({"store": str(output), **asdict(report)})
         else:
@@ -69,8 +62,7 @@ def _print_build(report: BuildReport) -> None:
     out.print(
         f"{report.indexed} indexed, {report.unchanged} unchanged, {len(report.unreadable)} unreadable, "
         f"{len(report.vanished)} vanished{' and forgotten' if report.pruned else ''} "
-        f"in {report.seconds:.1f} s{speed}",
-        highlight=False,
+        f"in {report.seconds:.1f} s{speed}"
     )
     for path, reason in report.unreadable[:_LISTED]:
         print_line(f"unreadable: {path}: {reason}")

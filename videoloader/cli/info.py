@@ -72,8 +72,8 @@ def _print_video(index: VideoIndex, facts: dict[str, Any]) -> None:
 
 
 def _print_strip(strip: CodedPictures, order: str) -> None:
-    out.print(strip.letters, markup=False, highlight=False, soft_wrap=True)
-    out.print(f"{order} order: {LEGEND}", style="dim", highlight=False)
+    print_line(strip.letters)
+    out.print(f"{order} order: {LEGEND}", style="dim")
     if strip.error:
         print_line(f"they are known no further: {strip.error}")
 

@@ -10,7 +10,7 @@ import typer
 
 from videoloader.cli.sources import Json
 from videoloader.cli.store_table import print_store
-from videoloader.cli.terminal import WRONG_DATA, errors_told, out, print_json, progress_bar
+from videoloader.cli.terminal import WRONG_DATA, errors_told, out, print_json
 from videoloader.indexing import IndexStore, merge_stores
 
 
@@ -30,16 +30,14 @@ def merge(
     The exit code is 1 if the merged store knows no video that can be read.
     """
     with errors_told("interrupted: what was merged is kept; run the same command again to complete it"):
-        with progress_bar("merging", sum(len(IndexStore(store)) for store in stores)) as tell:
-            report = merge_stores(stores, output, root=store_root, progress=tell)
+        report = merge_stores(stores, output, root=store_root)
         merged = IndexStore(output, root=store_root)
         if json:
             print_json({"store": str(output), "videos": len(merged), **asdict(report)})
         else:
             out.print(
                 f"{report.added} added, {report.replaced} replaced by newer ones, {report.same} the same, "
-                f"{report.older} older and left out in {report.seconds:.1f} s",
-                highlight=False,
+                f"{report.older} older and left out in {report.seconds:.1f} s"
             )
             print_store(merged)
         readable = merged.query("SELECT EXISTS (SELECT 1 FROM videos WHERE error_type IS NULL)")[0][0]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from videoloader.cli.example_clips import example_clips, some_rows, spread
+from videoloader.cli.example_clips import example_clips, some_rows
 from videoloader.cli.expressions import MODE_HELP, mode_from, transforms_from
 from videoloader.cli.sources import Json, Root, dataset_of
-from videoloader.cli.terminal import errors_told, out, print_json
-from videoloader.errors import ConfigurationError, needs, printable
+from videoloader.cli.terminal import errors_told, print_json, print_line
+from videoloader.errors import ConfigurationError, counted, needs
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -60,17 +60,17 @@ def preview(
         chosen = transforms_from(transforms) if transforms.strip() else []
         normalize = next((each for each in chosen if isinstance(each, Normalize)), None)
         data = some_rows(dataset_of(source, root), clips, seed)
-        shown = example_clips(data, mode_from(mode), chosen, clips, seed, device, index)
+        most = frames if ending in _STILL else None
+        shown = example_clips(data, mode_from(mode), chosen, clips, most, seed, device, index)
         strips = [each.strip for each in shown]
         if ending in _STILL:
-            contact_sheet([spread(strip, frames) for strip in strips], size=size, normalize=normalize).save(output)
+            contact_sheet(strips, size=size, normalize=normalize).save(output)
         else:
             _save_moving(strips, output, size, normalize, fps)
         if json:
             print_json({"output": str(output), "clips": [each.facts for each in shown]})
         else:
-            told = f"{len(shown)} clips of {mode}" if len(shown) != 1 else f"1 clip of {mode}"
-            out.print(f"{told} in {printable(str(output))}", markup=False, highlight=False, soft_wrap=True)
+            print_line(f"{counted(len(shown), 'clip')} of {mode} in {output}")
 
 
 def _save_moving(

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from videoloader.cli.sources import Json
 from videoloader.cli.terminal import errors_told, out, plain, print_json
-from videoloader.errors import ConfigurationError, printable
+from videoloader.errors import ConfigurationError, counted, printable
 from videoloader.indexing import IndexStore
 from videoloader.indexing.store.keys import from_sql
 from videoloader.indexing.store.schema import COLUMNS
@@ -115,7 +115,7 @@ def _print_table(names: list[str], rows: list[list[object]]) -> None:
     for row in rows:
         table.add_row(*("" if each is None else plain(_told(each)) for each in row))
     out.print(table)
-    out.print(f"{len(rows)} row{'s' * (len(rows) != 1)}", highlight=False)
+    out.print(counted(len(rows), "row"))
 
 
 def _told(value: object) -> str:

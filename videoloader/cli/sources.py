@@ -36,7 +36,10 @@ def paths_of(sources: Iterable[str], root: Path | None = None) -> list[str]:
     Raises:
         SourceError: one of them is not there, or they name no video.
     """
-    paths = list(dict.fromkeys(path for source in sources for path in _paths(source, root)))
+    with warnings.catch_warnings():
+        for about_classes in (".*look like splits", ".*its folders are not read as classes"):
+            warnings.filterwarnings("ignore", about_classes, VideoLoaderWarning)  # only the paths are taken
+        paths = list(dict.fromkeys(path for source in sources for path in _paths(source, root)))
     if not paths:
         raise SourceError("names no video", ", ".join(sources))
     return paths
@@ -48,13 +51,7 @@ def dataset_of(source: str, root: Path | None = None) -> VideoDataset:
     Raises:
         SourceError, ConfigurationError: it cannot be read, or makes no sense.
     """
-    if os.path.isdir(source):
-        return VideoDataset.from_folder(source)
-    if source.lower().endswith(TABLE_ENDINGS):
-        return VideoDataset.from_csv(source, root=root)
-    if is_store(source):
-        return VideoDataset.from_store(source)
-    return VideoDataset.from_paths(paths_of([source], root))
+    return _data(source, root) or VideoDataset.from_paths(paths_of([source], root))
 
 
 def is_store(source: str) -> bool:
@@ -66,16 +63,18 @@ def is_store(source: str) -> bool:
         return False  # who opens it as a video says why
 
 
+def _data(source: str, root: Path | None) -> VideoDataset | None:
+    """The data set of a folder, a table or a store; None for all else."""
+    if os.path.isdir(source):
+        return VideoDataset.from_folder(source)
+    if source.lower().endswith(TABLE_ENDINGS):
+        return VideoDataset.from_csv(source, root=root)
+    return VideoDataset.from_store(source) if is_store(source) else None
+
+
 def _paths(argument: str, root: Path | None) -> Iterable[str]:
-    if os.path.isdir(argument):
-        with warnings.catch_warnings():
-            for about_classes in (".*look like splits", ".*its folders are not read as classes"):
-                warnings.filterwarnings("ignore", about_classes, VideoLoaderWarning)  # only the paths are taken
-            return VideoDataset.from_folder(argument).paths
-    if argument.lower().endswith(TABLE_ENDINGS):
-        return VideoDataset.from_csv(argument, root=root).paths
-    if is_store(argument):
-        return VideoDataset.from_store(argument).paths
+    if (data := _data(argument, root)) is not None:
+        return data.paths
     if argument.lower().endswith(_LIST_ENDINGS):
         return _listed_paths(Path(argument), root)
     if "://" not in argument and "::" not in argument and not os.path.exists(argument):

@@ -6,12 +6,11 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from videoloader.errors import VideoLoaderError, printable
 
@@ -19,8 +18,8 @@ from videoloader.errors import VideoLoaderError, printable
 WRONG_DATA, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
 # Tables are for people: wide enough for a reason even where nobody looks.
-out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False)
-err = Console(stderr=True, emoji=False)
+out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False, highlight=False)
+err = Console(stderr=True, emoji=False, highlight=False)
 
 
 def print_json(value: object) -> None:
@@ -30,7 +29,7 @@ def print_json(value: object) -> None:
 
 def print_line(line: str) -> None:
     """A line of plain text, never folded: for grep, and for paths to be copied."""
-    out.print(plain(line), highlight=False, soft_wrap=True)
+    out.print(plain(line), soft_wrap=True)
 
 
 def told_once(path: str, reason: str) -> str:
@@ -42,15 +41,6 @@ def plain(text: str) -> str:
     """Names of files may hold what a terminal must not be sent, and what Rich takes for markup."""
     shown = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in printable(text))
     return shown.replace("[", "\\[")
-
-
-@contextmanager
-def progress_bar(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal, and the function that is told how many are done, and of how many."""
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager
@@ -71,14 +61,14 @@ def errors_told(interrupted: str = "interrupted") -> Iterator[None]:
     except OSError as error:
         raise _told(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
     except KeyboardInterrupt:
-        err.print(interrupted, highlight=False)
+        err.print(interrupted)
         raise typer.Exit(INTERRUPTED) from None
 
 
 def _told(message: str) -> typer.Exit:
-    err.print(f"error: {printable(message)}", style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"error: {printable(message)}", style="red", markup=False, soft_wrap=True)
     return typer.Exit(CANNOT_RUN)
 
 
 def _tell_warning(message: Warning | str, *_place: object) -> None:
-    err.print(f"warning: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -75,23 +75,17 @@ def _read_as_text(rows: Sequence[ArchiveRow]) -> None:
     """Columns of features that are UTF-8 in all rows become text."""
     names = dict.fromkeys(chain(*(row.features for row in rows)))
     for name in names:
-        values = [row.columns.get(name) for row in rows if name in row.features]
-        if not all(_all_of(values, lambda value: isinstance(value, bytes))):
-            continue
+        having = [row for row in rows if name in row.features]
         try:
-            texts = [_in_all(value, bytes.decode) for value in values]
-        except UnicodeDecodeError:
+            texts = [_decoded(row.columns.get(name)) for row in having]
+        except (TypeError, UnicodeDecodeError):  # numbers, or bytes that are no text
             continue
-        for row, text in zip((row for row in rows if name in row.features), texts, strict=True):
+        for row, text in zip(having, texts, strict=True):
             row.columns[name] = text
 
 
-def _all_of(values: Iterable[Any], test: Callable[[Any], bool]) -> Iterable[bool]:
-    return (test(each) for value in values for each in (value if isinstance(value, list) else [value]))
-
-
-def _in_all(value: Any, change: Callable[[Any], Any]) -> Any:
-    return [change(each) for each in value] if isinstance(value, list) else change(value)
+def _decoded(value: Any) -> Any:
+    return list(map(bytes.decode, value)) if isinstance(value, list) else bytes.decode(value)
 
 
 def _label_of(row: ArchiveRow, label: str | None) -> str:

@@ -197,8 +197,7 @@ def pack(values: Sequence[Any]) -> Column:
 
 def plain(column: Column) -> Sequence[Any]:
     """The values as Python's own types."""
-    values: Sequence[Any] = column.tolist() if isinstance(column, np.ndarray) else column
-    return values
+    return column.tolist() if isinstance(column, np.ndarray) else column
 
 
 def take(column: Column, rows: Rows) -> Column:

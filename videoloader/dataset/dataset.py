@@ -15,11 +15,11 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
-from videoloader.dataset.labels import in_common_classes, names_in_order
+from videoloader.dataset.labels import check_rows, in_common_classes, names_in_order
 from videoloader.dataset.left_out import none_left
 from videoloader.dataset.paths import path_text
 from videoloader.dataset.readers import DatasetReaders
-from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to
+from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to, with_ratios
 from videoloader.dataset.row_frames import resolved
 from videoloader.dataset.saving import Saved, write_rows
 from videoloader.dataset.stores import Store
@@ -27,7 +27,7 @@ from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, ConfigurationError, is_true
+from videoloader.errors import ArgumentError, is_true
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
 from videoloader.indexing.store.fingerprints import FingerprintKind
@@ -75,17 +75,9 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
     def __post_init__(self) -> None:
         table = self.entries if isinstance(self.entries, EntryTable) else EntryTable.of_entries(self.entries)
         names = names_in_order(self.class_names) or ()
-        values = {"entries": table, "class_names": names, "left_out": tuple(self.left_out)}
-        for name, value in values.items():
+        for name, value in (("entries", table), ("class_names", names), ("left_out", tuple(self.left_out))):
             object.__setattr__(self, name, value)
-        if not len(table):
-            raise ConfigurationError(
-                "there must be at least one video, got none: check what the list of paths was made from"
-            )
-        named = (table.label == NONE) | ((table.label >= 0) & (table.label < len(self.class_names)))
-        if self.class_names and not named.all():
-            row = int(np.argmin(named))
-            raise ConfigurationError(f"label {table.label[row]} has no name in class_names", table.path[row])
+        check_rows(table, names)
 
     @property
     def table(self) -> EntryTable:
@@ -151,9 +143,8 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
 
     def _take(self, rows: npt.NDArray[np.int64], left_out: Iterable[tuple[str, str]] = ()) -> VideoDataset:
         if not len(rows):
-            raise none_left(
-                len(self), f"; labels are numbers, 0 for {self.class_names[0]!r}" if self.class_names else ""
-            )
+            hint = f"; labels are numbers, 0 for {self.class_names[0]!r}" if self.class_names else ""
+            raise none_left(len(self), hint)
         return VideoDataset(self.table.take(rows), self.class_names, (*self.left_out, *left_out))
 
     def where(
@@ -311,7 +302,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
             >>> len(VideoDataset.mix([data, data[:1]], ratios=[0.5, 0.5]))
             4
         """
-        parts, shares = _with_ratios(datasets, ratios)
+        parts, shares = with_ratios(datasets, ratios)
         sizes = apportion(shares, [len(data) for data in parts], rows)
         return _joined([data._take(repeat_to(len(data), size, seed)) for data, size in zip(parts, sizes, strict=True)])
 
@@ -401,18 +392,6 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
             prune=prune,
             fingerprint=fingerprint,
         )
-
-
-def _with_ratios(datasets: object, ratios: object) -> tuple[list[VideoDataset], list[float]]:
-    """The data sets to mix, and the ratio of each."""
-    if isinstance(datasets, Mapping) and ratios is None:
-        ratios, datasets = list(datasets.values()), list(datasets)
-    parts = list(datasets) if isinstance(datasets, list | tuple) else []
-    shares = list(ratios) if isinstance(ratios, Iterable) else []
-    if not parts or len(parts) != len(shares) or not all(isinstance(part, VideoDataset) for part in parts):
-        wanted = "a list of data sets and a ratio for each, as mix([a, b], ratios=[0.7, 0.3])"
-        raise ConfigurationError(f"mix takes {wanted}, got {datasets!r} and {ratios!r}")
-    return parts, shares
 
 
 def _joined(parts: Sequence[VideoDataset]) -> VideoDataset:

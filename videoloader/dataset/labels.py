@@ -48,6 +48,22 @@ def names_in_order(class_names: object) -> tuple[str, ...] | None:
     return tuple(map(str, names))
 
 
+def check_rows(table: EntryTable, class_names: Sequence[str]) -> None:
+    """Check that there are rows, and names for their labels, if any label has one.
+
+    Raises:
+        ConfigurationError: there are none, or one is missing.
+    """
+    if not len(table):
+        raise ConfigurationError(
+            "there must be at least one video, got none: check what the list of paths was made from"
+        )
+    named = (table.label == NONE) | ((table.label >= 0) & (table.label < len(class_names)))
+    if class_names and not named.all():
+        row = int(np.argmin(named))
+        raise ConfigurationError(f"label {table.label[row]} has no name in class_names", table.path[row])
+
+
 def number_labels(
     labels: Sequence[SupportsIndex | str], class_names: Sequence[str] | None, where: Callable[[int], str]
 ) -> tuple[list[int], Sequence[str]]:

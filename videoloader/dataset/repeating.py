@@ -7,11 +7,13 @@ keyed permutation, exact resume and sharding need to know nothing of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError, check_positive
 from videoloader.permutation import Integers, permute
@@ -95,6 +97,18 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
             f"rows={rows} are too few: they leave none for a share of {ratios[sizes.index(0)]} of {float(whole)}"
         )
     return sizes
+
+
+def with_ratios(datasets: object, ratios: object) -> tuple[list[Any], list[float]]:
+    """The data sets to mix, and the ratio of each."""
+    if isinstance(datasets, Mapping) and ratios is None:
+        ratios, datasets = list(datasets.values()), list(datasets)
+    parts = list(datasets) if isinstance(datasets, list | tuple) else []
+    shares = list(ratios) if isinstance(ratios, Iterable) else []
+    if not parts or len(parts) != len(shares) or not all(isinstance(part, DatasetReaders) for part in parts):
+        wanted = "a list of data sets and a ratio for each, as mix([a, b], ratios=[0.7, 0.3])"
+        raise ConfigurationError(f"mix takes {wanted}, got {datasets!r} and {ratios!r}")
+    return parts, shares
 
 
 def _weight(value: object, table: EntryTable, row: int) -> float:

@@ -12,21 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range
-from videoloader.dataset.left_out import tell_left_out
-from videoloader.dataset.ranges import ends_late, tell_of_late_ends
+from videoloader.dataset.left_out import reason_of, tell_left_out
+from videoloader.dataset.ranges import ends_late, rows_in_seconds, tell_of_late_ends
 from videoloader.dataset.row_frames import OF_MODES, look_up_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.table import NONE
 from videoloader.error_notes import note
 from videoloader.errors import (
     ConfigurationError,
-    DecodeError,
-    FrameRangeError,
-    IndexingError,
     NotIndexedError,
-    SourceError,
-    StaleIndexError,
-    UnsupportedError,
     VideoLoaderError,
     counted,
     warn_user,
@@ -43,15 +37,6 @@ from videoloader.sampling.mode import IN_MODE, CountsByFrames, KnownFrames, coun
 from videoloader.threads import executor_of
 
 _PATHS_AT_ONCE = 1 << 14
-# The first that fits an error.
-_REASONS: Mapping[type[VideoLoaderError], str] = {
-    StaleIndexError: "changed since they were indexed",
-    SourceError: "cannot be opened",
-    FrameRangeError: "outside of their video",
-    UnsupportedError: "cannot be decoded",
-    DecodeError: "cannot be decoded",
-    IndexingError: "damaged",
-}
 
 
 class Indexes(Protocol):
@@ -257,7 +242,7 @@ def build_clip_table(
     else:
         opened = store if isinstance(store, IndexStore) else IndexStore(store)
         ranges, known, errors = _look_up_all(dataset, mode, opened, skip_unreadable, on_indexed)
-    tell_left_out("the data set", map(_reason, errors), len(dataset), listed_in=listed_in)
+    tell_left_out("the data set", map(reason_of, errors), len(dataset), listed_in=listed_in)
     clips = _count_all(dataset, mode, ranges, known)
     if not clips.any():
         raise ConfigurationError(_why_no_clip(dataset, mode, ranges))
@@ -282,7 +267,9 @@ def _count_all(
     uncounted = np.flatnonzero(clips < 0)
     for start in range(0, len(uncounted), _PATHS_AT_ONCE):
         videos = uncounted[start : start + _PATHS_AT_ONCE]
-        clips[videos] = [_count(mode, each) for each in entry_frames(dataset, ranges, videos)]
+        for video, asked in zip(videos.tolist(), entry_frames(dataset, ranges, videos), strict=True):
+            with note("for {}", asked.entry.path, source=asked.entry.path, row=asked.row):
+                clips[video] = count_clips(mode, asked)
     return clips
 
 
@@ -297,11 +284,6 @@ def _why_no_clip(dataset: VideoDataset, mode: FrameMode, ranges: FrameRanges) ->
 def _frames_and_hint(mode: FrameMode, frames: int) -> str:
     hint = " (pad='edge' makes up those that are missing)" if getattr(mode, "pad", None) == "none" else ""
     return counted(frames, "frame") + hint
-
-
-def _count(mode: FrameMode, video: EntryFrames) -> int:
-    with note("for {}", video.entry.path, source=video.entry.path, row=video.row):
-        return count_clips(mode, video)
 
 
 def entry_frames(dataset: VideoDataset, ranges: FrameRanges, videos: npt.NDArray[np.int64]) -> list[EntryFrames]:
@@ -321,11 +303,7 @@ def _taken_as_listed(dataset: VideoDataset, mode: FrameMode, open_images: bool) 
         return np.zeros(len(table), np.bool_)
     # A pattern stands for the files of a folder.
     listed = table.path.end_with(IMAGE_ENDINGS) & ~table.path.hold("*") & ~table.path.hold("?")
-    for ends in (table.start, table.stop):
-        listed &= ends == NONE
-    for seconds in (table.start_seconds, table.stop_seconds):
-        listed &= np.isnan(seconds)
-    return listed
+    return listed & (table.start == NONE) & (table.stop == NONE) & ~rows_in_seconds(table)
 
 
 def _index_all(
@@ -359,16 +337,16 @@ def _index_all(
         made = dict(zip(opened, answers, strict=True))
     for _ in range(len(dataset) - len(opened)):
         on_indexed()
-    ends = np.stack([dataset.table.start_seconds, dataset.table.stop_seconds])
-    tell_of_frame_times(indexes.values(), isinstance(mode, AtRate | Timestamps) or not np.isnan(ends).all())
+    in_seconds = rows_in_seconds(dataset.table).any()
+    tell_of_frame_times(indexes.values(), bool(in_seconds) or isinstance(mode, AtRate | Timestamps))
+    errors = {row: each for row, each in made.items() if isinstance(each, VideoLoaderError)}
+    usable = {row: each for row, each in made.items() if not isinstance(each, VideoLoaderError)}
     if not np.isnan(dataset.table.stop_seconds).all():
-        usable = ((row, dataset[row], each[1]) for row, each in made.items() if not isinstance(each, VideoLoaderError))
-        late = [row for row, entry, stop in usable if ends_late(entry, indexes[entry.path], stop)]
+        entries = ((row, dataset[row], stop) for row, (_, stop, _) in usable.items())
+        late = [row for row, entry, stop in entries if ends_late(entry, indexes[entry.path], stop)]
         tell_of_late_ends(dataset.table, late, indexes)
-    errors = {number: each for number, each in made.items() if isinstance(each, VideoLoaderError)}
     numbers = np.tile(np.array([[0], [1], [1]], np.int64), len(dataset))
-    for number, each in made.items():
-        numbers[:, number] = (0, 0, 0) if isinstance(each, VideoLoaderError) else each
+    numbers[:, list(usable)] = np.array(list(usable.values()), np.int64).reshape(-1, 3).T
     return _usable(dataset, list(numbers), indexes, errors, unopened), errors.values()
 
 
@@ -403,11 +381,6 @@ def _look_up_all(
         even, key, without = (columns[name][ranges.rows] if errors else columns[name] for name in OF_MODES)
         known = KnownFrames(ranges.first, ranges.stop, even > 0, key, without)
     return ranges, known, errors.values()
-
-
-def _reason(error: VideoLoaderError) -> str:
-    """The reason why a row is left out, in few words."""
-    return next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), "unreadable")
 
 
 def _usable(

@@ -167,8 +167,7 @@ class ShuffleVideos(_Computed):
                 inside = permute_within(positions - group_start[group], size, seed, epoch, group)
                 positions = group_start[group] + inside
             place = np.searchsorted(end, positions, "right")
-            numbers: Integers = positions - end[place] + last[order[place]]
-            return numbers
+            return positions - end[place] + last[order[place]]
 
         return clips_at
 

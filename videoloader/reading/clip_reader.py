@@ -139,47 +139,31 @@ class ClipReader:
             StaleIndexError: it has changed since it was indexed or opened.
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
-        token = token or CancelToken()
-        with cancellable(token.raise_if_cancelled):
-            return self._read(source, index, clips, output, decode, cache, token, threads, state, plan)
-
-    def _read(
-        self,
-        source: ByteSource | str,
-        index: VideoIndex,
-        clips: Sequence[ClipSlots],
-        output: OutputSpec,
-        decode: Decode,
-        cache: FrameCache | None,
-        token: CancelToken,
-        threads: int,
-        state: SourceState | None,
-        plan: DecodePlan | None,
-    ) -> ClipsReport:
-        begin, read_before = time.perf_counter(), reads_so_far()
-        source = reopen_source(source, state) if isinstance(source, str) else source
-        numbers = np.concatenate([clip.frame_numbers for clip in clips])
-        numbers = numbers[numbers != CONSTANT_FRAME]
-        index.check_range(numbers)
-        warn_of_hdr(index)
+        token, begin, read_before = token or CancelToken(), time.perf_counter(), reads_so_far()
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
-        with _errors_of_files(source, index, state), on_device:
-            sink = ClipSink(index, clips, output, self._stream)
-            progress = ReadProgress(source, index, numbers, plan, sink, token, threads, cache)
-            try:
-                by_gpu = self._decode(progress, decode)
-                check_unchanged(source, state)
-            except BaseException:
-                # Nothing may be written any more to memory that the caller will use for something else.
-                for stream in sink.streams:
-                    stream.synchronize()
-                raise
-            ready = [stream.record_event() for stream in sink.streams]
-            for clip in clips:
-                for stream in sink.streams:
-                    clip.slots.record_stream(stream)
-            if missing := sorted(sink.packets - sink.done):
-                raise lost_frame(index, missing[0])
+        with cancellable(token.raise_if_cancelled), on_device:
+            source = reopen_source(source, state) if isinstance(source, str) else source
+            numbers = np.concatenate([clip.frame_numbers for clip in clips])
+            numbers = numbers[numbers != CONSTANT_FRAME]
+            index.check_range(numbers)
+            warn_of_hdr(index)
+            with _errors_of_files(source, index, state):
+                sink = ClipSink(index, clips, output, self._stream)
+                progress = ReadProgress(source, index, numbers, plan, sink, token, threads, cache)
+                try:
+                    by_gpu = self._decode(progress, decode)
+                    check_unchanged(source, state)
+                except BaseException:
+                    # Nothing may be written any more to memory that the caller will use for something else.
+                    for stream in sink.streams:
+                        stream.synchronize()
+                    raise
+                ready = [stream.record_event() for stream in sink.streams]
+                for clip in clips:
+                    for stream in sink.streams:
+                        clip.slots.record_stream(stream)
+                if missing := sorted(sink.packets - sink.done):
+                    raise lost_frame(index, missing[0])
         seconds = time.perf_counter() - begin
         wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
         remote = reads_so_far() - read_before

@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_positive, check_positive_or_none
+from videoloader.errors import ConfigurationError
 from videoloader.indexing.exact_numbers import exact, exact_rate
 from videoloader.padding import check_mode
-from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
+from videoloader.sampling.checked_fields import CheckedFields
+from videoloader.sampling.columns import Pad, PadColumn, pad_of
 from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before, whole_unit
 from videoloader.sampling.placements import even_start
 from videoloader.sampling.sampled_video import SampledVideo
@@ -22,7 +23,7 @@ from videoloader.sampling.screen_time import screen_time
 
 
 @dataclass(frozen=True, repr=False)
-class AtRate(SavedRepr):
+class AtRate(SavedRepr, CheckedFields):
     """Clips of ``length`` frames at a constant rate: each output time shows the frame that is on screen then.
 
     Output time k is the clip's start plus k / fps seconds. A slower source shows frames several times, a faster one
@@ -74,9 +75,8 @@ class AtRate(SavedRepr):
     step: Time | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         exact_rate(self.fps)
-        check_positive(length=self.length)
-        check_positive_or_none(clips=self.clips)
         start, step = self.start, self.step
         drawn = isinstance(start, str)
         if drawn and start not in ("random", "even"):
@@ -94,7 +94,6 @@ class AtRate(SavedRepr):
                 raise ConfigurationError(f"step must be a positive number of seconds, got {step!r}")
             if drawn or exact("start", start) < 0:
                 raise ConfigurationError(f"step needs a start of 0 s or more, got start={start!r}: write start=0")
-        check_pad(self.pad)
 
     def num_clips(self, video: SampledVideo) -> int:
         """The number of clips asked for; none where nothing fits and nothing may be padded."""

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.padding import check_mode
+from videoloader.sampling.checked_fields import CheckedFields
 from videoloader.sampling.columns import Pad, PadColumn, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
 
 
-class CountedByLength(ABC):
+class CountedByLength(CheckedFields, ABC):
     """A mode whose number of clips follows from a video's number of frames and the padding mode."""
 
     pad: Pad
@@ -30,7 +31,7 @@ class CountedByLength(ABC):
         """int64, the shape of ``frames``: clips of videos with so many frames under a padding mode."""
 
 
-class OneClip:
+class OneClip(CheckedFields):
     """A mode that makes one clip of every video that has a frame."""
 
     def num_clips(self, video: SampledVideo) -> int:

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import FrameRangeError
-from videoloader.sampling.columns import Pad, check_pad, integer_tuple, integers_of, pad_of
+from videoloader.sampling.checked_fields import CheckedFields
+from videoloader.sampling.columns import Pad, integer_tuple, integers_of, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
 
 
 @dataclass(frozen=True)
-class FrameList:
+class FrameList(CheckedFields):
     """One clip with exactly these frames, in any order, repeats allowed.
 
     Args:
@@ -40,7 +41,7 @@ class FrameList:
     def __post_init__(self) -> None:
         if not isinstance(self.frames, str):
             object.__setattr__(self, "frames", integer_tuple("frames", self.frames))
-        check_pad(self.pad)
+        super().__post_init__()
 
     def num_clips(self, video: SampledVideo) -> int:
         """Always 1."""

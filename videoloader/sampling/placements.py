@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_flag, check_positive, check_positive_or_none, integer_range
+from videoloader.errors import ConfigurationError, integer_range
 from videoloader.indexing.index import VideoIndex
-from videoloader.sampling.columns import check_pad, integers_of, pad_of
+from videoloader.sampling.columns import integers_of, pad_of
 from videoloader.sampling.counting import CountedByLength
 from videoloader.sampling.mode import KnownFrames
 from videoloader.sampling.sampled_video import SampledVideo
@@ -36,14 +36,11 @@ class Placed(SavedRepr, CountedByLength):
         gaps = integer_range("gap", self.gap)
         if isinstance(self.gap, tuple | list):
             object.__setattr__(self, "gap", gaps)
-        check_positive(step=self.step)
-        check_positive_or_none(clips=self.clips)
+        super().__post_init__()
         if gaps[0] < gaps[1] and self.clips is None:
             raise ConfigurationError(f"gap={self.gap} is drawn for each clip: give clips=, how many a video has")
-        check_flag("even", self.even)
         if self.cuts is not None and (not isinstance(self.cuts, str) or not self.cuts):
             raise ConfigurationError(f"cuts must be the name of a column, got {self.cuts!r}")
-        check_pad(self.pad)
 
     @property
     @abstractmethod
@@ -189,8 +186,7 @@ def _allowed(first: npt.NDArray[np.int64], conditions: _Conditions) -> npt.NDArr
     kept = np.searchsorted(places, first, "right") == np.searchsorted(places, last, "right")
     if conditions.even and conditions.extent > 1:
         kept &= ~_uneven(conditions.index, first, last)
-    allowed: npt.NDArray[np.int64] = first[kept]
-    return allowed
+    return first[kept]
 
 
 # A long video with many clips in a batch: what takes its frames one by one is done once.

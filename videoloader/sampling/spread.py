@@ -7,8 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import check_flag, check_positive
-from videoloader.sampling.columns import Pad, check_pad
+from videoloader.sampling.columns import Pad
 from videoloader.sampling.counting import CountedByLength, OneClip
 from videoloader.sampling.sampled_video import SampledVideo
 
@@ -46,11 +45,6 @@ class Segments(CountedByLength):
     frames_per_segment: int = 1
     jitter: bool = False
     pad: Pad = "edge"
-
-    def __post_init__(self) -> None:
-        check_positive(segments=self.segments, frames_per_segment=self.frames_per_segment)
-        check_flag("jitter", self.jitter)
-        check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[segments * frames_per_segment], in the order of the video; drawn with ``rng`` where there is jitter."""
@@ -91,10 +85,6 @@ class UniformFrames(OneClip):
     count: int
     _: KW_ONLY
     pad: Pad = "none"
-
-    def __post_init__(self) -> None:
-        check_positive(count=self.count)
-        check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[count]. Nothing is random."""

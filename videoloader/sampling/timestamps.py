@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import FrameRangeError, check_choice
-from videoloader.sampling.columns import Pad, check_pad, pad_of, times_of
+from videoloader.sampling.columns import Pad, pad_of, times_of
 from videoloader.sampling.counting import OneClip
 from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, last_at_or_before, on_clock
 from videoloader.sampling.sampled_video import SampledVideo
@@ -59,8 +59,8 @@ class Timestamps(OneClip):
     def __post_init__(self) -> None:
         if not isinstance(self.seconds, str):
             object.__setattr__(self, "seconds", as_times("seconds", self.seconds))
+        super().__post_init__()
         check_choice("at", self.at, get_args(At))
-        check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[len(seconds)]. Nothing is random.

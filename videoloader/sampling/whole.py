@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import check_positive, check_positive_or_none
-from videoloader.sampling.columns import Pad, check_pad, pad_of
+from videoloader.sampling.checked_fields import CheckedFields
+from videoloader.sampling.columns import Pad, pad_of
 from videoloader.sampling.counting import OneClip
 from videoloader.sampling.mode import KnownFrames
 from videoloader.sampling.sampled_video import SampledVideo
@@ -39,11 +39,6 @@ class WholeVideo(OneClip):
     max_frames: int | None = None
     pad: Pad = "none"
 
-    def __post_init__(self) -> None:
-        check_positive(stride=self.stride)
-        check_positive_or_none(max_frames=self.max_frames)
-        check_pad(self.pad)
-
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[T], at most ``max_frames``. Nothing is random."""
         length = -(-(video.stop - video.first) // self.stride)
@@ -53,7 +48,7 @@ class WholeVideo(OneClip):
 
 
 @dataclass(frozen=True)
-class Keyframes:
+class Keyframes(CheckedFields):
     """One clip with the keyframes of the video: those that decode without any other frame, and so at the least cost.
 
     An encoder chooses which frames they are: mostly one every 1 to 10 seconds, often at the start of a scene.
@@ -77,10 +72,6 @@ class Keyframes:
     limit: int | None = None
     _: KW_ONLY
     pad: Pad = "none"
-
-    def __post_init__(self) -> None:
-        check_positive_or_none(limit=self.limit)
-        check_pad(self.pad)
 
     def num_clips(self, video: SampledVideo) -> int:
         """1, or 0 where the range holds no keyframe."""

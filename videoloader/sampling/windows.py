@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import check_positive, check_positive_or_none, check_probability, integer_range
-from videoloader.sampling.columns import Pad, check_pad
+from videoloader.errors import check_probability, integer_range
+from videoloader.sampling.columns import Pad
 from videoloader.sampling.counting import CountedByLength
 from videoloader.sampling.placements import draw_gap, even_start
 from videoloader.sampling.sampled_video import SampledVideo
@@ -46,11 +46,6 @@ class EveryWindow(CountedByLength):
     stride: int = 1
     step: int | None = None
     pad: Pad = "none"
-
-    def __post_init__(self) -> None:
-        check_positive(length=self.length, stride=self.stride)
-        check_positive_or_none(step=self.step)
-        check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: the window that starts ``clip * step`` frames into the range. Nothing is random."""
@@ -99,12 +94,11 @@ class RandomWindow(CountedByLength):
     pad: Pad = "edge"
 
     def __post_init__(self) -> None:
-        check_positive(length=self.length, clips=self.clips)
+        super().__post_init__()
         strides = integer_range("stride", self.stride)
         if isinstance(self.stride, tuple | list):
             object.__setattr__(self, "stride", strides)
         check_probability("reverse", self.reverse)
-        check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: a window drawn with ``rng``."""
@@ -154,10 +148,6 @@ class EvenWindows(CountedByLength):
     stride: int = 1
     clips: int = 10
     pad: Pad = "edge"
-
-    def __post_init__(self) -> None:
-        check_positive(length=self.length, stride=self.stride, clips=self.clips)
-        check_pad(self.pad)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: window number ``clip``. Nothing is random."""

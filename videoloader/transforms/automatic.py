@@ -18,7 +18,6 @@ import numpy as np
 
 from videoloader.convert import Interpolation, fill_color
 from videoloader.errors import ConfigurationError, check_choice, check_integer, check_probability
-from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked
@@ -57,8 +56,7 @@ class _Automatic(PixelTransform):
     def __post_init__(self) -> None:
         super().__post_init__()
         kind = type(self).__name__
-        check_interpolation(self.interpolation)
-        object.__setattr__(self, "fill", fill_color(self.fill, f"{kind}'s fill"))
+        object.__setattr__(self, "fill", fill_color(self.fill))
         if self.operations is None:
             return
         given = self.operations.items() if isinstance(self.operations, Mapping) else self.operations

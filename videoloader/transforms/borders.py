@@ -7,7 +7,7 @@ where the picture lies in the output, and ``Batch.to_source`` where its points l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,12 +16,14 @@ from videoloader import padding
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.padding import Filling
-from videoloader.transforms.arguments import check_border_mode, check_interpolation
+from videoloader.transforms.arguments import check_border_mode
 from videoloader.transforms.geometry.fusing import pair
+from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep, Sized
 from videoloader.transforms.resizing import Resize
 
 Position = Literal["center", "top_left"]
+_POSITION = checked(check_choice, get_args(Position))
 
 
 @dataclass(frozen=True)
@@ -29,16 +31,9 @@ class _Surrounding(GeometryStep):
     """A step that fills frames up to a size; ``Letterbox`` explains the fields."""
 
     _: KW_ONLY
-    mode: Filling = "constant"
+    mode: Filling = field(default="constant", metadata=checked(check_border_mode))
     fill: float | Sequence[float] = 0
-    position: Position = "top_left"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        name = type(self).__name__
-        check_border_mode(self.mode, name)
-        fill_color(self.fill, f"{name}'s fill")
-        check_choice(f"{name}'s position", self.position, get_args(Position))
+    position: Position = field(default="top_left", metadata=_POSITION)
 
     def _surround(self, geometry: Geometry, size: tuple[int, int]) -> Geometry:
         below, right = (whole - side for whole, side in zip(size, geometry.output_size, strict=True))
@@ -81,13 +76,9 @@ class Letterbox(Sized, _Surrounding):
     """
 
     _: KW_ONLY
-    position: Position = "center"
+    position: Position = field(default="center", metadata=_POSITION)
     interpolation: Interpolation = "bilinear"
     antialias: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_interpolation(self.interpolation)
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""

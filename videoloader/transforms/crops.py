@@ -12,7 +12,7 @@ from videoloader import padding as padding_modes
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError, check_integer, check_numbers
 from videoloader.padding import Filling
-from videoloader.transforms.arguments import check_border_mode, check_interpolation
+from videoloader.transforms.arguments import check_border_mode
 from videoloader.transforms.geometry.fusing import cut, resize_to
 from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep, Sized
@@ -62,16 +62,14 @@ class RandomCrop(Sized, GeometryStep):
     _: KW_ONLY
     padding: int = 0
     pad_if_needed: bool = False
-    mode: Filling = "constant"
+    mode: Filling = field(default="constant", metadata=checked(check_border_mode))
     fill: float | Sequence[float] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("RandomCrop's padding", self.padding, 0, min(self._sides) - 1)
-        check_border_mode(self.mode, "RandomCrop")
         if self.padding and padding_modes.check_mode(self.mode) not in ("constant", "edge"):
             raise ConfigurationError(f"RandomCrop's padding takes mode 'constant' or 'edge', not {self.mode!r}")
-        fill_color(self.fill, "RandomCrop's fill")
 
     @property
     def adds_border(self) -> bool:
@@ -131,10 +129,6 @@ class RandomResizedCrop(Sized, GeometryStep):
     ratio: tuple[float, float] = field(default=(3 / 4, 4 / 3), metadata=_POSITIVE)
     interpolation: Interpolation = field(default="bilinear", kw_only=True)
     antialias: bool = field(default=True, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_interpolation(self.interpolation)
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""

@@ -120,8 +120,7 @@ class RandomWalk(_Between):
         walk[0] *= width
         walk[1:] = (2 * walk[1:] - 1) * self.step
         # A walk folded into the range at both ends is one that is turned back there.
-        values: Values = np.maximum(self.high - np.abs(np.cumsum(walk) % (2 * width) - width), self.low)
-        return values
+        return np.maximum(self.high - np.abs(np.cumsum(walk) % (2 * width) - width), self.low)
 
 
 def check_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:

@@ -119,10 +119,6 @@ class Cutout(Sized, PixelTransform):
     fill: float | Sequence[float] = 0
     per_frame: bool = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fill_color(self.fill, "Cutout's fill")
-
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:
         """The boxes."""
         whole, sides = np.array([clip.height, clip.width]), np.array(self._sides)
@@ -158,10 +154,6 @@ class GridMask(PixelTransform):
     ratio: Range = field(default=0.6, metadata=checked(check_range, 0, 1))
     angle: Range = field(default=0.0, metadata=checked(check_range))
     fill: float | Sequence[float] = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fill_color(self.fill, "GridMask's fill")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """The grid's cells, their phase and direction, for each frame."""

@@ -12,14 +12,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Interpolation
-from videoloader.errors import ArgumentError, MissingAttributeError, check_flag, no_method
+from videoloader.convert import Interpolation, fill_color
+from videoloader.errors import ArgumentError, MissingAttributeError, check_choice, check_flag, no_method
 
 # What a function of a batch is told of its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -218,8 +218,8 @@ class Transform:
                 object.__setattr__(self, each.name, _as_tuples(getattr(self, each.name)))
             if is_ours and isinstance(each.default, bool):
                 check_flag(f"{type(self).__name__}'s {each.name}", getattr(self, each.name))
-            if _CHECK in each.metadata:
-                check, bounds = each.metadata[_CHECK]
+            if own := each.metadata.get(_CHECK) or (is_ours and _OF_ALL.get(each.name)):
+                check, bounds = own
                 check(f"{type(self).__name__}'s {each.name}", getattr(self, each.name), *bounds)
 
     if not TYPE_CHECKING:  # type checkers tell of it by themselves
@@ -227,6 +227,13 @@ class Transform:
         def __call__(self, *args: object) -> NoReturn:
             name = type(self).__name__
             raise ArgumentError(f"a {name} is not a function: write Compose([{name}(…)])(frames, seed=0)")
+
+
+# Fields that are the same in all transforms that have them.
+_OF_ALL: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
+    "fill": (lambda name, value: fill_color(value, name), ()),
+    "interpolation": (check_choice, (get_args(Interpolation),)),
+}
 
 
 def _as_tuples(value: Any) -> Any:

@@ -8,7 +8,6 @@ import numpy as np
 
 from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError, check_integer
-from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.geometry.fusing import pair, resize_to
 from videoloader.transforms.planning.steps import GeometryStep
 
@@ -53,7 +52,6 @@ class Resize(GeometryStep):
             if isinstance(self.size, tuple):
                 raise ConfigurationError(f"Resize's max_size is for one edge's size, not for {self.size}")
             check_integer("Resize's max_size", self.max_size, 1 if self.size is None else self.size + 1)
-        check_interpolation(self.interpolation)
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from videoloader.convert import Interpolation, fill_color
 from videoloader.errors import ConfigurationError, check_numbers, check_probability
-from videoloader.transforms.arguments import check_interpolation
 from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
 from videoloader.transforms.geometry import warp_matrices
 from videoloader.transforms.geometry.resampling import Resampling
@@ -23,6 +22,11 @@ from videoloader.transforms.planning.steps import WarpStep
 Center = tuple[float, float]
 # Degrees: at a right angle nothing is left of the picture.
 _MOST_SHEAR = 89.0
+
+
+def _check_center(name: str, center: Center | None) -> None:
+    if center is not None:
+        check_numbers(name, center, 2, "(x, y)", lambda x, y: True)
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,9 @@ class Rotate(WarpStep):
 
     degrees: Range = field(metadata=checked(check_range))
     _: KW_ONLY
-    center: Center | None = None
+    center: Center | None = field(default=None, metadata=checked(_check_center))
     interpolation: Interpolation = "bilinear"
     fill: float | Sequence[float] = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check(self.center, self.interpolation, self.fill, "Rotate")
 
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling:
         """The step as drawn for one clip."""
@@ -97,7 +97,7 @@ class Affine(WarpStep):
     scale: Range = field(default=1.0, metadata=checked(check_range, 1e-3, 1e3))
     shear: Range = field(default=0.0, metadata=checked(check_range, -_MOST_SHEAR, _MOST_SHEAR))
     shear_y: Range = field(default=0.0, metadata=checked(check_range, -_MOST_SHEAR, _MOST_SHEAR))
-    center: Center | None = None
+    center: Center | None = field(default=None, metadata=checked(_check_center))
     interpolation: Interpolation = "bilinear"
     fill: float | Sequence[float] = 0
     antialias: bool = False
@@ -108,7 +108,6 @@ class Affine(WarpStep):
             raise ConfigurationError(f"Affine's translate must be (to the right, down), got {self.translate!r}")
         for share in self.translate:
             check_range("Affine's translate", share, -1.0 if isinstance(share, Curve) else 0.0, 1.0)
-        _check(self.center, self.interpolation, self.fill, "Affine")
 
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling:
         """The step as drawn for one clip."""
@@ -147,10 +146,6 @@ class Perspective(WarpStep):
     interpolation: Interpolation = "bilinear"
     fill: float | Sequence[float] = 0
     antialias: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check(None, self.interpolation, self.fill, "Perspective")
 
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling | None:
         """The step as drawn for one clip; None where nothing is done."""
@@ -212,10 +207,3 @@ def _shift(share: Range, side: int, rng: np.random.Generator, frames: int) -> np
 
 def _middle(clip: ClipInfo) -> Center:
     return clip.width / 2, clip.height / 2
-
-
-def _check(center: Center | None, interpolation: str, fill: float | Sequence[float], name: str) -> None:
-    if center is not None:
-        check_numbers(f"{name}'s center", center, 2, "(x, y)", lambda x, y: True)
-    check_interpolation(interpolation)
-    fill_color(fill, f"{name}'s fill")

@@ -21,18 +21,13 @@ from videoloader.verification.report import Fault, FileReport, VerifyReport
 
 
 class _Task(NamedTuple):
-    """One file for a process; ``key`` is its place among the files."""
+    """One file for a process; ``number`` is its place among the files."""
 
-    key: str
+    number: int
     path: str
     device: str
     threads: int
     seed: int
-
-
-class _Answer(NamedTuple):
-    key: str
-    report: FileReport
 
 
 @tells_of_arguments
@@ -102,10 +97,9 @@ def verify_each(
     count = min(workers or (min(available_cores(), 4) if device.type == "cuda" else available_cores()), len(sources))
     paths = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in sources]
     if count > 1 and all(path is not None for path in paths):
-        tasks = [_Task(str(n), str(path), str(device), threads or 0, seed) for n, path in enumerate(paths)]
+        tasks = [_Task(number, str(path), str(device), threads or 0, seed) for number, path in enumerate(paths)]
         for answers in answer_in_processes(([task] for task in tasks), count, _answer, _died_over):
-            for answer in answers:
-                yield int(answer.key), answer.report
+            yield from answers
         return
     for number, each in enumerate(sources):
         yield number, verify_file(each, device, threads or 0, seed)
@@ -126,11 +120,11 @@ def _holds_images(folder: str | os.PathLike[str]) -> bool:
         return False  # reading it as a data set says why
 
 
-def _answer(task: _Task) -> _Answer:
+def _answer(task: _Task) -> tuple[int, FileReport]:
     # Side by side, each with the threads it was told: PyTorch's own would be too many.
     torch.set_num_threads(1)
-    return _Answer(task.key, verify_file(task.path, torch.device(task.device), task.threads, task.seed))
+    return task.number, verify_file(task.path, torch.device(task.device), task.threads, task.seed)
 
 
-def _died_over(task: _Task) -> _Answer:
-    return _Answer(task.key, FileReport(task.path, faults=(Fault("unreadable", "the process that read it died"),)))
+def _died_over(task: _Task) -> tuple[int, FileReport]:
+    return task.number, FileReport(task.path, faults=(Fault("unreadable", "the process that read it died"),))

@@ -15,16 +15,16 @@ import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.account import LoaderAccount
-from videoloader.batching.batch import Batch
-from videoloader.batching.batch_maker import BatchInMaking, BatchMaker, BatchPlan
+from videoloader.batching.batch import Batch, clip_of
+from videoloader.batching.batch_maker import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
-from videoloader.batching.options import RaiseOrSkip, plan_transforms, tell_of_unused
+from videoloader.batching.options import RaiseOrSkip, plan_transforms
 from videoloader.batching.prefetch import batches_ahead, give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
-from videoloader.decoding import Decode, FrameCache
+from videoloader.decoding import Decode
 from videoloader.device import available_cores, resolve_device
 from videoloader.error_notes import note
 from videoloader.errors import (
@@ -34,7 +34,6 @@ from videoloader.errors import (
     NotIndexedError,
     VideoLoaderError,
     check_choice,
-    check_integer,
     check_positive_or_none,
 )
 from videoloader.indexing import IndexStore
@@ -44,9 +43,7 @@ from videoloader.interop.torch.request_planner import RequestPlanner
 from videoloader.interop.torch.video_indexes import VideoIndexes
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
-from videoloader.reading.clip import Clip
-from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
-from videoloader.reading.workers import DecodeWorkers
+from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
 from videoloader.sampling import clip_rng
 from videoloader.sampling.integers import shortened
 from videoloader.transforms.compose import Compose
@@ -182,37 +179,17 @@ class DecodingLoader(OneLoop):
             raise ArgumentError(f"torch_loader must be {wanted}, got {shortened(torch_loader)}")
         if not callable(replace_with):
             raise ArgumentError(f"replace_with must be a function, got {shortened(replace_with)}")
-        self.device = resolve_device(device)
-        check_choice("layout", layout, get_args(Layout))
         check_choice("on_error", on_error, get_args(RaiseOrSkip))
         check_on_corrupt(on_corrupt, get_args(KeepRaiseOrSkip))
-        check_choice("decode", decode, get_args(Decode))
-        check_choice("collate", collate, get_args(Collate))
         check_positive_or_none(prefetch=prefetch)
-        check_integer("gop_cache", gop_cache, 0)
-        tell_of_unused(self.device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
-        self._loader, self._collate = torch_loader, collate
+        self._loader = torch_loader
         plan = plan_transforms(transforms, dtype, color, fill_value).one_view()
         self._seed, self._on_error, self._on_corrupt, self._replace_with = seed, on_error, on_corrupt, replace_with
         shard = shard_of_environment()
         clip_rng(seed, 0, 0)  # says now what is wrong with a seed
-        self._workers = DecodeWorkers(
-            self.device,
-            decode=decode,
-            num_workers=num_workers,
-            cpu_workers=cpu_workers,
-            num_processes=num_processes,
-        )
-        maker = BatchMaker(
-            self._workers,
-            plan,
-            layout,
-            self.device,
-            cache=FrameCache(gop_cache) if gop_cache else None,
-            on_error="raise",
-            on_corrupt="keep" if on_corrupt == "keep" else "raise",
-        )
-        super().__init__(maker)
+        on, numbers = resolve_device(device), (num_workers, cpu_workers, num_processes)
+        damage: OnCorrupt = "keep" if on_corrupt == "keep" else "raise"
+        super().__init__(on, plan, layout, collate, decode, gop_cache, *numbers, "raise", damage)
         self._prefetch = prefetch if self._workers.num_workers else 0
         indexes = VideoIndexes(index, available_cores() if self._workers.num_workers else 0)
         self._planner = RequestPlanner(indexes, plan, seed, shard)
@@ -278,13 +255,6 @@ class DecodingLoader(OneLoop):
 
     def _loader_state(self) -> Any:
         return copy.deepcopy(self._loader.state_dict()) if hasattr(self._loader, "state_dict") else None
-
-    def stats(self) -> LoaderStats:
-        """The cost of the clips given out so far, and where the time went.
-
-        The torch loader runs while the consumer waits: its time is in ``waiting``.
-        """
-        return self._account.stats
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of one epoch, or of what is left of it after ``load_state_dict``.
@@ -388,13 +358,4 @@ class DecodingLoader(OneLoop):
         """The replacement of requests in a batch."""
         assert made is not None, "clips that cannot be made are errors"
         with note("in replace_with, for {}", asked):
-            return self._replace_with(_only_clip(made) if isinstance(asked, ClipRequest) else made)
-
-
-def _only_clip(made: Batch) -> Clip:
-    """The clip of a batch of one."""
-    frames, numbers, timestamps = made.frames[0], made.frame_numbers[0], made.timestamps[0]
-    return Clip(
-        *(frames, numbers, timestamps, made.mask[0], made.corrupt[0], made.layout, made.roles),
-        _target_times=None if made.roles is None else made._target_times[0],
-    )
+            return self._replace_with(clip_of(made, 0) if isinstance(asked, ClipRequest) else made)

@@ -1,0 +1,27 @@
+"""Checks of what frame modes are given, by the types of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from videoloader.errors import check_flag, check_integer, check_positive_or_none
+from videoloader.sampling.columns import check_pad
+
+_CHECKS: dict[str, Callable[[str, Any], object]] = {
+    "int": check_integer,
+    "int | None": lambda name, value: check_positive_or_none(**{name: value}),
+    "bool": check_flag,
+    "Pad": lambda name, value: check_pad(value),
+}
+
+
+class CheckedFields:
+    """A dataclass of the library whose integers are positive, and whose flags and padding modes are such."""
+
+    def __post_init__(self) -> None:
+        for owner in type(self).__mro__:
+            if owner.__module__.startswith("videoloader."):  # a user's own fields may be anything
+                for name, kind in vars(owner).get("__annotations__", {}).items():
+                    if kind in _CHECKS:
+                        _CHECKS[kind](name, getattr(self, name))
