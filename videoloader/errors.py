@@ -31,7 +31,7 @@ class VideoLoaderError(Exception):
         self.source = source
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return printable(" ".join(super().__str__().split("\n")))
 
 
 class SourceError(VideoLoaderError):

@@ -7,6 +7,7 @@ from typing import Any
 
 from videoloader.batching.batch import Batch
 from videoloader.loader import VideoLoader
+from videoloader.order.epoch import not_a_state
 from videoloader.order.shuffle import InOrder
 
 
@@ -65,8 +66,10 @@ class EpochLoop:
         """Go on where a state was taken; whether that was after the last batch of an epoch.
 
         Raises:
-            ConfigurationError: the state is of another data set, frame mode, order or seed.
+            ConfigurationError: the state is of another data set, frame mode, order or seed, or of something else.
         """
+        if not {"loader", "under_way", "batches"} <= state.keys():
+            raise not_a_state(state)
         self._loader.load_state_dict(state["loader"])
         ended = state["under_way"] not in (None, self._epoch())
         in_epoch = state["under_way"] is not None and not ended
