@@ -124,7 +124,7 @@ class Batch(FramesByRole):
             y1 ≤ y2, flipped or not; a turned box becomes the smallest one around it.
 
         Raises:
-            ConfigurationError: the points have another shape.
+            ConfigurationError: the points have another shape, or the batch has no such row.
 
         Examples:
             >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]
@@ -132,7 +132,10 @@ class Batch(FramesByRole):
         """
         matrix = self.source_matrix
         if rows is not None:
-            matrix = matrix[_numbers(rows)]
+            numbers = _numbers(rows)
+            if len(wrong := numbers[(numbers < 0) | (numbers >= len(matrix))]):
+                raise ConfigurationError(f"rows must be in [0, {len(matrix) - 1}], got {wrong[0]}")
+            matrix = matrix[numbers]
         if times is not None:
             at = _numbers(times)
             if at.shape != matrix.shape[:1]:

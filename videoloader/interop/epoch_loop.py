@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
+import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from videoloader.batching.batch import Batch
+from videoloader.errors import ArgumentError
 from videoloader.loader import VideoLoader
 from videoloader.order.epoch import not_a_state
 from videoloader.order.shuffle import InOrder
+
+
+def check_maker(name: str, make: object) -> None:
+    """Raise ArgumentError unless an argument can be called to make a loader for each process."""
+    try:
+        if callable(make):
+            inspect.signature(make).bind(shard_id=0, num_shards=1)
+            return
+    except TypeError:
+        pass  # it takes other arguments
+    except ValueError:
+        return  # Python does not know of all functions what they take
+    wanted = "a function of shard_id= and num_shards=, such as partial(VideoLoader, data, mode, batch_size=8)"
+    raise ArgumentError(f"{name} must be {wanted}, got {reprlib.repr(make)}")
 
 
 class EpochLoop:
@@ -19,9 +36,14 @@ class EpochLoop:
 
     Args:
         loader: loader of the batches.
+
+    Raises:
+        ArgumentError: it is something else.
     """
 
     def __init__(self, loader: VideoLoader) -> None:
+        if not isinstance(loader, VideoLoader):
+            raise ArgumentError(f"the function that makes a loader must give a VideoLoader, got {reprlib.repr(loader)}")
         self._loader = loader
         self._under_way: int | None = None
         self._before = self._batches = 0

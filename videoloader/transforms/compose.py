@@ -8,6 +8,7 @@ from typing import Any, get_args, overload
 
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.convert import Layout, OutputSpec
 from videoloader.errors import ArgumentError, ConfigurationError, check_choice
 from videoloader.sampling import clip_rng
@@ -78,6 +79,7 @@ class Compose:
         apply_to: Mapping[Kind, torch.Tensor],
     ) -> tuple[torch.Tensor, dict[Kind, Any]]: ...
 
+    @tells_of_arguments
     def __call__(
         self,
         frames: torch.Tensor,
