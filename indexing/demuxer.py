@@ -91,7 +91,7 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
 
 
 def _what_else(source: ByteSource) -> str:
-    """What a file that is no video seems to be, for the message; empty where that is not known."""
+    """The kind of a file that is no video, for the message; empty where that is not known."""
     head = source.read(0, 512)
     if head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04"):
         return f": it is an archive, whose members are named as '{source.name}::clip.mp4'; from_archives takes all"

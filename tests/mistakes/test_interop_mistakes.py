@@ -69,6 +69,14 @@ MISTAKES: Mistakes = {
         lambda: batch().to_source(torch.zeros(1, 4), torch.tensor([7])),
         "rows must be in [0, 1], got 7",
     ),
+    "masks of more frames than a row has": (
+        lambda: batch().replay(0, torch.zeros(9, 128, 160), "mask"),
+        "row 0 has 4 frames, got a mask for 9",
+    ),
+    "masks of other frames for Compose": (
+        lambda: vl.Compose([vl.Resize(8)])(torch.zeros(4, 3, 9, 9), apply_to={"mask": torch.zeros(6, 9, 9)}),
+        "mask of apply_to must have the 4 frames of its clip, got [6, 9, 9]",
+    ),
     "an empty path": (lambda: vl.Video(""), "source is an empty path"),
     "a closed file": (lambda: vl.Video(closed()), "closed"),
     "an archive for a video": (
@@ -88,7 +96,7 @@ def test_a_mistake_is_answered(call: Callable[[], object], words: str) -> None:
 
 
 def test_lightning_is_told_of_loaders_by_functions() -> None:
-    pytest.importorskip("lightning")
+    pytest.importorskip("pytorch_lightning")
     from videoloader.interop.lightning import VideoDataModule
 
     check_answer(lambda: VideoDataModule(train=loader()), f"train {MAKER} VideoLoader(")

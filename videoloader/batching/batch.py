@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -174,6 +174,8 @@ class Batch(FramesByRole):
         check_integer("row", row, 0, len(self) - 1)
         if self.drawn is None:
             raise ConfigurationError("the batch came out of other processes, which do not tell what was drawn")
+        if kind in get_args(Picture) and tensor.shape[:1] > (frames := len(self.frame_numbers[row]),):
+            raise ConfigurationError(f"row {row} has {frames} frames, got a {kind} for {len(tensor)}")
         return replay(tensor, self.drawn[row].geometry, self.drawn[row].operations, kind)
 
     def to(self: _Kind, device: str | torch.device, *, non_blocking: bool = False) -> _Kind:

@@ -152,7 +152,7 @@ class Epochs:
 
     @property
     def parts(self) -> dict[str, str]:
-        """What a state is of, in words that people know, to tell which of it another loader has not."""
+        """Words for what a state is of, to tell which of it another loader has not."""
         order = "a sampler" if isinstance(self.order, SampledClips) else repr(self.order)
         parts = {"data set": self.table.rows_name, "frame mode": repr(self.settings), "order": order}
         parts |= {

@@ -155,6 +155,9 @@ class Compose:
                 raise ConfigurationError(
                     f"{kind} of apply_to must be [{clips}, ...], one a clip, got {list(given.shape)}"
                 )
+            if timed and any(each.shape[:1] != (length,) for each in tensors):
+                told = f"{kind} of apply_to must have the {length} frames of its clip"
+                raise ConfigurationError(f"{told}, got {list(given.shape)}")
             made = [
                 replay(each[at.to(each.device)] if timed else each, view.geometry, view.operations, kind)
                 for each, at, view in zip(tensors, shown, drawn, strict=True)
